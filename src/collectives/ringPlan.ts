@@ -1,0 +1,57 @@
+/**
+ * The ring all-reduce as a pure function: who sends which chunk to whom in which step. The executor runs it, property
+ * tests check its laws, and the page animates it, so the picture cannot drift from the algorithm.
+ *
+ * Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations" (2009): the tensor is cut
+ * into n chunks. In n-1 reduce-scatter steps each chunk travels once round the ring and every rank it meets adds its
+ * own part; rank r ends with the sum of chunk r. In n-1 all-gather steps the sums travel round once more and are copied.
+ * Each rank sends 2(n-1)/n of the tensor. A chunk's sum starts at one rank and visits the others in ring order, so every
+ * rank ends with the same bits.
+ */
+
+export type RingPhase = 'reduce-scatter' | 'all-gather';
+
+export interface Transfer {
+  /** 0 .. 2(n-1)-1. */
+  ringStep: number;
+  phase: RingPhase;
+  /** Step within the phase, 0 .. n-2. */
+  hop: number;
+  from: number;
+  to: number;
+  chunk: number;
+}
+
+/** Number of ring steps of an all-reduce over `n` ranks: 2(n-1). */
+export function ringStepCount(n: number): number {
+  return 2 * (n - 1);
+}
+
+/** What `rank` sends to its right neighbour in `ringStep`, 0 <= ringStep < 2(n-1). */
+export function transferFrom(n: number, ringStep: number, rank: number): Transfer {
+  const to = (rank + 1) % n;
+  if (ringStep < n - 1) {
+    const hop = ringStep;
+    return { ringStep, phase: 'reduce-scatter', hop, from: rank, to, chunk: modulo(rank - hop - 1, n) };
+  }
+  const hop = ringStep - (n - 1);
+  return { ringStep, phase: 'all-gather', hop, from: rank, to, chunk: modulo(rank - hop, n) };
+}
+
+/** All n transfers of one ring step; they happen at the same time. */
+export function transfersAt(n: number, ringStep: number): Transfer[] {
+  return Array.from({ length: n }, (_, rank) => transferFrom(n, ringStep, rank));
+}
+
+/** Elements `start` (inclusive) to `end` (exclusive) of a tensor of `count` elements; sizes differ by at most one. */
+export function chunkRange(count: number, n: number, chunk: number): { start: number; end: number } {
+  const small = Math.floor(count / n);
+  const larger = count % n;
+  const start = chunk * small + Math.min(chunk, larger);
+  return { start, end: start + small + (chunk < larger ? 1 : 0) };
+}
+
+/** `a mod n` with the sign of n. */
+export function modulo(a: number, n: number): number {
+  return ((a % n) + n) % n;
+}

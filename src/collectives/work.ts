@@ -1,0 +1,72 @@
+/** A collective in flight, as torch.distributed's `Work`. */
+import type { Clock } from '../util/clock.ts';
+import { deferred } from '../util/deferred.ts';
+import { TimeoutError } from '../util/errors.ts';
+
+export class Work<T> implements PromiseLike<T> {
+  readonly #result = deferred<T>();
+  readonly #clock: Clock;
+  readonly #name: string;
+  #completed = false;
+  #bytesSent = 0;
+
+  /** @param name what the op calls itself in messages, e.g. `allReduce #12 (25450 float32)`. */
+  constructor(name: string, clock: Clock) {
+    this.#name = name;
+    this.#clock = clock;
+    // A failed op that nobody awaits is no crash: its group's next op says so too.
+    this.#result.promise.catch(() => {});
+  }
+
+  /** Whether the op has finished or failed. */
+  isCompleted(): boolean {
+    return this.#completed;
+  }
+
+  /** Bytes of frames this rank has sent for the op so far, headers included. */
+  get bytesSent(): number {
+    return this.#bytesSent;
+  }
+
+  /**
+   * Resolves with the result. With `timeoutMs`, rejects with TimeoutError if it takes longer; the op itself goes on until
+   * its group's deadline.
+   */
+  async wait(timeoutMs?: number): Promise<T> {
+    if (timeoutMs === undefined) return this.#result.promise;
+    const expired = deferred<never>();
+    const cancel = this.#clock.after(timeoutMs, () =>
+      expired.reject(new TimeoutError(`Timed out: ${this.#name} was not done after ${timeoutMs} ms of waiting.`)),
+    );
+    try {
+      return await Promise.race([this.#result.promise, expired.promise]);
+    } finally {
+      cancel();
+    }
+  }
+
+  // oxlint-disable-next-line unicorn/no-thenable -- awaiting a Work is its interface
+  then<R = T, E = never>(
+    onfulfilled?: ((value: T) => R | PromiseLike<R>) | null,
+    onrejected?: ((reason: unknown) => E | PromiseLike<E>) | null,
+  ): Promise<R | E> {
+    return this.#result.promise.then(onfulfilled, onrejected);
+  }
+
+  /** For the process group: the op is done. */
+  complete(value: T): void {
+    this.#completed = true;
+    this.#result.resolve(value);
+  }
+
+  /** For the process group: the op failed. */
+  fail(error: unknown): void {
+    this.#completed = true;
+    this.#result.reject(error);
+  }
+
+  /** For the process group: that many more bytes went out. */
+  sent(bytes: number): void {
+    this.#bytesSent += bytes;
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * What one rank tells about its life: the only thing the pages, the launcher and the tests see of the engine. Every
+ * picture and number on the screen derives from these events. Plain data, structured-clone-able and JSON-able
+ * (times in milliseconds of this rank's clock, sizes in bytes).
+ */
+import type { Device, RosterEntry, RoomPhase } from './control.ts';
+import type { JobSpec } from './job.ts';
+
+/** The client side of membership; docs/ARCHITECTURE.md draws it. */
+export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
+
+/** One segment's send or arrival in a ring collective, as this rank saw it. */
+export interface HopEvent {
+  /** 0 .. 2(n-1)-1: the ring plan's step. */
+  ringStep: number;
+  /** Chunk that this rank sent to its right neighbour in that ring step. */
+  sentChunk: number;
+  /** Chunk that this rank received from its left neighbour in that ring step. */
+  receivedChunk: number;
+  /** When the last byte of the chunk had been handed to the link; `null` if nothing was sent. */
+  sentAt: number | null;
+  /** When the last byte had arrived (and, in reduce-scatter, had been summed). */
+  receivedAt: number | null;
+}
+
+/** Times of one optimizer step, milliseconds. */
+export interface StepTimes {
+  total: number;
+  /** Forward and backward on the GPU, until the first bucket's gradients could be read. */
+  compute: number;
+  /** Reading gradients back, summed over buckets, the wait for compute excluded. */
+  readback: number;
+  /** From the first all-reduce issued to the last one done. */
+  communicate: number;
+  /** The part of `communicate` that nothing else ran beside. */
+  exposed: number;
+  /** Optimizer and upload of the parameters. */
+  update: number;
+}
+
+/** One rank's line in everybody's table; exchanged every `hashEvery` steps. */
+export interface RankStatistics {
+  rank: number;
+  /** Medians over the steps since the last exchange, milliseconds. */
+  computeMs: number;
+  communicateMs: number;
+  stepMs: number;
+  /** Bytes sent to the right neighbour since the run began: gradients, all else. */
+  gradientBytesSent: number;
+  otherBytesSent: number;
+}
+
+/** How bytes reach a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one process. */
+export type LinkRoute = 'direct' | 'relayed' | 'memory' | 'unknown';
+
+export interface RunResult {
+  worldSize: number;
+  backend: Device['backend'];
+  adapter: string;
+  transport: 'webrtc' | 'memory';
+  steps: number;
+  /** Passes over the training data, whole or begun. */
+  epochs: number;
+  /** Mean training loss over the last step's samples, all ranks. */
+  loss: number;
+  /** Share of held-out samples classified right, all ranks' counts together. */
+  accuracy: number;
+  /** One per rank, in rank order. */
+  stateHash: string[];
+  /** Bytes of frames sent for gradients, one per rank: headers included; start-up, statistics and evaluation not. */
+  bytesSentPerRank: number[];
+  /** Bytes sent for all else (parameters, hashes, statistics, evaluation), one per rank. */
+  otherBytesSentPerRank: number[];
+  /** Bytes of one step's gradient buffer, fp32. */
+  gradientBytes: number;
+  stepMs: { median: number; p95: number; compute: number; communicate: number; exposed: number };
+  /** Mean loss of every step, all ranks' samples together. */
+  losses: number[];
+  /** Times this rank had to start over. */
+  restarts: number;
+  ms: number;
+}
+
+export type EngineEvent =
+  | { type: 'state'; state: RankState; epoch: number; detail: string }
+  /** `note` says in a sentence why this is not WebGPU, when it is not. */
+  | { type: 'device'; device: Device; note: string | null }
+  | { type: 'admitted'; member: string; room: string }
+  | {
+      type: 'room';
+      phase: RoomPhase;
+      host: string;
+      members: RosterEntry[];
+      job: JobSpec;
+      startAt: number | null;
+    }
+  | {
+      type: 'epoch';
+      epoch: number;
+      rank: number;
+      worldSize: number;
+      /** In ring order: index is rank. */
+      members: RosterEntry[];
+      job: JobSpec;
+    }
+  /** The model is built and checked; sizes are known. */
+  | {
+      type: 'model';
+      parameters: number;
+      gradientBytes: number;
+      bucketBytes: number[];
+      totalSteps: number;
+      trainSamples: number;
+      testSamples: number;
+    }
+  /** A link of this rank came up or went down. */
+  | { type: 'link'; peerRank: number; up: boolean; route: LinkRoute; roundTripMs: number | null }
+  | { type: 'warmup'; message: string }
+  | {
+      type: 'step';
+      step: number;
+      /** Pass over the data this step belongs to, from 0. */
+      dataEpoch: number;
+      /** Mean loss over all ranks' samples of this step. */
+      loss: number;
+      /** Samples of all ranks in this step. */
+      samples: number;
+      ms: StepTimes;
+      /** When the step was applied, milliseconds since the run began. */
+      at: number;
+    }
+  /** How one bucket of one step went round the ring, seen from here. */
+  | { type: 'trace'; step: number; bucket: number; bytes: number; startedAt: number; hops: HopEvent[] }
+  | { type: 'ranks'; step: number; ranks: RankStatistics[] }
+  | { type: 'hashes'; step: number; hashes: string[]; agree: boolean }
+  | { type: 'evaluation'; step: number; accuracy: number; samples: number }
+  | { type: 'finished'; result: RunResult }
+  /** The run is over for this rank; `fatal`: so is the connection to the room. */
+  | { type: 'failed'; name: string; message: string; fatal: boolean };
+
+/** What a page may ask of its engine. */
+export type EngineCommand =
+  | { type: 'create'; server: string; name: string; job: JobSpec; startAt: number | null }
+  | { type: 'join'; server: string; name: string; room: string }
+  | { type: 'configure'; job: JobSpec }
+  | { type: 'start' }
+  /** IDX files the user picked, for jobs with data of kind `files`. */
+  | { type: 'files'; files: File[] }
+  | { type: 'leave' };

@@ -1,0 +1,75 @@
+/**
+ * HELLO and HELLO-ACK: a link counts as up once both ends have said who they are and agreed. A stale or wrong peer (of
+ * another room, epoch or attempt) is refused here, before any gradient crosses.
+ */
+import * as v from 'valibot';
+import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, readHeader } from '../protocol/frame.ts';
+import type { Clock } from '../util/clock.ts';
+import { deferred } from '../util/deferred.ts';
+import { PeerGoneError, ProtocolError, TimeoutError } from '../util/errors.ts';
+import type { Link } from './link.ts';
+
+export const Hello = v.strictObject({ room: v.string(), epoch: v.number(), member: v.string(), rank: v.number() });
+export type Hello = v.InferOutput<typeof Hello>;
+
+/**
+ * Introduces both ends of a fresh link to each other. Resolves when both agreed; frames behind the handshake stay queued
+ * in the link for the next handler. On failure the link is closed.
+ *
+ * @throws ProtocolError where the other side is not `expected`, TimeoutError after `timeoutMs`, PeerGoneError where the
+ *   link closes first.
+ */
+export async function handshake(
+  link: Link,
+  self: Hello,
+  expected: Hello,
+  { timeoutMs, clock }: { timeoutMs: number; clock: Clock },
+): Promise<void> {
+  const done = deferred();
+  let greeted = false;
+  let acknowledged = false;
+  const cancelDeadline = clock.after(timeoutMs, () => {
+    const missing = greeted ? 'its acknowledgement' : 'its greeting';
+    done.reject(
+      new TimeoutError(`Rank ${expected.rank} did not send ${missing} within ${timeoutMs} ms of connecting.`, {
+        epoch: self.epoch,
+        rank: self.rank,
+        missing: [expected.rank],
+      }),
+    );
+  });
+  const receive = (frame: ArrayBuffer): void => {
+    const { kind } = readHeader(frame);
+    if (kind === FrameKind.HELLO) {
+      const hello = v.safeParse(Hello, decodeJsonFrame(frame));
+      const isExpected =
+        hello.success && (Object.keys(expected) as (keyof Hello)[]).every((key) => hello.output[key] === expected[key]);
+      if (!isExpected) throw new ProtocolError(`A link meant for rank ${expected.rank} led to someone else.`);
+      greeted = true;
+      link.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO_ACK, self.epoch), {})).catch(done.reject);
+    } else if (kind === FrameKind.HELLO_ACK) acknowledged = true;
+    else throw new ProtocolError(`Rank ${expected.rank} sent data before its greeting.`);
+    if (!greeted || !acknowledged) return;
+    // At once, so that what follows is queued for whoever takes the link over.
+    link.onframe = null;
+    done.resolve();
+  };
+  link.onclose = (error) =>
+    done.reject(error ?? new PeerGoneError(`Rank ${expected.rank} closed the link while it was opening.`));
+  link.onframe = (frame) => {
+    try {
+      receive(frame);
+    } catch (error) {
+      done.reject(error);
+    }
+  };
+  try {
+    await Promise.all([link.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO, self.epoch), self)), done.promise]);
+  } catch (error) {
+    link.close();
+    throw error;
+  } finally {
+    cancelDeadline();
+    link.onclose = null;
+  }
+}

@@ -1,0 +1,36 @@
+/** Two ends of a link inside one process: for tests, `runWorld`, and ranks that share a thread. */
+import { BaseLink } from './baseLink.ts';
+import type { LinkDescription } from './link.ts';
+
+class MemoryLink extends BaseLink {
+  peer: MemoryLink | null = null;
+
+  protected transmit(frame: ArrayBuffer): void {
+    const bytes = frame.byteLength;
+    // Detached like on any other link, so that a caller who goes on using the buffer is caught in a unit test.
+    const moved = structuredClone(frame, { transfer: [frame] });
+    queueMicrotask(() => {
+      this.left(bytes);
+      this.peer?.arrived(moved);
+    });
+  }
+
+  protected release(): void {
+    const { peer } = this;
+    this.peer = null;
+    queueMicrotask(() => peer?.closed(null));
+  }
+
+  describe(): Promise<LinkDescription> {
+    return Promise.resolve({ route: 'memory', roundTripMs: 0 });
+  }
+}
+
+/** A connected pair; both ends are open at once. */
+export function createMemoryLinkPair(): [MemoryLink, MemoryLink] {
+  const a = new MemoryLink();
+  const b = new MemoryLink();
+  a.peer = b;
+  b.peer = a;
+  return [a, b];
+}

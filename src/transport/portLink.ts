@@ -1,0 +1,133 @@
+/**
+ * A link over a MessagePort: between threads of a page, or two tabs of one browser. Frames are transferred, not copied.
+ * A port has neither backpressure nor a dependable close event, so both are messages of ours.
+ */
+import * as v from 'valibot';
+import { PeerGoneError, ProtocolError } from '../util/errors.ts';
+import { deferred, type Deferred } from '../util/deferred.ts';
+import { BaseLink } from './baseLink.ts';
+import type { Link, LinkDescription } from './link.ts';
+
+/** A port as browsers and Node both have it. */
+export interface Port {
+  postMessage(message: unknown, transfer: ArrayBuffer[]): void;
+  onmessage: ((event: { data: unknown }) => void) | null;
+  close(): void;
+}
+
+/** What a port carries besides frames (which are bare ArrayBuffers). */
+const PortMessage = v.variant('type', [
+  /** The other side has dealt with that many bytes of frames. */
+  v.strictObject({ type: v.literal('taken'), bytes: v.number() }),
+  v.strictObject({ type: v.literal('closed'), message: v.nullable(v.string()) }),
+  v.strictObject({ type: v.literal('describe') }),
+  v.strictObject({
+    type: v.literal('description'),
+    route: v.picklist(['direct', 'relayed', 'memory', 'unknown']),
+    roundTripMs: v.nullable(v.number()),
+  }),
+]);
+type PortMessage = v.InferOutput<typeof PortMessage>;
+
+/** Report consumption in steps of this many bytes: a message a frame would double the traffic of the port. */
+const TAKEN_STEP_BYTES = 256 * 1024;
+
+class PortLink extends BaseLink {
+  readonly #port: Port;
+  readonly #describing: Deferred<LinkDescription>[] = [];
+  #takenBytes = 0;
+
+  constructor(port: Port) {
+    super();
+    this.#port = port;
+    port.onmessage = ({ data }) => this.#receive(data);
+  }
+
+  protected transmit(frame: ArrayBuffer): void {
+    this.#port.postMessage(frame, [frame]);
+  }
+
+  protected release(): void {
+    this.#post({ type: 'closed', message: null });
+    this.#port.close();
+    for (const waiter of this.#describing.splice(0)) waiter.resolve({ route: 'unknown', roundTripMs: null });
+  }
+
+  describe(): Promise<LinkDescription> {
+    if (this.state === 'closed') return Promise.resolve({ route: 'unknown', roundTripMs: null });
+    const waiter = deferred<LinkDescription>();
+    this.#describing.push(waiter);
+    this.#post({ type: 'describe' });
+    return waiter.promise;
+  }
+
+  #post(message: PortMessage): void {
+    this.#port.postMessage(message, []);
+  }
+
+  #receive(data: unknown): void {
+    if (data instanceof ArrayBuffer) {
+      this.#takenBytes += data.byteLength;
+      this.arrived(data);
+      if (this.#takenBytes >= TAKEN_STEP_BYTES && this.state === 'open') {
+        this.#post({ type: 'taken', bytes: this.#takenBytes });
+        this.#takenBytes = 0;
+      }
+      return;
+    }
+    const parsed = v.safeParse(PortMessage, data);
+    if (!parsed.success) return this.closed(new ProtocolError('The other end of a port sent something unknown.'));
+    const message = parsed.output;
+    switch (message.type) {
+      case 'taken':
+        return this.left(message.bytes);
+      case 'closed':
+        return this.closed(message.message === null ? null : new PeerGoneError(message.message));
+      case 'describe':
+        return this.#post({ type: 'description', route: 'memory', roundTripMs: 0 });
+      case 'description':
+        return this.#describing.shift()?.resolve({ route: message.route, roundTripMs: message.roundTripMs });
+      default:
+        message satisfies never;
+    }
+  }
+}
+
+/** A link over one end of a MessageChannel whose other end is a link too, or a {@link bridgeLink}. */
+export function createPortLink(port: Port): Link {
+  return new PortLink(port);
+}
+
+/**
+ * Puts `link` on the other side of `port`: the thread that holds the port's other end uses it as a link of its own.
+ * Closing either closes both.
+ */
+export function bridgeLink(link: Link, port: Port): void {
+  const post = (message: PortMessage) => port.postMessage(message, []);
+  let takenBytes = 0;
+  const forward = async (frame: ArrayBuffer): Promise<void> => {
+    const bytes = frame.byteLength;
+    await link.send(frame);
+    takenBytes += bytes;
+    if (takenBytes < TAKEN_STEP_BYTES) return;
+    post({ type: 'taken', bytes: takenBytes });
+    takenBytes = 0;
+  };
+  port.onmessage = ({ data }) => {
+    if (data instanceof ArrayBuffer) {
+      // A frame that can no longer be sent is lost with its link, which `onclose` below reports.
+      forward(data).catch(() => {});
+      return;
+    }
+    const message = v.parse(PortMessage, data);
+    if (message.type === 'closed') link.close();
+    else if (message.type === 'describe') {
+      void link.describe().then((description) => post({ type: 'description', ...description }));
+    }
+  };
+  link.onframe = (frame) => port.postMessage(frame, [frame]);
+  link.onclose = (error) => {
+    post({ type: 'closed', message: error?.message ?? null });
+    port.close();
+  };
+}

@@ -1,0 +1,358 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { ProcessGroup, type AllReduceTrace } from '../../src/collectives/processGroup.ts';
+import { EAGER_BYTES } from '../../src/collectives/ringExecutor.ts';
+import { createFrame, emptyHeader, FrameKind, OpCode, DtypeCode, ReduceOp } from '../../src/protocol/frame.ts';
+import { runWorld } from '../../src/testing/index.ts';
+import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { MismatchError, PeerGoneError, ProtocolError, TimeoutError, UsageError } from '../../src/util/errors.ts';
+
+const WORLD_SIZES = [1, 2, 3, 4, 5, 7, 8, 16];
+const SEGMENT_32 = { segmentElements: 32 };
+
+/** Settles with the error of a promise that must fail. */
+async function errorOf(promise: PromiseLike<unknown>): Promise<Error> {
+  try {
+    await promise;
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('expected a rejection');
+}
+
+/** Runs every rank to its end and gives each one's outcome. */
+function outcomes(n: number, main: (group: ProcessGroup) => PromiseLike<unknown>, options = {}): Promise<Error[]> {
+  return runWorld(n, (group) => errorOf(main(group)), options);
+}
+
+describe('allReduce', () => {
+  test.each(Array.from({ length: 15 }, (_, i) => i + 1))('sums ranks exactly in a world of %i', async (n) => {
+    for (const count of [0, 4, 100, 1000, 10_000]) {
+      const results = await runWorld(n, (group) =>
+        Promise.resolve(group.allReduce(new Float32Array(count).fill(group.rank))),
+      );
+      for (const result of results) expect(result).toEqual(new Float32Array(count).fill((n * (n - 1)) / 2));
+    }
+  });
+
+  test.each([1, 2, 4, 7])('puts every element in its place, in 128-byte segments, with %i ranks', async (n) => {
+    for (const buffers of [1, 2, 3]) {
+      for (const count of [0, 1, 10, 100, 1000, 10_000]) {
+        const stride = n * buffers;
+        await runWorld(
+          n,
+          async (group) => {
+            const tensors = Array.from({ length: buffers }, (_, p) =>
+              Float32Array.from({ length: count }, (_unused, j) => j * stride + (group.rank * buffers + p)),
+            );
+            const local = tensors[0]!;
+            for (const other of tensors.slice(1)) other.forEach((value, j) => (local[j]! += value));
+            await group.allReduce(local);
+            for (let j = 0; j < count; j++) {
+              // Exact while below 2^24.
+              const expected = j * stride * stride + (stride * (stride - 1)) / 2;
+              if (expected < 2 ** 24 && local[j] !== expected) expect([j, local[j]]).toEqual([j, expected]);
+            }
+          },
+          SEGMENT_32,
+        );
+      }
+    }
+  });
+
+  test.each(WORLD_SIZES)(
+    'gives all ranks the same bits, near the true sum, for any values with %i ranks',
+    async (n) => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(fc.array(fc.float({ noNaN: true, min: -1000, max: 1000 }), { minLength: 50, maxLength: 50 }), {
+            minLength: n,
+            maxLength: n,
+          }),
+          async (inputs) => {
+            const results = await runWorld(
+              n,
+              (group) => Promise.resolve(group.allReduce(Float32Array.from(inputs[group.rank]!))),
+              { segmentElements: 3 },
+            );
+            for (const result of results) expect(result).toEqual(results[0]);
+            results[0]!.forEach((value, i) => {
+              const exact = inputs.reduce((sum, input) => sum + Math.fround(input[i]!), 0);
+              expect(Math.abs(value - exact)).toBeLessThanOrEqual(1e-3);
+            });
+          },
+        ),
+        { numRuns: 10 },
+      );
+    },
+  );
+
+  test('averages with AVG', async () => {
+    const results = await runWorld(2, (group) =>
+      Promise.resolve(group.allReduce(new Float32Array(1024).fill(group.rank === 0 ? 3 : 8), { op: ReduceOp.AVG })),
+    );
+    for (const result of results) expect(result).toEqual(new Float32Array(1024).fill(5.5));
+  });
+
+  test('keeps many ops in flight apart, in whatever order they end', async () => {
+    const sizes = Array.from({ length: 100 }, (_, i) => (i * 977) % 800);
+    const results = await runWorld(4, (group) =>
+      Promise.all(sizes.map((size, i) => group.allReduce(new Float32Array(size).fill(i + group.rank)))),
+    );
+    for (const tensors of results) {
+      tensors.forEach((tensor, i) => expect(tensor).toEqual(new Float32Array(sizes[i]!).fill(4 * i + 6)));
+    }
+  });
+
+  test.each([2, 3, 4, 8])(
+    'with %i ranks, sends 2(n-1)/n of the tensor plus at most a hundredth of framing',
+    async (n) => {
+      const count = 262_144;
+      const sent = await runWorld(n, async (group) => {
+        const work = group.allReduce(new Float32Array(count));
+        await work;
+        expect(work.bytesSent).toBe(group.bytesSent);
+        return work.bytesSent;
+      });
+      const theory = ((2 * (n - 1)) / n) * count * 4;
+      for (const bytes of sent) {
+        expect(bytes / theory).toBeGreaterThanOrEqual(0.999);
+        expect(bytes / theory).toBeLessThanOrEqual(1.01);
+      }
+    },
+  );
+
+  test('tells when each chunk went and came, by the ring plan', async () => {
+    const traces: AllReduceTrace[] = [];
+    await runWorld(3, (group) => Promise.resolve(group.allReduce(new Float32Array(9), { bucket: 7 })), {
+      ontrace: (trace) => traces.push(trace),
+    });
+    expect(traces.map(({ bucket, bytes, seq }) => [bucket, bytes, seq])).toEqual([1, 2, 3].map(() => [7, 36, 0]));
+    for (const { hops, startedAt } of traces) {
+      expect(hops.map(({ ringStep }) => ringStep)).toEqual([0, 1, 2, 3]);
+      for (const [i, { sentAt, receivedAt, receivedChunk }] of hops.entries()) {
+        expect(sentAt).toBeGreaterThanOrEqual(startedAt);
+        expect(receivedAt).toBeGreaterThanOrEqual(startedAt);
+        // What came in one step is what goes on in the next.
+        if (i < 3) expect(hops[i + 1]!.sentChunk).toBe(receivedChunk);
+      }
+    }
+  });
+
+  test('neither sends more than the eager bytes to a rank that is late, nor deadlocks behind it', async () => {
+    const [mine, theirs] = createMemoryLinkPair();
+    const early = new ProcessGroup({ rank: 0, worldSize: 2, epoch: 1, left: mine, right: mine });
+    const late = new ProcessGroup({ rank: 1, worldSize: 2, epoch: 1, left: theirs, right: theirs });
+    const count = 2 * EAGER_BYTES;
+    const works = [1, 2, 3].map((value) => early.allReduce(new Float32Array(count).fill(value)));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(theirs.counters.bytesReceived).toBeLessThan(4 * EAGER_BYTES);
+    expect(theirs.counters.bytesReceived).toBeGreaterThan(2 * EAGER_BYTES);
+    // One after the other here, all at once there: the same order, so it must work.
+    for (const value of [10, 20, 30]) {
+      expect((await late.allReduce(new Float32Array(count).fill(value)))[count - 1]).toBe(value * 1.1);
+    }
+    await Promise.all(works);
+    expect(mine.counters.bytesReceived).toBe(theirs.counters.bytesReceived);
+  });
+});
+
+describe('broadcast', () => {
+  test.each(WORLD_SIZES)('copies from every root in turn with %i ranks', async (n) => {
+    for (let src = 0; src < n; src++) {
+      for (const count of [0, 1, 10, 1000]) {
+        const results = await runWorld(
+          n,
+          (group) =>
+            Promise.resolve(
+              group.broadcast(
+                Float32Array.from({ length: count }, (_, i) => i + group.rank * 7),
+                src,
+              ),
+            ),
+          SEGMENT_32,
+        );
+        for (const result of results)
+          expect(result).toEqual(Float32Array.from({ length: count }, (_, i) => i + src * 7));
+      }
+    }
+  });
+
+  test('refuses a root that does not exist', async () => {
+    await runWorld(2, async (group) => {
+      for (const src of [-1, 2]) expect(() => group.broadcast(new Float32Array(1), src)).toThrow(/Invalid root rank/);
+      expect(() => group.broadcast(new Float32Array(1), 0.5)).toThrow(UsageError);
+    });
+  });
+});
+
+describe('allGather', () => {
+  test.each([1, 2, 4, 7])('gives every part to every rank in rank order with %i ranks', async (n) => {
+    for (const count of [0, 4, 100, 1000]) {
+      const results = await runWorld(
+        n,
+        (group) => Promise.resolve(group.allGather(Float32Array.from({ length: count }, (_, k) => group.rank + k * n))),
+        SEGMENT_32,
+      );
+      for (const parts of results) {
+        parts.forEach((part, j) => expect(part).toEqual(Float32Array.from({ length: count }, (_, k) => j + k * n)));
+      }
+    }
+  });
+});
+
+describe('barrier', () => {
+  test.each([1, 2, 4, 7])('lets nobody pass before everybody has come, with %i ranks', async (n) => {
+    for (let last = 0; last < n; last++) {
+      let hasCome = false;
+      await runWorld(n, async (group) => {
+        if (group.rank === last) {
+          await new Promise((resolve) => setTimeout(resolve, 5));
+          hasCome = true;
+        }
+        await group.barrier();
+        expect(hasCome).toBe(true);
+      });
+    }
+  });
+});
+
+describe('failures', () => {
+  test('names the rank, the op and what is missing when a rank does not come', async () => {
+    const errors = await outcomes(3, (group) =>
+      group.rank === 1
+        ? new Promise((_resolve, reject) => setTimeout(() => reject(new Error('absent')), 60))
+        : group.allReduce(new Float32Array(12), { timeoutMs: 20 }),
+    );
+    for (const rank of [0, 2]) expect(errors[rank]).toBeInstanceOf(TimeoutError);
+    expect(errors[2]!.message).toMatch(
+      /Timed out: rank \d waited 20 ms in collective #0 allReduce\(12 float32, SUM\) for rank \d/,
+    );
+    // One of the two timed out itself, and knows best; the other may have been told.
+    expect(errors.map((error) => (error as TimeoutError).context)).toContainEqual(
+      expect.objectContaining({
+        seq: 0,
+        worldSize: 3,
+        op: 'allReduce(12 float32, SUM)',
+        missing: [expect.any(Number)],
+      }),
+    );
+  });
+
+  test.each([
+    ['allReduce', (group: ProcessGroup) => group.allReduce(new Float32Array(10), { timeoutMs: 10 })],
+    ['broadcast', (group: ProcessGroup) => group.broadcast(new Float32Array(10), 1, { timeoutMs: 10 })],
+    ['allGather', (group: ProcessGroup) => group.allGather(new Float32Array(10), { timeoutMs: 10 })],
+    ['barrier', (group: ProcessGroup) => group.barrier({ timeoutMs: 10 })],
+  ])('%s times out on rank 0 when rank 1 never calls it, after a good op', async (_name, call) => {
+    const [first] = await runWorld(2, async (group) => {
+      await group.allReduce(new Float32Array(3));
+      return group.rank === 0 ? errorOf(call(group)) : null;
+    });
+    expect(first).toBeInstanceOf(TimeoutError);
+    expect(first!.message).toContain('Timed out');
+  });
+
+  test('says that the right neighbour is late when only its READY is missing', async () => {
+    const count = EAGER_BYTES;
+    const [error] = await runWorld(2, async (group) =>
+      group.rank === 0 ? errorOf(group.broadcast(new Float32Array(count), 0, { timeoutMs: 20 })) : null,
+    );
+    expect(error!.message).toMatch(/for rank 1, its right neighbour \(it has not issued this op\)/);
+  });
+
+  test.each([
+    [
+      'another op',
+      (group: ProcessGroup) => (group.rank === 1 ? group.barrier() : group.allReduce(new Float32Array(4))),
+    ],
+    ['another count', (group: ProcessGroup) => group.allReduce(new Float32Array(group.rank === 1 ? 400 : 4))],
+    [
+      'another reduce op',
+      (group: ProcessGroup) =>
+        group.allReduce(new Float32Array(4), { op: group.rank === 1 ? ReduceOp.AVG : ReduceOp.SUM }),
+    ],
+  ])('is an error on every rank, never a hang, when one calls %s', async (_name, call) => {
+    const errors = await outcomes(4, call);
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toMatch(/Ranks disagree about collective #0: rank \d called /);
+    }
+  });
+
+  test.each([2, 3, 4])('fails every other rank at once when a rank vanishes from a world of %i', async (n) => {
+    const errors = await runWorld(n, async (group) => {
+      for (let i = 0; i < 3; i++) await group.allReduce(new Float32Array(100));
+      if (group.rank === 0) throw new Error('crashed');
+      return errorOf(group.allReduce(new Float32Array(100)));
+    }).catch((error: unknown) => error);
+    expect(String(errors)).toContain('crashed');
+  });
+
+  test('reports a closed link with the op it hit, and refuses further ops with the same reason', async () => {
+    const [mine, theirs] = createMemoryLinkPair();
+    const failures: Error[] = [];
+    const group = new ProcessGroup({
+      ...{ rank: 0, worldSize: 2, epoch: 1, left: mine, right: mine },
+      onfailure: (error) => failures.push(error),
+    });
+    const work = group.allReduce(new Float32Array(8));
+    expect(work.isCompleted()).toBe(false);
+    theirs.close();
+    const error = await errorOf(work);
+    expect(error).toBeInstanceOf(PeerGoneError);
+    expect(error.message).toBe('Rank 0 lost its link to rank 1 during collective #0 allReduce(8 float32, SUM).');
+    expect(work.isCompleted()).toBe(true);
+    expect(await errorOf(group.barrier())).toBe(error);
+    expect(failures).toEqual([error]);
+  });
+
+  test('drops frames of another epoch', async () => {
+    const [mine, theirs] = createMemoryLinkPair();
+    const group = new ProcessGroup({ rank: 0, worldSize: 2, epoch: 5, left: mine, right: mine });
+    const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, count: 1 };
+    await theirs.send(createFrame({ ...emptyHeader(FrameKind.DATA, 4), ...header }, 4));
+    const work = group.broadcast(new Float32Array(1), 1);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    expect(work.isCompleted()).toBe(false);
+    await theirs.send(createFrame({ ...emptyHeader(FrameKind.DATA, 5), ...header }, 4));
+    await work;
+  });
+
+  test.each([
+    ['a frame that is too short', () => new ArrayBuffer(5), /shorter than its header/],
+    [
+      'a segment twice',
+      () => createFrame({ ...emptyHeader(FrameKind.DATA, 1), op: OpCode.BROADCAST, dtype: 1, count: 4 }, 64),
+      /do not belong/,
+    ],
+    ['a greeting', () => createFrame(emptyHeader(FrameKind.HELLO, 1), 0), /greeted again/],
+  ])('gives up on %s', async (_name, frame, message) => {
+    const [mine, theirs] = createMemoryLinkPair();
+    const group = new ProcessGroup({ rank: 0, worldSize: 2, epoch: 1, left: mine, right: mine });
+    const work = group.broadcast(new Float32Array(4), 1);
+    await theirs.send(frame());
+    const error = await errorOf(work);
+    expect(error).toBeInstanceOf(ProtocolError);
+    expect(error.message).toMatch(message);
+  });
+
+  test('wait(timeoutMs) gives up waiting, not the op', async () => {
+    await runWorld(2, async (group) => {
+      if (group.rank === 1) await new Promise((resolve) => setTimeout(resolve, 30));
+      const work = group.allReduce(new Float32Array([1]));
+      if (group.rank === 0) expect(await errorOf(work.wait(5))).toBeInstanceOf(TimeoutError);
+      expect((await work)[0]).toBe(2);
+    });
+  });
+
+  test('refuses ranks that do not exist and ops after destroy', async () => {
+    expect(() => new ProcessGroup({ rank: 2, worldSize: 2, epoch: 1, left: null, right: null })).toThrow(UsageError);
+    expect(() => new ProcessGroup({ rank: 0, worldSize: 2, epoch: 1, left: null, right: null })).toThrow(
+      /both neighbours/,
+    );
+    const alone = new ProcessGroup({ rank: 0, worldSize: 1, epoch: 1, left: null, right: null });
+    alone.destroy();
+    expect((await errorOf(alone.barrier())).message).toMatch(/has left this process group/);
+  });
+});

@@ -1,0 +1,67 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { chunkRange, ringStepCount, transferFrom, transfersAt } from '../../src/collectives/ringPlan.ts';
+
+const worldSize = fc.integer({ min: 1, max: 64 });
+
+describe('ring plan', () => {
+  test('has 2(n-1) steps in which every rank sends to its right neighbour and hears from its left', () => {
+    fc.assert(
+      fc.property(worldSize, (n) => {
+        expect(ringStepCount(n)).toBe(2 * (n - 1));
+        for (let step = 0; step < ringStepCount(n); step++) {
+          const transfers = transfersAt(n, step);
+          expect(new Set(transfers.map(({ to }) => to)).size).toBe(n);
+          expect(new Set(transfers.map(({ chunk }) => chunk)).size).toBe(n);
+          expect(transfers.every(({ from, to }) => to === (from + 1) % n)).toBe(true);
+        }
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test('sums each rank into each chunk exactly once, then copies every sum to every rank', () => {
+    fc.assert(
+      fc.property(worldSize, (n) => {
+        // held[rank][chunk]: the ranks whose parts this rank's copy of the chunk contains, in order of summation.
+        const held = Array.from({ length: n }, (_, rank) => Array.from({ length: n }, () => [rank]));
+        for (let step = 0; step < ringStepCount(n); step++) {
+          const sent = transfersAt(n, step).map((t) => ({ ...t, parts: [...held[t.from]![t.chunk]!] }));
+          for (const { to, chunk, phase, parts } of sent) {
+            const own = held[to]![chunk]!;
+            held[to]![chunk] = phase === 'reduce-scatter' ? [...parts, ...own] : parts;
+          }
+        }
+        for (let chunk = 0; chunk < n; chunk++) {
+          const order = held[0]![chunk]!;
+          expect([...order].sort((a, b) => a - b)).toEqual(Array.from({ length: n }, (_, i) => i));
+          // One order of summation everywhere: this is what makes replicas equal bit for bit.
+          for (let rank = 0; rank < n; rank++) expect(held[rank]![chunk]).toEqual(order);
+        }
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test('leaves rank r with the sum of chunk r after reduce-scatter', () => {
+    for (let n = 2; n <= 64; n++) {
+      for (let rank = 0; rank < n; rank++) {
+        expect(transferFrom(n, n - 2, (rank + n - 1) % n)).toMatchObject({ phase: 'reduce-scatter', chunk: rank });
+        expect(transferFrom(n, n - 1, rank)).toMatchObject({ phase: 'all-gather', hop: 0, chunk: rank });
+      }
+    }
+  });
+
+  test('cuts a tensor into chunks that cover it and differ by at most one element', () => {
+    fc.assert(
+      fc.property(worldSize, fc.integer({ min: 0, max: 100_000 }), (n, count) => {
+        const ranges = Array.from({ length: n }, (_, chunk) => chunkRange(count, n, chunk));
+        const sizes = ranges.map(({ start, end }) => end - start);
+        expect(ranges[0]!.start).toBe(0);
+        expect(ranges.at(-1)!.end).toBe(count);
+        for (let i = 1; i < n; i++) expect(ranges[i]!.start).toBe(ranges[i - 1]!.end);
+        expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1);
+      }),
+    );
+  });
+});
