@@ -3,11 +3,12 @@ import type { HopEvent } from '../protocol/events.ts';
 import { OpCode, Phase, ReduceOp, type FrameHeader } from '../protocol/frame.ts';
 import { chunkRange, ringStepCount, transferFrom, modulo } from './ringPlan.ts';
 import { RingOp, type OpEnvironment } from './ringOp.ts';
+import type { OpTrace } from './work.ts';
 
 export class AllReduceOp extends RingOp {
   readonly #data: Float32Array;
   readonly #hops: HopEvent[];
-  readonly startedAt: number;
+  readonly #startedAt: number;
 
   /** @param data reduced in place; must not be touched until the op is done. */
   constructor(data: Float32Array, reduceOp: ReduceOp, env: OpEnvironment) {
@@ -34,12 +35,11 @@ export class AllReduceOp extends RingOp {
     );
     this.#data = data;
     this.#hops = hops;
-    this.startedAt = env.now();
+    this.#startedAt = env.now();
   }
 
-  /** When each chunk left and came, for the page's picture. */
-  get hops(): readonly HopEvent[] {
-    return this.#hops;
+  override get trace(): OpTrace {
+    return { startedAt: this.#startedAt, hops: this.#hops };
   }
 
   protected async contribute(): Promise<void> {

@@ -5,7 +5,6 @@
  * Every rank must issue the same collectives in the same order; they may be in flight together. A tensor belongs to its op
  * until the op is done.
  */
-import type { HopEvent } from '../protocol/events.ts';
 import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES, OpCode, ReduceOp } from '../protocol/frame.ts';
 import type { Link } from '../transport/link.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
@@ -17,16 +16,6 @@ import type { Work } from './work.ts';
 
 /** Deadline of one op, unless it or its group says otherwise. Gloo's 30 minutes are too long for people who watch. */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
-
-/** One all-reduce as this rank saw it. */
-export interface AllReduceTrace {
-  seq: number;
-  bucket: number;
-  bytes: number;
-  /** Milliseconds of the group's clock, as are the hops' times. */
-  startedAt: number;
-  hops: readonly HopEvent[];
-}
 
 export interface ProcessGroupOptions {
   rank: number;
@@ -40,8 +29,6 @@ export interface ProcessGroupOptions {
   /** Most elements in a frame's payload; smaller than the default only to test. */
   segmentElements?: number;
   clock?: Clock;
-  /** Called after each all-reduce with when its chunks came and went. */
-  ontrace?: (trace: AllReduceTrace) => void;
   /** Called once if the group fails: no op will succeed from then on. */
   onfailure?: (error: Error) => void;
 }
@@ -63,7 +50,6 @@ export class ProcessGroup {
   readonly epoch: number;
   readonly #executor: RingExecutor;
   readonly #timeoutMs: number;
-  readonly #ontrace: ((trace: AllReduceTrace) => void) | undefined;
 
   constructor(options: ProcessGroupOptions) {
     const { rank, worldSize, epoch, left, right } = options;
@@ -77,7 +63,6 @@ export class ProcessGroup {
     this.worldSize = worldSize;
     this.epoch = epoch;
     this.#timeoutMs = options.timeoutMs ?? DEFAULT_OP_TIMEOUT_MS;
-    this.#ontrace = options.ontrace;
     this.#executor = new RingExecutor({
       ...{ rank, worldSize, epoch, left, right },
       segmentElements: options.segmentElements ?? (MAX_FRAME_BYTES - FRAME_HEADER_BYTES) / 4,
@@ -106,10 +91,7 @@ export class ProcessGroup {
       bucket,
       timeoutMs,
       create: (env) => new AllReduceOp(tensor, op, env),
-      result: ({ hops, startedAt }, seq) => {
-        this.#ontrace?.({ seq, bucket, bytes: tensor.byteLength, startedAt, hops });
-        return tensor;
-      },
+      result: () => tensor,
     });
   }
 
@@ -142,7 +124,7 @@ export class ProcessGroup {
       bucket: 0,
       timeoutMs,
       create: (env) => new AllGatherOp(parts, OpCode.ALL_GATHER, env),
-      result: () => Array.from({ length: worldSize }, (_, r) => parts.slice(r * size, (r + 1) * size)),
+      result: (): Float32Array[] => Array.from({ length: worldSize }, (_, r) => parts.slice(r * size, (r + 1) * size)),
     });
   }
 

@@ -50,13 +50,13 @@ export interface RingExecutorOptions {
   onfailure: ((error: Error) => void) | undefined;
 }
 
-interface Issue<Op extends RingOp, T> {
+interface Issue<T> {
   /** Elements of the op's whole tensor: the same on every rank, so all agree whether it needs a READY. */
   count: number;
   bucket: number;
   timeoutMs: number;
-  create: (env: OpEnvironment) => Op;
-  result: (op: Op, seq: number) => T;
+  create: (env: OpEnvironment) => RingOp;
+  result: () => T;
 }
 
 interface Flight {
@@ -116,7 +116,7 @@ export class RingExecutor {
     return { rank, worldSize, epoch };
   }
 
-  issue<Op extends RingOp, T>({ count, bucket, timeoutMs, create, result }: Issue<Op, T>): Work<T> {
+  issue<T>({ count, bucket, timeoutMs, create, result }: Issue<T>): Work<T> {
     const { rank, worldSize, epoch, segmentElements, clock } = this.#options;
     const seq = this.#nextSeq++;
     const op = create({
@@ -130,7 +130,7 @@ export class RingExecutor {
       seq,
       op,
       needsReady,
-      finish: () => work.complete(result(op, seq)),
+      finish: () => work.complete(result(), op.trace),
       fail: (error) => work.fail(error),
       sent: (bytes) => work.sent(bytes),
       cancelDeadline: clock.after(timeoutMs, () => this.#expire(flight, timeoutMs)),

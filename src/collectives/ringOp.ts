@@ -14,6 +14,7 @@ import {
   type Phase,
   type ReduceOp,
 } from '../protocol/frame.ts';
+import type { OpTrace } from './work.ts';
 import { MismatchError, ProtocolError } from '../util/errors.ts';
 
 /** What every rank must say the same of an op. */
@@ -89,6 +90,11 @@ export abstract class RingOp {
   /** All sent and all received. */
   get isDone(): boolean {
     return this.#started && this.#remaining === 0;
+  }
+
+  /** When its chunks went and came, where the op keeps that. */
+  get trace(): OpTrace | null {
+    return null;
   }
 
   /** What has not come, for a timeout's message. */

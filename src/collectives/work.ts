@@ -1,13 +1,21 @@
 /** A collective in flight, as torch.distributed's `Work`. */
+import type { HopEvent } from '../protocol/events.ts';
 import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { TimeoutError } from '../util/errors.ts';
+
+/** How an all-reduce went, as this rank saw it; times in milliseconds of the group's clock. */
+export interface OpTrace {
+  startedAt: number;
+  hops: readonly HopEvent[];
+}
 
 export class Work<T> implements PromiseLike<T> {
   readonly #result = deferred<T>();
   readonly #clock: Clock;
   readonly #name: string;
   #completed = false;
+  #trace: OpTrace | null = null;
   #bytesSent = 0;
 
   /** @param name what the op calls itself in messages, e.g. `allReduce #12 (25450 float32)`. */
@@ -21,6 +29,11 @@ export class Work<T> implements PromiseLike<T> {
   /** Whether the op has finished or failed. */
   isCompleted(): boolean {
     return this.#completed;
+  }
+
+  /** When each chunk went and came, by ring step: of a finished ring all-reduce, `null` otherwise. */
+  get trace(): OpTrace | null {
+    return this.#trace;
   }
 
   /** Bytes of frames this rank has sent for the op so far, headers included. */
@@ -54,8 +67,9 @@ export class Work<T> implements PromiseLike<T> {
   }
 
   /** For the process group: the op is done. */
-  complete(value: T): void {
+  complete(value: T, trace: OpTrace | null): void {
     this.#completed = true;
+    this.#trace = trace;
     this.#result.resolve(value);
   }
 

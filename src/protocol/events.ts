@@ -57,7 +57,8 @@ export interface RunResult {
   worldSize: number;
   backend: Device['backend'];
   adapter: string;
-  transport: 'webrtc' | 'memory';
+  /** `none` in a world of one. */
+  transport: 'webrtc' | 'memory' | 'none';
   steps: number;
   /** Passes over the training data, whole or begun. */
   epochs: number;

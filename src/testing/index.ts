@@ -4,7 +4,7 @@ import { createMemoryLinkPair } from '../transport/memoryLink.ts';
 import type { Link } from '../transport/link.ts';
 import { PeergradError, messageOf } from '../util/errors.ts';
 
-export type RunWorldOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'segmentElements' | 'clock' | 'ontrace'>;
+export type RunWorldOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'segmentElements' | 'clock'>;
 
 /**
  * Runs `n` ranks in one process over memory links: `main` is called once per rank with its process group, and the

@@ -8,13 +8,6 @@ import { deferred, type Deferred } from '../util/deferred.ts';
 import { BaseLink } from './baseLink.ts';
 import type { Link, LinkDescription } from './link.ts';
 
-/** A port as browsers and Node both have it. */
-export interface Port {
-  postMessage(message: unknown, transfer: ArrayBuffer[]): void;
-  onmessage: ((event: { data: unknown }) => void) | null;
-  close(): void;
-}
-
 /** What a port carries besides frames (which are bare ArrayBuffers). */
 const PortMessage = v.variant('type', [
   /** The other side has dealt with that many bytes of frames. */
@@ -33,14 +26,14 @@ type PortMessage = v.InferOutput<typeof PortMessage>;
 const TAKEN_STEP_BYTES = 256 * 1024;
 
 class PortLink extends BaseLink {
-  readonly #port: Port;
+  readonly #port: MessagePort;
   readonly #describing: Deferred<LinkDescription>[] = [];
   #takenBytes = 0;
 
-  constructor(port: Port) {
+  constructor(port: MessagePort) {
     super();
     this.#port = port;
-    port.onmessage = ({ data }) => this.#receive(data);
+    port.onmessage = ({ data }: MessageEvent<unknown>) => this.#receive(data);
   }
 
   protected transmit(frame: ArrayBuffer): void {
@@ -94,7 +87,7 @@ class PortLink extends BaseLink {
 }
 
 /** A link over one end of a MessageChannel whose other end is a link too, or a {@link bridgeLink}. */
-export function createPortLink(port: Port): Link {
+export function createPortLink(port: MessagePort): Link {
   return new PortLink(port);
 }
 
@@ -102,7 +95,7 @@ export function createPortLink(port: Port): Link {
  * Puts `link` on the other side of `port`: the thread that holds the port's other end uses it as a link of its own.
  * Closing either closes both.
  */
-export function bridgeLink(link: Link, port: Port): void {
+export function bridgeLink(link: Link, port: MessagePort): void {
   const post = (message: PortMessage) => port.postMessage(message, []);
   let takenBytes = 0;
   const forward = async (frame: ArrayBuffer): Promise<void> => {
@@ -113,7 +106,7 @@ export function bridgeLink(link: Link, port: Port): void {
     post({ type: 'taken', bytes: takenBytes });
     takenBytes = 0;
   };
-  port.onmessage = ({ data }) => {
+  port.onmessage = ({ data }: MessageEvent<unknown>) => {
     if (data instanceof ArrayBuffer) {
       // A frame that can no longer be sent is lost with its link, which `onclose` below reports.
       forward(data).catch(() => {});

@@ -1,0 +1,102 @@
+/** Starting the browser with WebGPU on, on a real GPU or in software. */
+import { existsSync, readdirSync } from 'node:fs';
+import type { Browser } from 'playwright-core';
+import { messageOf, PeergradError } from '../src/util/errors.ts';
+import { ensureBrowser } from './findBrowser.ts';
+
+export const GPU_MODES = ['auto', 'software', 'hardware'] as const;
+export type GpuMode = (typeof GPU_MODES)[number];
+
+export interface LaunchOptions {
+  /** Default: PEERGRAD_BROWSER, or what this machine has, or what can be installed. */
+  executable?: string;
+  /** Default: `auto`, a GPU where there is one. */
+  gpu?: GpuMode;
+  headed?: boolean;
+  /** A page of the server to try WebGPU out on: only a secure context has it. Without it, `auto` believes in any device file. */
+  probeUrl?: string;
+  /**
+   * Set for another machine's server: its certificate is taken as it is. Else the pages are this machine's own, and may
+   * connect over the loopback too, so that a machine without a network can train.
+   */
+  remote?: boolean;
+}
+
+const SOFTWARE = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
+/** Chromium on Linux uses a GPU for WebGPU only through Vulkan, and headless only without Vulkan's own surface. */
+const HARDWARE_LINUX = [
+  '--use-angle=vulkan',
+  '--enable-features=Vulkan',
+  '--disable-vulkan-surface',
+  '--enable-unsafe-webgpu',
+  '--ignore-gpu-blocklist',
+];
+/** Milliseconds for an adapter: without a working Vulkan driver `requestAdapter` never answers. */
+const ADAPTER_MS = 15_000;
+
+/** Starts a browser that has WebGPU. @throws PeergradError where it does not start. */
+export async function launchBrowser(options: LaunchOptions = {}): Promise<Browser> {
+  const { gpu = 'auto', probeUrl, executable = await ensureBrowser(undefined, console.error) } = options;
+  if (gpu === 'software' || (gpu === 'auto' && !hasGpu())) return start(executable, options, SOFTWARE);
+  const browser = await start(executable, options, hardwareFlags());
+  if (gpu === 'hardware' || probeUrl === undefined || (await hasAdapter(browser, probeUrl))) return browser;
+  // A device node without a driver that Chromium can use, as in many virtual machines.
+  await browser.close();
+  return start(executable, options, SOFTWARE);
+}
+
+function hardwareFlags(): string[] {
+  return process.platform === 'linux' ? HARDWARE_LINUX : [];
+}
+
+function hasGpu(): boolean {
+  if (process.platform !== 'linux') return true;
+  if (existsSync('/dev/nvidia0')) return true;
+  return existsSync('/dev/dri') && readdirSync('/dev/dri').some((name) => name.startsWith('renderD'));
+}
+
+async function start(executable: string, options: LaunchOptions, gpuFlags: string[]): Promise<Browser> {
+  const { headed = false, remote = false } = options;
+  const args = [...gpuFlags, remote ? '--ignore-certificate-errors' : '--allow-loopback-in-peer-connection'];
+  // Containers have a tiny /dev/shm, and Chromium's sandbox refuses root.
+  if (process.platform === 'linux') args.push('--disable-dev-shm-usage');
+  if (process.getuid?.() === 0) args.push('--no-sandbox');
+  const { chromium } = await import('playwright-core');
+  try {
+    return await chromium.launch({
+      executablePath: executable,
+      headless: !headed,
+      args,
+      // Ctrl-C is the launcher's to handle.
+      handleSIGINT: false,
+      handleSIGTERM: false,
+      handleSIGHUP: false,
+    });
+  } catch (error) {
+    throw new PeergradError(`The browser ${executable} did not start: ${whyNotStarted(messageOf(error))}`);
+  }
+}
+
+/** Playwright's message is a page long; the browser's own last words are in it. */
+function whyNotStarted(message: string): string {
+  const library = /error while loading shared libraries: \S+/.exec(message)?.[0];
+  if (library !== undefined) return `${library} is missing.`;
+  if (/Missing X server|\$DISPLAY/.test(message)) return 'there is no display; leave --headed out.';
+  return message.split('\n', 1)[0]!.replace(/^browserType\.launch: /, '');
+}
+
+async function hasAdapter(browser: Browser, url: string): Promise<boolean> {
+  const page = await browser.newPage();
+  try {
+    await page.goto(url);
+    // As text: a function would carry the transpiler's helpers into the page.
+    return await page.evaluate<boolean>(`Promise.race([
+      navigator.gpu.requestAdapter().then((adapter) => adapter !== null),
+      new Promise((resolve) => setTimeout(resolve, ${ADAPTER_MS}, false)),
+    ])`);
+  } catch {
+    return false;
+  } finally {
+    await page.close();
+  }
+}

@@ -1,0 +1,106 @@
+/** The command line: what can be asked, and which exit code answers. */
+import { Command, CommanderError, Option } from 'commander';
+import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { messageOf, UsageError } from '../src/util/errors.ts';
+import type { Io } from './io.ts';
+import { addJobOptions, wholeNumber } from './jobOptions.ts';
+import { join, type JoinOptions } from './join.ts';
+import { GPU_MODES } from './browser.ts';
+import { run, type RunOptions } from './run.ts';
+import { serve, type ServeOptions } from './serve.ts';
+
+export const EXIT_OK = 0;
+export const EXIT_FAILED = 1;
+export const EXIT_USAGE = 2;
+export const EXIT_INTERRUPTED = 130;
+
+/** Seconds a run may take before it is given up: ten times the demo on two slow cores. */
+const RUN_TIMEOUT_S = 15 * 60;
+/** Seconds a joining machine stays: a class may start late and train long. */
+const JOIN_TIMEOUT_S = 24 * 60 * 60;
+/** Longest timeout, seconds: what setTimeout can hold. */
+const MAX_TIMEOUT_S = 2_000_000;
+
+const collect = (value: string, before: string[]): string[] => [...before, value];
+
+/** Runs one command line (without `node` and the script). Never throws; says on `io.err` why a code is not 0. */
+export async function runCli(argv: readonly string[], io: Io): Promise<number> {
+  try {
+    await buildProgram(io).parseAsync(argv, { from: 'user' });
+    return io.signal.aborted ? EXIT_INTERRUPTED : EXIT_OK;
+  } catch (error) {
+    if (io.signal.aborted) {
+      io.err('peergrad: interrupted.');
+      return EXIT_INTERRUPTED;
+    }
+    if (error instanceof CommanderError) {
+      // Help and version were asked for and have been printed.
+      if (error.exitCode === 0) return EXIT_OK;
+      // Without a command, commander has printed the help.
+      if (error.code !== 'commander.help') {
+        const what = error.message.replace(/^error: /, '').replaceAll('\n', ' ');
+        io.err(`peergrad: ${what.replace(/([^.?)])$/, '$1.')} See peergrad --help.`);
+      }
+      return EXIT_USAGE;
+    }
+    io.err(`peergrad: ${messageOf(error)}`);
+    return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED;
+  }
+}
+
+function buildProgram(io: Io): Command {
+  const program = new Command('peergrad')
+    .description('Browser tabs as one training job: start a server, or run and join rooms with headless tabs.')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => io.out(text.trimEnd()),
+      writeErr: (text) => io.err(text.trimEnd()),
+      // runCli says it, once.
+      outputError: () => {},
+    });
+
+  const serveCommand = program
+    .command('serve')
+    .description('serve the page and introduce tabs to each other, until Ctrl-C')
+    .option('--port <n>', 'port to listen on', wholeNumber(0, 65535), 8080)
+    .option('--host <address>', 'address to listen on (default: 127.0.0.1, with https 0.0.0.0)')
+    .option('--https', 'https with a self-signed certificate')
+    .option('--cert <file>', 'certificate for https, PEM')
+    .option('--key <file>', "the certificate's key, PEM")
+    .option('--stun <url>', 'a STUN server for the tabs, e.g. stun:host:3478 (may be repeated)', collect, [])
+    .option('--turn <url>', 'a TURN server for the tabs, e.g. turn:host:3478 (may be repeated)', collect, [])
+    .option('--turn-secret <secret>', "the TURN server's static-auth-secret")
+    .option('--start-at <n>', 'open a room that starts by itself when n tabs are ready', wholeNumber(1, MAX_WORLD_SIZE))
+    .addOption(
+      new Option('--log <level>', 'what the server logs on stderr')
+        .choices(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
+        .default('warn'),
+    );
+  addJobOptions(serveCommand).action((options: ServeOptions) => serve(options, io));
+
+  const runCommand = program
+    .command('run')
+    .description('train with N headless tabs on this machine, and say how it went')
+    .option('--tabs <n>', 'number of tabs, each a rank', wholeNumber(1, MAX_WORLD_SIZE), 4)
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .option('--headed', 'show the browser')
+    .option('--screenshot <file>', "write a PNG of rank 0's page past the middle of the run");
+  addBrowserOptions(runCommand, RUN_TIMEOUT_S);
+  addJobOptions(runCommand).action((options: RunOptions) => run(options, io));
+
+  const joinCommand = program
+    .command('join')
+    .argument('<url>', "the room's address, e.g. https://192.168.1.5:8080/#K7F3QX")
+    .description('join a room with N headless tabs, and stay until its run has ended')
+    .option('--tabs <n>', 'number of tabs', wholeNumber(1, MAX_WORLD_SIZE), 1)
+    .option('--name <name>', "the tabs' name", 'tab');
+  addBrowserOptions(joinCommand, JOIN_TIMEOUT_S).action((url: string, options: JoinOptions) => join(url, options, io));
+  return program;
+}
+
+function addBrowserOptions(command: Command, timeoutSeconds: number): Command {
+  return command
+    .option('--browser <path>', 'Chrome, Chromium or Edge to use (default: PEERGRAD_BROWSER, or the first found)')
+    .addOption(new Option('--gpu <mode>', 'what WebGPU runs on').choices(GPU_MODES).default('auto'))
+    .option('--timeout <seconds>', 'give up after so long', wholeNumber(1, MAX_TIMEOUT_S), timeoutSeconds);
+}

@@ -1,0 +1,106 @@
+/** The options that say what to train, shared by `serve` and `run`. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { JOB_NAMES, MODEL_NAMES, OPTIMIZER_NAMES, parseJob, type JobSpec } from '../src/protocol/job.ts';
+import { UsageError } from '../src/util/errors.ts';
+import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
+
+export interface JobOptions {
+  job?: string;
+  model?: string;
+  optimizer?: string;
+  lr?: number;
+  batch?: number;
+  epochs?: number;
+  steps?: number;
+  seed?: number;
+  hashEvery?: number;
+  /** A folder on this machine or a URL that every tab can read. */
+  data?: string;
+}
+
+/** Reads a whole number from `min` to `max`. */
+export function wholeNumber(min = 0, max = Number.MAX_SAFE_INTEGER) {
+  return (text: string): number => {
+    const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    const bounds = max === Number.MAX_SAFE_INTEGER ? '' : ` from ${min} to ${max}`;
+    throw new InvalidArgumentError(`It must be a whole number${bounds}.`);
+  };
+}
+
+function decimal(text: string): number {
+  const value = text.trim() === '' ? Number.NaN : Number(text);
+  if (Number.isFinite(value)) return value;
+  throw new InvalidArgumentError('It must be a number.');
+}
+
+export function addJobOptions(command: Command): Command {
+  // Bounds are the protocol's: parseJob checks them.
+  return command
+    .addOption(new Option('--job <name>', 'what to train').choices(JOB_NAMES))
+    .addOption(new Option('--model <name>', 'which model').choices(MODEL_NAMES))
+    .addOption(new Option('--optimizer <name>', 'which optimizer').choices(OPTIMIZER_NAMES))
+    .option('--lr <rate>', 'learning rate', decimal)
+    .option('--batch <n>', 'samples per tab and step', wholeNumber())
+    .option('--epochs <n>', 'passes over the training data', wholeNumber())
+    .option('--steps <n>', 'stop after so many steps', wholeNumber())
+    .option('--seed <n>', 'seed of parameters and shuffles', wholeNumber())
+    .option('--hash-every <n>', 'compare the ranks every n steps', wholeNumber())
+    .option('--data <folder|url>', 'IDX files, for the job mnist');
+}
+
+/** Whether anything was said about the job itself. (A data folder alone is only served.) */
+export function saysJob(options: JobOptions): boolean {
+  const names = ['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const;
+  return names.some((name) => options[name] !== undefined);
+}
+
+/**
+ * The job that the options describe, and the folder to serve for it, if any.
+ *
+ * @throws UsageError where they cannot work.
+ */
+export async function resolveJob(options: JobOptions): Promise<{ job: JobSpec; folder: string | null }> {
+  const { data } = options;
+  const isUrl = data !== undefined && /^https?:\/\//.test(data);
+  const folder = data === undefined || isUrl ? null : await checkDataFolder(data);
+  if (options.job === 'mnist' && data === undefined) {
+    throw new UsageError('The job mnist needs its images: pass --data with a folder (or URL) of IDX files.');
+  }
+  const fields = {
+    job: options.job,
+    model: options.model,
+    optimizer: options.optimizer,
+    learningRate: options.lr,
+    batchSize: options.batch,
+    epochs: options.epochs,
+    maxSteps: options.steps,
+    seed: options.seed,
+    hashEvery: options.hashEvery,
+    data: options.job === 'mnist' ? { kind: 'url', url: isUrl ? withSlash(data) : DATA_PATH } : undefined,
+  };
+  return {
+    job: parseJob(Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))),
+    folder,
+  };
+}
+
+function withSlash(url: string): string {
+  return url.endsWith('/') ? url : `${url}/`;
+}
+
+/** @throws UsageError unless `folder` holds at least one pair of images and labels. */
+export async function checkDataFolder(folder: string): Promise<string> {
+  const expected =
+    'expected train-images-idx3-ubyte and train-labels-idx1-ubyte, or the same two named t10k-..., each plain or .gz';
+  let files: string[];
+  try {
+    files = await listDataFiles(folder);
+  } catch {
+    throw new UsageError(`The data folder ${folder} cannot be read: ${expected}.`);
+  }
+  const has = (name: string) => files.includes(name) || files.includes(`${name}.gz`);
+  const hasPair = ['train', 't10k'].some((set) => has(`${set}-images-idx3-ubyte`) && has(`${set}-labels-idx1-ubyte`));
+  if (!hasPair) throw new UsageError(`The data folder ${folder} holds no pair of images and labels: ${expected}.`);
+  return folder;
+}

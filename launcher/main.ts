@@ -1,0 +1,40 @@
+/** The launcher's process: signals in, exit code out. Everything else is in cli.ts and testable without a process. */
+import { once } from 'node:events';
+import { messageOf } from '../src/util/errors.ts';
+import { runCli } from './cli.ts';
+
+/** Exit codes of a process that a signal ended: 128 and the signal's number. */
+const SIGNAL_EXITS = [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const;
+/** Milliseconds for closing browsers and server after a signal; then the process ends, and they with it. */
+const CLOSE_MS = 5_000;
+
+const controller = new AbortController();
+let signalExit: number | null = null;
+
+for (const [name, code] of SIGNAL_EXITS) {
+  process.on(name, () => {
+    // The second Ctrl-C means now.
+    if (signalExit !== null) process.exit(code);
+    signalExit = code;
+    controller.abort();
+    setTimeout(() => process.exit(code), CLOSE_MS).unref();
+  });
+}
+process.on('uncaughtException', (error) => {
+  process.stderr.write(`peergrad: something that should not happen did: ${messageOf(error)}\n`);
+  process.exit(signalExit ?? 1);
+});
+
+const code = await runCli(process.argv.slice(2), {
+  out: (line) => void process.stdout.write(`${line}\n`),
+  err: (line) => void process.stderr.write(`${line}\n`),
+  terminal: process.stderr.isTTY ? process.stderr : null,
+  signal: controller.signal,
+});
+// A long result may still be on its way into a pipe, and exit() would cut it.
+if (process.stdout.writableLength > 0) await once(process.stdout, 'drain');
+process.exit(signalExit ?? code);

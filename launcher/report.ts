@@ -1,0 +1,34 @@
+/** What a finished run is told as, and whether its ranks agree. */
+import type { RunResult } from '../src/protocol/events.ts';
+
+/** `null` when every rank ended with the same state, by every tab's account; else a sentence. */
+export function disagreement(results: readonly RunResult[]): string | null {
+  const worldSize = results[0]?.worldSize ?? 0;
+  const hashes = new Set(results.flatMap((result) => result.stateHash));
+  const isComplete = results.every((result) => result.worldSize === worldSize && result.stateHash.length === worldSize);
+  if (isComplete && hashes.size === 1) return null;
+  const states = results[0]?.stateHash.map((hash, rank) => `rank ${rank} ${hash}`) ?? [];
+  return `The ranks did not end in the same state (${states.join(', ')}), so the result is void: please report this.`;
+}
+
+/** The result in a few lines for people. */
+export function summarize(result: RunResult): string {
+  const { worldSize, backend, adapter, transport, steps, stepMs } = result;
+  const sent = Math.max(...result.bytesSentPerRank);
+  const ranks = worldSize === 1 ? '1 rank' : `${worldSize} ranks`;
+  return [
+    `${ranks} on ${backend} (${adapter}) over ${transport}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
+    `Loss ${result.loss.toFixed(4)}, accuracy ${(result.accuracy * 100).toFixed(1)} %. State ${result.stateHash[0]} on every rank.`,
+    `A step took ${ms(stepMs.median)} (p95 ${ms(stepMs.p95)}): computing ${ms(stepMs.compute)}, ` +
+      `talking ${ms(stepMs.communicate)}, of which ${ms(stepMs.exposed)} nothing else ran beside.`,
+    `Each rank sent ${megabytes(sent)} of gradients; one gradient is ${megabytes(result.gradientBytes)}.`,
+  ].join('\n');
+}
+
+function ms(value: number): string {
+  return `${value.toFixed(value < 10 ? 1 : 0)} ms`;
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 2 : 0)} MB`;
+}

@@ -1,0 +1,65 @@
+/** `peergrad serve`: the page and the signaling server, until Ctrl-C. */
+import { UsageError } from '../src/util/errors.ts';
+import {
+  checkIceOptions,
+  fingerprint,
+  isLoopback,
+  readCertificate,
+  selfSignedCertificate,
+  startSignaling,
+  type Certificate,
+  type SignalingOptions,
+} from '../signaling/index.ts';
+import { DIST, ensureBuilt } from './build.ts';
+import { interrupted, type Io } from './io.ts';
+import { checkDataFolder, type JobOptions, resolveJob, saysJob } from './jobOptions.ts';
+
+export interface ServeOptions extends JobOptions {
+  port: number;
+  host?: string;
+  https?: true;
+  cert?: string;
+  key?: string;
+  stun: string[];
+  turn: string[];
+  turnSecret?: string;
+  startAt?: number;
+  log: NonNullable<SignalingOptions['logLevel']>;
+}
+
+export async function serve(options: ServeOptions, io: Io): Promise<void> {
+  const ice = { stun: options.stun, turn: options.turn, turnSecret: options.turnSecret ?? null };
+  checkIceOptions(ice);
+  const startAt = options.startAt ?? null;
+  const room = startAt !== null || saysJob(options) ? await resolveJob(options) : null;
+  const folder = room === null ? await dataFolder(options.data) : room.folder;
+  const tls = await chooseCertificate(options);
+  const host = options.host ?? (tls === null ? '127.0.0.1' : '0.0.0.0');
+
+  const { port, log: logLevel } = options;
+  // Listening first: a port in use need not wait for the build to be told.
+  const server = await startSignaling({ host, port, tls, dist: DIST, data: folder, ice, logLevel });
+  try {
+    await ensureBuilt(io);
+    const hash = room === null ? '' : `#${server.createRoom({ job: room.job, startAt })}`;
+    for (const url of server.urls) io.out(`${url}/${hash}`);
+    if (tls !== null) io.err(`Certificate, SHA-256: ${fingerprint(tls)}`);
+    else if (!isLoopback(host)) {
+      io.err('Other machines will find no GPU: browsers allow WebGPU over https only. Add --https.');
+    }
+    io.err('Serving. Ctrl-C stops.');
+    await interrupted(io);
+  } finally {
+    await server.close();
+  }
+}
+
+async function dataFolder(data: string | undefined): Promise<string | null> {
+  return data === undefined ? null : checkDataFolder(data);
+}
+
+async function chooseCertificate({ https, cert, key }: ServeOptions): Promise<Certificate | null> {
+  if ((cert === undefined) !== (key === undefined)) throw new UsageError('--cert and --key go together: pass both.');
+  if (cert !== undefined && key !== undefined) return readCertificate(cert, key);
+  return https === true ? selfSignedCertificate() : null;
+}

@@ -1,0 +1,113 @@
+/** Tabs in a browser from launch to the end of their run: what `run` and `join` share. */
+import type { EngineEvent, RunResult } from '../src/protocol/events.ts';
+import { systemClock } from '../src/util/clock.ts';
+import { messageOf, PeergradError } from '../src/util/errors.ts';
+import type { Io } from './io.ts';
+import { launchBrowser, type LaunchOptions } from './browser.ts';
+import { Progress } from './progress.ts';
+import { disagreement } from './report.ts';
+import { openTabs, type Tabs } from './tabs.ts';
+import { RunWatch } from './watch.ts';
+
+export interface SessionOptions extends LaunchOptions {
+  tabs: readonly { name: string; url: string }[];
+  timeoutMs: number;
+  /** A person starts the room: wait for it as long as `timeoutMs` allows. */
+  waitsForHost: boolean;
+  /** Where to put a picture of rank 0's page, or `null`. */
+  screenshot: string | null;
+}
+
+/** Milliseconds without any news from any tab: shaders of a big model compile for tens of seconds in software. */
+const STALL_MS = 120_000;
+/** Share of the steps after which the screenshot is taken: charts have something to show, and the ring still moves. */
+const SCREENSHOT_AT = 0.55;
+/** Milliseconds a browser has to close. */
+const CLOSE_MS = 10_000;
+/** Distinct page errors shown; a broken page repeats itself. */
+const MAX_ERRORS = 20;
+
+/**
+ * Opens the tabs, follows their run, closes the browser whatever happens.
+ *
+ * @returns rank 0's result where rank 0 is one of the tabs, else the first tab's.
+ * @throws PeergradError with one sentence where a tab failed or the ranks do not agree.
+ */
+export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunResult> {
+  io.signal.throwIfAborted();
+  const browser = await launchBrowser(options);
+  const progress = new Progress(io, systemClock);
+  const watch = new RunWatch({
+    tabs: options.tabs.map((tab) => tab.name),
+    timeoutMs: options.timeoutMs,
+    stallMs: STALL_MS,
+    stallsWhileWaiting: !options.waitsForHost,
+    clock: systemClock,
+  });
+  const ranks = new Map<string, number>();
+  const errors = new Set<string>();
+  const camera = new Camera(options.screenshot, progress);
+
+  const onevent = (tab: string, event: EngineEvent): void => {
+    if (event.type === 'epoch') ranks.set(tab, event.rank);
+    if (tab === options.tabs[0]?.name) progress.on(event);
+    if (ranks.get(tab) === 0) camera.on(tab, event);
+    watch.on(tab, event);
+  };
+  const onerror = (tab: string, message: string): void => {
+    if (errors.has(message) || errors.size >= MAX_ERRORS) return;
+    errors.add(message);
+    progress.note(`${tab}: ${message}`);
+  };
+
+  const interrupt = (): void => watch.abort(io.signal.reason);
+  io.signal.addEventListener('abort', interrupt);
+  if (io.signal.aborted) interrupt();
+  try {
+    const { tabs, remote = false } = options;
+    const ondeath = (tab: string, message: string): void => watch.fail(tab, message);
+    // A tab may fail while others still load: loading is not awaited, its errors end the watch.
+    openTabs(browser, { tabs, onevent, ondeath, onerror, remote }).then(
+      (opened) => (camera.tabs = opened),
+      (error: unknown) => watch.abort(error),
+    );
+    const results = await watch.done;
+    await camera.idle;
+    const differ = disagreement(results);
+    if (differ !== null) throw new PeergradError(differ);
+    const rank0 = tabs.findIndex((tab) => ranks.get(tab.name) === 0);
+    return results[Math.max(rank0, 0)]!;
+  } finally {
+    io.signal.removeEventListener('abort', interrupt);
+    progress.stop();
+    // A browser whose GPU process hangs may never close; it dies with this process then.
+    await Promise.race([browser.close(), new Promise((resolve) => systemClock.after(CLOSE_MS, () => resolve(null)))]);
+  }
+}
+
+/** Takes one picture of rank 0's page a bit past the middle of the run. */
+class Camera {
+  /** Set when the tabs are open. */
+  tabs: Tabs | null = null;
+  /** Settles when no picture is being taken. Never rejects. */
+  idle: Promise<void> = Promise.resolve();
+  #file: string | null;
+  readonly #progress: Progress;
+  #totalSteps = Number.POSITIVE_INFINITY;
+
+  constructor(file: string | null, progress: Progress) {
+    this.#file = file;
+    this.#progress = progress;
+  }
+
+  on(tab: string, event: EngineEvent): void {
+    if (event.type === 'model') this.#totalSteps = event.totalSteps;
+    if (event.type !== 'step' || event.step < this.#totalSteps * SCREENSHOT_AT) return;
+    if (this.#file === null || this.tabs === null) return;
+    const file = this.#file;
+    this.#file = null;
+    this.idle = this.tabs.screenshot(tab, file).catch((error: unknown) => {
+      this.#progress.note(`No screenshot was written to ${file}: ${messageOf(error).split('\n', 1)[0]}`);
+    });
+  }
+}

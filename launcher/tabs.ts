@@ -1,0 +1,82 @@
+/** Pages of one browser, each a rank: opens them, and hands on what their engines tell. */
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { EngineEvent } from '../src/protocol/events.ts';
+import { messageOf, PeergradError } from '../src/util/errors.ts';
+import type { LaunchOptions } from './browser.ts';
+
+export interface TabsOptions extends Pick<LaunchOptions, 'remote'> {
+  /** Each tab's name and address. */
+  tabs: readonly { name: string; url: string }[];
+  onevent: (tab: string, event: EngineEvent) => void;
+  /** The tab is lost. */
+  ondeath: (tab: string, message: string) => void;
+  /** The page printed an error; it may still go on. */
+  onerror: (tab: string, message: string) => void;
+}
+
+export interface Tabs {
+  screenshot(tab: string, file: string): Promise<void>;
+}
+
+const VIEWPORT = { width: 1280, height: 800 };
+/** Milliseconds for a page to load: 64 of them on two cores take their time. */
+const LOAD_MS = 120_000;
+
+/**
+ * The page calls `peergradReport` with every engine event. Traces stay in the page: they are for its picture, and a
+ * message to this process for every hop of every bucket would slow the run that is being measured.
+ */
+const REPORT_SCRIPT = `window.peergradReport = (event) => {
+  if (event.type !== 'trace') window.peergradToLauncher(event).catch(() => {});
+};`;
+
+/** @throws PeergradError where a page cannot be loaded. */
+export async function openTabs(browser: Browser, options: TabsOptions): Promise<Tabs> {
+  const { remote = false } = options;
+  const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: remote });
+  const names = new Map<Page, string>();
+  // Chromium tells WebRTC about the default route only, unless the page may use the microphone.
+  if (!remote) await context.grantPermissions(['microphone']);
+  await context.exposeBinding('peergradToLauncher', ({ page }, event: EngineEvent) => {
+    options.onevent(names.get(page) ?? '?', event);
+  });
+  await context.addInitScript(REPORT_SCRIPT);
+  browser.on('disconnected', () => {
+    for (const name of names.values()) options.ondeath(name, 'the browser has ended');
+  });
+  await Promise.all(options.tabs.map(({ name, url }) => openTab(context, name, url, names, options)));
+  const pages = new Map(Array.from(names, ([page, name]) => [name, page]));
+  return {
+    async screenshot(tab, file) {
+      await pages.get(tab)?.screenshot({ path: file, type: 'png' });
+    },
+  };
+}
+
+async function openTab(
+  context: BrowserContext,
+  name: string,
+  url: string,
+  names: Map<Page, string>,
+  { ondeath, onerror }: TabsOptions,
+): Promise<void> {
+  const page = await context.newPage();
+  names.set(page, name);
+  page.on('crash', () => ondeath(name, 'the tab crashed, as one does that runs out of memory'));
+  page.on('pageerror', (error) => onerror(name, messageOf(error)));
+  page.on('console', (message) => {
+    if (message.type() === 'error') onerror(name, message.text());
+  });
+  let status: number | undefined;
+  try {
+    status = (await page.goto(url, { timeout: LOAD_MS, waitUntil: 'domcontentloaded' }))?.status();
+  } catch (error) {
+    const reason = /net::(ERR_\w+)/.exec(messageOf(error))?.[1] ?? messageOf(error).split('\n', 1)[0];
+    throw new PeergradError(
+      `No page came from ${new URL(url).origin} (${reason}): check the address and that it is served.`,
+    );
+  }
+  if (status !== undefined && status >= 400) {
+    throw new PeergradError(`The server at ${new URL(url).origin} answered ${status} instead of the page.`);
+  }
+}

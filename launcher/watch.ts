@@ -1,0 +1,104 @@
+/** Follows the events of several tabs to the end of their run: all finished, one failed, or time is up. */
+import type { EngineEvent, RankState, RunResult } from '../src/protocol/events.ts';
+import type { Clock } from '../src/util/clock.ts';
+import { deferred } from '../src/util/deferred.ts';
+import { PeergradError, TimeoutError } from '../src/util/errors.ts';
+
+export interface WatchOptions {
+  /** Names of the tabs to wait for. */
+  tabs: readonly string[];
+  /** Milliseconds for everything. */
+  timeoutMs: number;
+  /** Milliseconds without any news. */
+  stallMs: number;
+  /** Whether silence counts while a tab waits for its room to start: not where a person starts it. */
+  stallsWhileWaiting: boolean;
+  clock: Clock;
+}
+
+interface Tab {
+  state: RankState;
+  step: number;
+  result: RunResult | null;
+}
+
+export class RunWatch {
+  readonly #options: WatchOptions;
+  readonly #tabs: ReadonlyMap<string, Tab>;
+  readonly #done = deferred<RunResult[]>();
+  readonly #startedAt: number;
+  #heardAt: number;
+  #cancelTimer: () => void = () => {};
+
+  constructor(options: WatchOptions) {
+    this.#options = options;
+    this.#tabs = new Map(options.tabs.map((name) => [name, { state: 'OFFLINE', step: 0, result: null }]));
+    this.#startedAt = options.clock.now();
+    this.#heardAt = this.#startedAt;
+    // Whoever opens the tabs may fail before anybody awaits this.
+    this.#done.promise.catch(() => {});
+    this.#watchTime();
+  }
+
+  /**
+   * Every tab's result, in the tabs' order.
+   *
+   * @throws PeergradError naming the tab that failed first; TimeoutError saying what each tab was doing.
+   */
+  get done(): Promise<RunResult[]> {
+    return this.#done.promise;
+  }
+
+  on(name: string, event: EngineEvent): void {
+    const tab = this.#tabs.get(name);
+    if (tab === undefined) return;
+    this.#heardAt = this.#options.clock.now();
+    if (event.type === 'state') tab.state = event.state;
+    else if (event.type === 'step') tab.step = event.step;
+    else if (event.type === 'failed') this.fail(name, event.message);
+    else if (event.type === 'finished') {
+      tab.result = event.result;
+      const results = Array.from(this.#tabs.values(), (t) => t.result).filter((result) => result !== null);
+      if (results.length < this.#tabs.size) return;
+      this.#cancelTimer();
+      this.#done.resolve(results);
+    }
+  }
+
+  /** A tab is lost: so is the run. */
+  fail(name: string, message: string): void {
+    this.abort(new PeergradError(`${name}: ${message.replace(/[^.!?]$/, '$&.')}`));
+  }
+
+  /** Ends the wait with `error`, unless it is over. */
+  abort(error: unknown): void {
+    this.#cancelTimer();
+    this.#done.reject(error);
+  }
+
+  /** Sleeps until the first of the two limits could be reached, and looks again. */
+  #watchTime(): void {
+    const { clock, timeoutMs, stallMs, stallsWhileWaiting } = this.#options;
+    const now = clock.now();
+    const states = Array.from(this.#tabs.values(), (tab) => tab.state);
+    if (!stallsWhileWaiting && states.every((state) => state === 'WAITING')) this.#heardAt = now;
+    const untilTimeout = this.#startedAt + timeoutMs - now;
+    const untilStall = this.#heardAt + stallMs - now;
+    if (untilTimeout <= 0) {
+      const message = `The run did not end within ${timeoutMs / 1000} s (${this.#describe()}): allow more with --timeout.`;
+      this.abort(new TimeoutError(message));
+    } else if (untilStall <= 0) {
+      this.abort(new TimeoutError(`There was no progress for ${stallMs / 1000} s: ${this.#describe()}.`));
+    } else {
+      this.#cancelTimer = clock.after(Math.min(untilTimeout, untilStall), () => this.#watchTime());
+    }
+  }
+
+  #describe(): string {
+    const tabs = Array.from(this.#tabs, ([name, tab]) => {
+      if (tab.result !== null) return `${name} has finished`;
+      return tab.step > 0 ? `${name} is ${tab.state} at step ${tab.step}` : `${name} is ${tab.state}`;
+    });
+    return tabs.join(', ');
+  }
+}

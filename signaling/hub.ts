@@ -1,0 +1,126 @@
+/**
+ * All rooms of the server: feeds each room's state machine and carries out its effects. Knows members as {@link Peer},
+ * not as sockets.
+ */
+import { randomInt } from 'node:crypto';
+import type { ServerMessage } from '../src/protocol/control.ts';
+import type { JobSpec } from '../src/protocol/job.ts';
+import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
+import type { Clock } from '../src/util/clock.ts';
+import type { Limits } from './limits.ts';
+import { createRoom, step, type RoomEffect, type RoomEvent, type RoomState } from './room.ts';
+
+/** One member's connection. `send` must not call back into the hub at once. */
+export interface Peer {
+  readonly member: string;
+  /** The room has taken this member: tell it so. */
+  admit(room: string): void;
+  send(message: ServerMessage): void;
+}
+
+interface Room {
+  state: RoomState;
+  readonly peers: Map<string, Peer>;
+  cancelDeadline: () => void;
+  /** Ends a room that nobody ever joined. */
+  cancelExpiry: () => void;
+}
+
+const nothing = (): void => {};
+
+export class Hub {
+  readonly #clock: Clock;
+  readonly #limits: Limits;
+  readonly #rooms = new Map<string, Room>();
+
+  constructor(clock: Clock, limits: Limits) {
+    this.#clock = clock;
+    this.#limits = limits;
+  }
+
+  get rooms(): number {
+    return this.#rooms.size;
+  }
+
+  has(code: string): boolean {
+    return this.#rooms.has(code);
+  }
+
+  /** A new empty room's code, or `null` when the server holds as many rooms as it may. */
+  open(job: JobSpec, startAt: number | null): string | null {
+    if (this.#rooms.size >= this.#limits.maxRooms) return null;
+    const code = this.#unusedCode();
+    this.#rooms.set(code, {
+      state: createRoom(job, startAt, this.#limits.roomCapacity),
+      peers: new Map(),
+      cancelDeadline: nothing,
+      cancelExpiry: this.#clock.after(this.#limits.emptyRoomMs, () => this.#rooms.delete(code)),
+    });
+    return code;
+  }
+
+  /** Asks the room to take `peer`; it answers through the peer. Whether it did. */
+  join(code: string, peer: Peer, name: string): boolean {
+    const room = this.#rooms.get(code);
+    if (room === undefined) return false;
+    room.peers.set(peer.member, peer);
+    this.dispatch(code, { type: 'join', member: peer.member, name });
+    const admitted = room.state.members.some((m) => m.member === peer.member);
+    if (admitted) room.cancelExpiry();
+    else room.peers.delete(peer.member);
+    return admitted;
+  }
+
+  /** Something happened in a room. A room that is gone ignores it. */
+  dispatch(code: string, event: RoomEvent): void {
+    const room = this.#rooms.get(code);
+    if (room === undefined) return;
+    if (event.type === 'left') room.peers.delete(event.member);
+    const { state, effects } = step(room.state, event);
+    room.state = state;
+    for (const effect of effects) this.#apply(code, room, effect);
+  }
+
+  /** Forgets every room and stops every clock. */
+  close(): void {
+    for (const room of this.#rooms.values()) {
+      room.cancelDeadline();
+      room.cancelExpiry();
+    }
+    this.#rooms.clear();
+  }
+
+  #apply(code: string, room: Room, effect: RoomEffect): void {
+    switch (effect.type) {
+      case 'admit':
+        return room.peers.get(effect.member)?.admit(code);
+      case 'send':
+        for (const member of effect.to) room.peers.get(member)?.send(effect.message);
+        return;
+      case 'setDeadline': {
+        const { ms, epoch, phase } = effect;
+        room.cancelDeadline();
+        room.cancelDeadline = this.#clock.after(ms, () => this.dispatch(code, { type: 'deadline', epoch, phase }));
+        return;
+      }
+      case 'clearDeadline':
+        return room.cancelDeadline();
+      case 'remove':
+        this.#rooms.delete(code);
+        return;
+      default:
+        effect satisfies never;
+    }
+  }
+
+  #unusedCode(): string {
+    for (;;) {
+      const letters = Array.from(
+        { length: ROOM_CODE_LENGTH },
+        () => ROOM_CODE_ALPHABET[randomInt(ROOM_CODE_ALPHABET.length)],
+      );
+      const code = letters.join('');
+      if (!this.#rooms.has(code)) return code;
+    }
+  }
+}

@@ -1,0 +1,109 @@
+/** Every number that bounds what strangers can make the server do, and the two counters that hold them to it. */
+import type { Clock } from '../src/util/clock.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+
+export interface Limits {
+  /** Milliseconds a new connection has for its first message: who connects and says nothing holds a socket. */
+  firstMessageMs: number;
+  /** Milliseconds between a member's heartbeats; its worker sends them, so a hidden tab keeps the pace. */
+  heartbeatMs: number;
+  /** Milliseconds of silence after which a member is gone: six heartbeats, longer than a Wi-Fi handover. */
+  silentMs: number;
+  /** Messages a second a connection may send for long. */
+  messagesPerSecond: number;
+  /** Messages a connection may send at once: ICE candidates come in bursts, for two neighbours and retries. */
+  messageBurst: number;
+  /** Bytes waiting for a slow reader before it is cut off: no honest tab is a thousand messages behind. */
+  maxUnsentBytes: number;
+  /** Wrong codes a minute from one address. A class shares one address, so right codes are not counted. */
+  wrongCodesPerMinute: number;
+  /** WebSockets from one address: four full rooms in one school. */
+  socketsPerAddress: number;
+  /** Rooms on this server: a few KiB each. */
+  maxRooms: number;
+  /** Members in a room. */
+  roomCapacity: number;
+  /** Milliseconds a room made by the launcher waits for its first member. */
+  emptyRoomMs: number;
+  /** Milliseconds that members have to close their side when the server stops. */
+  closeGraceMs: number;
+}
+
+export const DEFAULT_LIMITS: Limits = {
+  firstMessageMs: 5_000,
+  heartbeatMs: 2_000,
+  silentMs: 12_000,
+  messagesPerSecond: 20,
+  messageBurst: 200,
+  maxUnsentBytes: 1024 * 1024,
+  wrongCodesPerMinute: 20,
+  socketsPerAddress: 256,
+  maxRooms: 1000,
+  roomCapacity: MAX_WORLD_SIZE,
+  emptyRoomMs: 60 * 60 * 1000,
+  closeGraceMs: 1_000,
+};
+
+/** Lets `perSecond` through for long and `burst` at once. */
+export class TokenBucket {
+  readonly #clock: Clock;
+  readonly #perSecond: number;
+  readonly #burst: number;
+  #tokens: number;
+  #at: number;
+
+  constructor(clock: Clock, perSecond: number, burst: number) {
+    this.#clock = clock;
+    this.#perSecond = perSecond;
+    this.#burst = burst;
+    this.#tokens = burst;
+    this.#at = clock.now();
+  }
+
+  /** Takes one token; `false` when there is none. */
+  take(): boolean {
+    const now = this.#clock.now();
+    this.#tokens = Math.min(this.#burst, this.#tokens + ((now - this.#at) / 1000) * this.#perSecond);
+    this.#at = now;
+    if (this.#tokens < 1) return false;
+    this.#tokens -= 1;
+    return true;
+  }
+}
+
+const MINUTE_MS = 60_000;
+/** Addresses remembered at most; beyond it those whose minute has passed are dropped. */
+const MAX_ADDRESSES = 10_000;
+
+/** Counts failures per address, minute by minute. */
+export class FailureCounter {
+  readonly #clock: Clock;
+  readonly #perMinute: number;
+  readonly #byAddress = new Map<string, { count: number; until: number }>();
+
+  constructor(clock: Clock, perMinute: number) {
+    this.#clock = clock;
+    this.#perMinute = perMinute;
+  }
+
+  add(address: string): void {
+    const now = this.#clock.now();
+    const entry = this.#byAddress.get(address);
+    if (entry !== undefined && entry.until > now) {
+      entry.count += 1;
+      return;
+    }
+    if (this.#byAddress.size >= MAX_ADDRESSES) this.#forget(now);
+    this.#byAddress.set(address, { count: 1, until: now + MINUTE_MS });
+  }
+
+  /** Whether this address has failed too often in the last minute. */
+  isBlocked(address: string): boolean {
+    const entry = this.#byAddress.get(address);
+    return entry !== undefined && entry.until > this.#clock.now() && entry.count >= this.#perMinute;
+  }
+
+  #forget(now: number): void {
+    for (const [address, entry] of this.#byAddress) if (entry.until <= now) this.#byAddress.delete(address);
+  }
+}

@@ -1,0 +1,53 @@
+/** Which page, between which header and footer. */
+import { useEffect } from 'preact/hooks';
+import { formatRoomCode } from '../protocol/roomCode.ts';
+import { Footer, Header } from './parts/Header.tsx';
+import { helpOpen, HowItWorks } from './parts/HowItWorks.tsx';
+import { Home } from './pages/Home.tsx';
+import { Join } from './pages/Join.tsx';
+import { Lobby } from './pages/Lobby.tsx';
+import { NewRoom } from './pages/NewRoom.tsx';
+import { Run } from './pages/Run.tsx';
+import { route, screen, view } from './store.ts';
+
+export function App() {
+  const room = view.value.room ?? route.value.room;
+  useEffect(() => {
+    document.title = room === null ? 'peergrad: train one model in many tabs' : `${formatRoomCode(room)} · peergrad`;
+  }, [room]);
+  useEffect(() => {
+    const onkey = (event: KeyboardEvent): void => {
+      const typing = event.target instanceof Element && event.target.closest('input, select, textarea') !== null;
+      if (event.key === '?' && !typing) helpOpen.value = true;
+    };
+    addEventListener('keydown', onkey);
+    return () => removeEventListener('keydown', onkey);
+  }, []);
+  return (
+    <>
+      <Header inRoom={view.value.member !== null} />
+      <Page />
+      <Footer />
+      <HowItWorks />
+    </>
+  );
+}
+
+function Page() {
+  const now = view.value;
+  const address = route.value;
+  switch (screen.value) {
+    case 'home':
+      return <Home key={address.wrongCode} wrongCode={address.wrongCode} />;
+    case 'new':
+      return <NewRoom failure={now.failure} />;
+    case 'join':
+      return <Join key={address.room} room={address.room ?? ''} failure={now.failure} />;
+    case 'lobby':
+      return now.lobby === null ? null : <Lobby view={now} lobby={now.lobby} />;
+    case 'run':
+      return now.run === null ? null : <Run view={now} run={now.run} />;
+    default:
+      return screen.value satisfies never;
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * One curve over steps or time, in ink on paper: faint raw values under a smoothed line, or points where somebody
+ * measured. uPlot draws; drag zooms, double click shows all, and the crosshair is shared by all charts of a page.
+ */
+import { useEffect, useRef } from 'preact/hooks';
+import uPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
+import { useSize } from '../parts/useSize.ts';
+import { projector, theme } from '../theme.ts';
+
+export interface ChartData {
+  x: readonly number[];
+  /** Drawn faint; leave out for points. */
+  raw?: readonly number[];
+  /** The line to follow. */
+  line: readonly number[];
+}
+
+interface Props {
+  /** Which quantity: the crosshairs of charts with the same one move together. */
+  sync: string;
+  data: ChartData;
+  height: number;
+  points: boolean;
+  /** Fixed range of y; otherwise what the data need. */
+  range?: readonly [number, number];
+  formatX: (value: number) => string;
+  formatY: (value: number) => string;
+  /** The point under the crosshair, if any. */
+  onhover: (index: number | null) => void;
+  label: string;
+}
+
+export function Chart(props: Props) {
+  const { data, height, points, sync, label } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const { width } = useSize(box);
+  const plot = useRef<uPlot | null>(null);
+  const current = useRef(props);
+  current.current = props;
+  const colours = theme.value;
+  const large = projector.value;
+  useEffect(() => {
+    const host = box.current;
+    if (host === null || width === 0) return undefined;
+    const made = new uPlot(
+      optionsFor(host, width, height, points, sync, large, current),
+      aligned(current.current.data),
+      host,
+    );
+    plot.current = made;
+    return () => {
+      plot.current = null;
+      made.destroy();
+    };
+  }, [box, width, height, points, sync, colours, large]);
+  useEffect(() => {
+    // Zoomed in, new data must not throw the reader out again.
+    const made = plot.current;
+    if (made !== null) made.setData(aligned(data), !isZoomed(made));
+    if (made !== null && isZoomed(made)) made.redraw();
+  }, [data]);
+  return <div class="chart" ref={box} role="img" aria-label={label} style={{ height: `${height}px` }} />;
+}
+
+function aligned({ x, raw, line }: ChartData): uPlot.AlignedData {
+  return [x as number[], (raw ?? line) as number[], line as number[]];
+}
+
+function isZoomed(plot: uPlot): boolean {
+  const { min, max } = plot.scales['x'] ?? {};
+  const xs = plot.data[0];
+  const first = xs[0];
+  const last = xs.at(-1);
+  if (!zoomed.has(plot) || first === undefined || last === undefined) return false;
+  return (min ?? first) > first || (max ?? last) < last;
+}
+
+/** Charts whose user dragged a range, until a double click. */
+const zoomed = new WeakSet<uPlot>();
+
+function optionsFor(
+  host: HTMLElement,
+  width: number,
+  height: number,
+  points: boolean,
+  sync: string,
+  large: boolean,
+  current: { readonly current: Props },
+): uPlot.Options {
+  const style = getComputedStyle(host);
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  const text = large ? 19.5 : 13;
+  const axis = {
+    stroke: colour('--dim'),
+    font: `${text}px ${style.fontFamily}`,
+    grid: { stroke: colour('--line'), width: 1 },
+    ticks: { show: false },
+  };
+  const range = current.current.range;
+  return {
+    width,
+    height,
+    padding: [8, 8, 0, 0],
+    legend: { show: false },
+    scales: {
+      x: { time: false },
+      y: range === undefined ? { range: fromZero } : { range: [range[0], range[1]] },
+    },
+    axes: [
+      {
+        ...axis,
+        grid: { show: false },
+        size: text + 13,
+        gap: 6,
+        space: large ? 110 : 80,
+        values: (_, splits) => splits.map((value) => current.current.formatX(value)),
+      },
+      {
+        ...axis,
+        size: large ? 64 : 44,
+        gap: 8,
+        space: large ? 44 : 32,
+        values: (_, splits) => splits.map((value) => current.current.formatY(value)),
+      },
+    ],
+    series: [
+      {},
+      {
+        stroke: colour('--faint'),
+        width: 1,
+        show: !points,
+        points: { show: false },
+      },
+      {
+        stroke: colour('--ink'),
+        width: points ? 1.5 : 2,
+        points: points ? { show: true, size: 6, fill: colour('--ink'), stroke: colour('--ink') } : { show: false },
+      },
+    ],
+    cursor: {
+      sync: { key: sync },
+      y: false,
+      points: { size: 7, fill: colour('--accent'), stroke: colour('--accent') },
+      drag: { x: true, y: false },
+    },
+    hooks: {
+      setSelect: [(plot) => zoomed.add(plot)],
+      setCursor: [(plot) => current.current.onhover(plot.cursor.idx ?? null)],
+    },
+  };
+}
+
+/** From zero to a little over the highest value, outliers included: nothing is cut off. */
+function fromZero(_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax {
+  if (min === null || max === null) return [0, 1];
+  return [Math.min(0, min), max > 0 ? max * 1.05 : 1];
+}

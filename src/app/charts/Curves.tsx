@@ -1,0 +1,141 @@
+/** Loss and accuracy over steps or time; each also as a small table, for those who do not see curves. */
+import { useSignal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
+import { formatClock, formatCount, formatLoss, formatShare } from '../format.ts';
+import { smooth, smoothingFor, type Series } from '../series.ts';
+import type { Evaluation } from '../view.ts';
+import { Chart } from './Chart.tsx';
+
+export type XAxis = 'step' | 'time';
+
+interface Place {
+  step: number;
+  at: number;
+}
+
+function xOf(axis: XAxis, place: Place): number {
+  return axis === 'step' ? place.step : place.at / 1000;
+}
+
+function formatterOf(axis: XAxis): (value: number) => string {
+  return axis === 'step' ? (value) => formatCount(value) : (value) => formatClock(value * 1000);
+}
+
+export function LossCurve({ losses, axis, height }: { losses: Series; axis: XAxis; height: number }) {
+  const points = useMemo(() => [...losses.points, ...losses.pending.slice(-1)], [losses]);
+  const hovered = useSignal<number | null>(null);
+  const data = useMemo(() => {
+    const raw = points.map((point) => point.value);
+    return { x: points.map((point) => xOf(axis, point)), raw, line: smooth(raw, smoothingFor(raw.length)) };
+  }, [points, axis]);
+  const shown = hovered.value ?? points.length - 1;
+  const point = points[shown];
+  const first = points[0];
+  const label =
+    first === undefined || point === undefined
+      ? 'Loss: no step yet.'
+      : `Loss by ${axis}: ${formatLoss(data.line[0]!)} at first, ${formatLoss(data.line.at(-1)!)} now.`;
+  return (
+    <figure class="curve">
+      <figcaption>
+        <span>loss</span>
+        <span class="number">
+          {point === undefined ? '–' : formatLoss(data.line[shown]!)}
+          {hovered.value !== null && point !== undefined && <span class="dim"> at {placeName(axis, point)}</span>}
+        </span>
+      </figcaption>
+      <Chart
+        sync="training"
+        data={data}
+        height={height}
+        points={false}
+        formatX={formatterOf(axis)}
+        formatY={tickLoss}
+        onhover={(index) => (hovered.value = index)}
+        label={label}
+      />
+      <NumbersTable name="loss" rows={sample(points).map((one) => [one, formatLoss(one.value)])} />
+    </figure>
+  );
+}
+
+export function AccuracyCurve({
+  evaluations,
+  axis,
+  height,
+}: {
+  evaluations: readonly Evaluation[];
+  axis: XAxis;
+  height: number;
+}) {
+  const hovered = useSignal<number | null>(null);
+  const data = useMemo(
+    () => ({ x: evaluations.map((one) => xOf(axis, one)), line: evaluations.map((one) => one.accuracy) }),
+    [evaluations, axis],
+  );
+  const one = evaluations[hovered.value ?? evaluations.length - 1];
+  const label =
+    one === undefined ? 'Accuracy: not measured yet.' : `Accuracy by ${axis}: ${formatShare(one.accuracy, 1)} now.`;
+  return (
+    <figure class="curve">
+      <figcaption>
+        <span>accuracy</span>
+        <span class="number">
+          {one === undefined ? <span class="dim">measured after every pass</span> : formatShare(one.accuracy, 1)}
+          {hovered.value !== null && one !== undefined && <span class="dim"> at {placeName(axis, one)}</span>}
+        </span>
+      </figcaption>
+      <Chart
+        sync="accuracy"
+        data={data}
+        height={height}
+        points
+        range={[0, 1]}
+        formatX={formatterOf(axis)}
+        formatY={(value) => formatShare(value)}
+        onhover={(index) => (hovered.value = index)}
+        label={label}
+      />
+      <NumbersTable name="accuracy" rows={sample(evaluations).map((row) => [row, formatShare(row.accuracy, 1)])} />
+    </figure>
+  );
+}
+
+function placeName(axis: XAxis, place: Place): string {
+  return axis === 'step' ? `step ${place.step}` : formatClock(place.at);
+}
+
+/** Ticks need fewer digits than values. */
+function tickLoss(value: number): string {
+  return value === 0 ? '0' : String(Number(value.toPrecision(2)));
+}
+
+/** Rows of the table that stands for a curve. */
+const TABLE_ROWS = 12;
+
+function sample<Row>(rows: readonly Row[]): Row[] {
+  if (rows.length <= TABLE_ROWS) return [...rows];
+  return Array.from({ length: TABLE_ROWS }, (_, i) => rows[Math.round((i * (rows.length - 1)) / (TABLE_ROWS - 1))]!);
+}
+
+function NumbersTable({ name, rows }: { name: string; rows: readonly (readonly [Place, string])[] }) {
+  return (
+    <table class="away">
+      <caption>{name}, some of the values</caption>
+      <thead>
+        <tr>
+          <th>step</th>
+          <th>{name}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(([place, value]) => (
+          <tr key={place.step}>
+            <td>{place.step}</td>
+            <td>{value}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,151 @@
+/** Numbers and sentences that follow from the view; pure. */
+import { list, plural } from './format.ts';
+import type { Lobby, Run, View } from './view.ts';
+
+/** All ranks' samples a second, over the last steps; `null` before there are two. */
+export function samplesPerSecond(run: Run): number | null {
+  const first = run.recent[0];
+  const last = run.recent.at(-1);
+  if (first === undefined || last === undefined) return null;
+  if (last.at <= first.at) return last.ms.total > 0 ? (last.samples * 1000) / last.ms.total : null;
+  const samples = run.recent.slice(1).reduce((sum, step) => sum + step.samples, 0);
+  return (samples * 1000) / (last.at - first.at);
+}
+
+/** Milliseconds until the last step at the present pace; `null` when unknown. */
+export function timeLeft(run: Run, totalSteps: number | null): number | null {
+  const first = run.recent[0];
+  const last = run.recent.at(-1);
+  if (totalSteps === null || first === undefined || last === undefined || run.recent.length < 2) return null;
+  const stepMs = (last.at - first.at) / (run.recent.length - 1);
+  return Math.max(0, totalSteps - last.step - 1) * stepMs;
+}
+
+/** Of a step's time, the share spent talking; of the talking, the share that something else ran beside. */
+export function talking(run: Run): { share: number; hidden: number } | null {
+  const sum = (pick: (ms: Run['recent'][number]['ms']) => number) =>
+    run.recent.reduce((total, step) => total + pick(step.ms), 0);
+  const total = sum((ms) => ms.total);
+  const communicate = sum((ms) => ms.communicate);
+  if (total <= 0) return null;
+  const hidden = communicate > 0 ? 1 - sum((ms) => ms.exposed) / communicate : 0;
+  return { share: clamp(communicate / total), hidden: clamp(hidden) };
+}
+
+export type Agreement = { kind: 'unknown' } | { kind: 'agree' } | { kind: 'differ'; ranks: number[] };
+
+/** Whether all ranks hold the same state, and which do not: those apart from the most common hash. */
+export function agreement(hashes: Run['hashes']): Agreement {
+  if (hashes === null || hashes.hashes.length === 0) return { kind: 'unknown' };
+  const ranks = dissenters(hashes.hashes);
+  if (hashes.agree && ranks.length === 0) return { kind: 'agree' };
+  return { kind: 'differ', ranks };
+}
+
+/** Ranks whose hash is not the most common one; on a tie, rank 0's side is right. */
+export function dissenters(hashes: readonly string[]): number[] {
+  const votes = new Map<string, number>();
+  for (const hash of hashes) votes.set(hash, (votes.get(hash) ?? 0) + 1);
+  let common = hashes[0];
+  for (const [hash, count] of votes) if (common === undefined || count > votes.get(common)!) common = hash;
+  return hashes.flatMap((hash, rank) => (hash === common ? [] : [rank]));
+}
+
+/** Megabytes a second from each rank to its right neighbour while it talks, from the last two exchanges. */
+export function edgeRates(run: Run): (number | null)[] {
+  const { statistics: now, earlierStatistics: before } = run;
+  return Array.from({ length: run.worldSize }, (_, rank) => {
+    const a = before?.ranks.find((one) => one.rank === rank);
+    const b = now?.ranks.find((one) => one.rank === rank);
+    if (a === undefined || b === undefined || now === null || before === null) return null;
+    const ms = (now.step - before.step) * b.communicateMs;
+    return ms > 0 ? (b.gradientBytesSent - a.gradientBytesSent) / 1000 / ms : null;
+  });
+}
+
+/** What theory says each rank sends for `steps` all-reduces of `gradientBytes`: 2(n-1)/n of each. */
+export function theoreticalBytes(worldSize: number, gradientBytes: number, steps: number): number {
+  return (2 * (worldSize - 1) * gradientBytes * steps) / worldSize;
+}
+
+/** The ranks on both sides; one in a world of two, none alone. */
+export function neighbours(rank: number, worldSize: number): number[] {
+  if (worldSize < 2) return [];
+  const left = (rank + worldSize - 1) % worldSize;
+  const right = (rank + 1) % worldSize;
+  return left === right ? [right] : [left, right].sort((a, b) => a - b);
+}
+
+export interface Spoken {
+  word: string;
+  /** A sentence's worth of detail; may be empty. */
+  detail: string;
+  /** `busy` for what passes by itself, `wait` for what somebody must do. */
+  mood: 'good' | 'busy' | 'wait' | 'wrong';
+}
+
+/** This rank's state in plain words. */
+export function spokenState(view: View): Spoken {
+  if (view.run !== null && view.run.result !== null) return { word: 'finished', detail: '', mood: 'good' };
+  if (view.failure !== null) return { word: 'stopped', detail: '', mood: 'wrong' };
+  if (view.warmup !== null) return { word: 'warming up', detail: view.warmup, mood: 'busy' };
+  switch (view.state) {
+    case 'OFFLINE':
+      return view.member === null
+        ? { word: 'not connected', detail: view.detail, mood: 'wait' }
+        : { word: 'reconnecting', detail: view.detail || 'the room does not answer; trying again', mood: 'wrong' };
+    case 'WAITING':
+      return { word: 'waiting', detail: waitingFor(view), mood: 'wait' };
+    case 'LINKING':
+      return { word: 'connecting', detail: linkingTo(view), mood: 'busy' };
+    case 'SYNCING':
+      return {
+        word: 'syncing',
+        detail: view.detail || 'making sure that every rank starts from the same numbers',
+        mood: 'busy',
+      };
+    case 'RUNNING':
+      return { word: 'training', detail: '', mood: 'good' };
+    default:
+      return view.state satisfies never;
+  }
+}
+
+function waitingFor(view: View): string {
+  const lobby = view.lobby;
+  if (lobby === null) return view.detail;
+  const missing = missingToStart(lobby);
+  if (missing !== null && missing > 0) return `for ${plural(missing, 'more tab')}`;
+  return isHost(view) ? 'for you to start' : 'for the host to start';
+}
+
+function linkingTo(view: View): string {
+  const run = view.run;
+  if (run === null) return view.detail;
+  const missing = neighbours(run.rank, run.worldSize).filter((rank) => run.links[rank]?.up !== true);
+  if (missing.length === 0) return 'linked; waiting for the others';
+  return `to ${missing.length === 1 ? 'rank' : 'ranks'} ${list(missing)}`;
+}
+
+export function isHost(view: View): boolean {
+  return view.member !== null && view.lobby?.host === view.member;
+}
+
+/** How many more must be ready before the room starts by itself; `null` when the host starts it. */
+export function missingToStart(lobby: Lobby): number | null {
+  if (lobby.startAt === null) return null;
+  return Math.max(0, lobby.startAt - lobby.members.filter((one) => one.device !== null).length);
+}
+
+/** Why the host cannot start yet, in one sentence; `null` when nothing stands in the way. */
+export function startObstacle(lobby: Lobby): string | null {
+  const unready = lobby.members.filter((one) => one.device === null).map((one) => one.name);
+  if (unready.length === 0) return null;
+  const names =
+    unready.length > 3 ? `${unready.slice(0, 2).join(', ')} and ${unready.length - 2} others` : list(unready);
+  return `${names} ${unready.length === 1 ? 'is' : 'are'} still getting ready.`;
+}
+
+function clamp(share: number): number {
+  return Math.min(1, Math.max(0, share));
+}

@@ -1,0 +1,35 @@
+/** What the browser says about its user and its window, as signals. */
+import { signal, type ReadonlySignal } from '@preact/signals';
+
+function mediaSignal(query: string): ReadonlySignal<boolean> {
+  const media = matchMedia(query);
+  const matches = signal(media.matches);
+  media.addEventListener('change', () => (matches.value = media.matches));
+  return matches;
+}
+
+export const reducedMotion = mediaSignal('(prefers-reduced-motion: reduce)');
+export const prefersDark = mediaSignal('(prefers-color-scheme: dark)');
+/** Below this everything but the essential is folded away; `styles/run.css` has the same number. */
+export const narrow = mediaSignal('(max-width: 719px)');
+
+/** A value kept in this browser; storage may be forbidden, then it is forgotten with the page. */
+export function remembered(key: string): { get(): string | null; set(value: string | null): void } {
+  return {
+    get() {
+      try {
+        return localStorage.getItem(key);
+      } catch {
+        return null;
+      }
+    },
+    set(value) {
+      try {
+        if (value === null) localStorage.removeItem(key);
+        else localStorage.setItem(key, value);
+      } catch {
+        // Private windows may refuse.
+      }
+    },
+  };
+}

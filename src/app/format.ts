@@ -1,0 +1,74 @@
+/** Numbers as people read them: few digits, a unit, tabular figures. */
+
+/** `812`, `3.1 k`, `2.4 M`. */
+export function formatCount(value: number): string {
+  if (!Number.isFinite(value)) return '–';
+  if (value < 10_000) return value < 10 && !Number.isInteger(value) ? value.toFixed(1) : String(Math.round(value));
+  if (value < 1e6) return `${trim(value / 1e3)} k`;
+  return `${trim(value / 1e6)} M`;
+}
+
+/** Decimal units, as networks count: `213 kB`. */
+export function formatBytes(bytes: number): string {
+  if (!Number.isFinite(bytes)) return '–';
+  if (bytes < 1000) return `${Math.round(bytes)} B`;
+  if (bytes < 1e6) return `${trim(bytes / 1e3)} kB`;
+  if (bytes < 1e9) return `${trim(bytes / 1e6)} MB`;
+  return `${trim(bytes / 1e9)} GB`;
+}
+
+/** `0.4 ms`, `12 ms`, `1.3 s`. */
+export function formatMs(ms: number): string {
+  if (!Number.isFinite(ms)) return '–';
+  if (ms < 1000) return `${trim(ms)} ms`;
+  return `${trim(ms / 1000)} s`;
+}
+
+/** `0:07`, `1:12`, `1:02:09`. */
+export function formatClock(ms: number): string {
+  if (!Number.isFinite(ms)) return '–';
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  const hours = Math.floor(seconds / 3600);
+  const minutes = Math.floor((seconds % 3600) / 60);
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
+}
+
+function two(value: number): string {
+  return String(value).padStart(2, '0');
+}
+
+/** A share of one: `31 %`; `97.2 %` with one digit. */
+export function formatShare(share: number, digits = 0): string {
+  return Number.isFinite(share) ? `${(share * 100).toFixed(digits)} %` : '–';
+}
+
+/** A loss: `2.31`, `0.213`, `0.00042`. */
+export function formatLoss(loss: number): string {
+  if (!Number.isFinite(loss)) return Number.isNaN(loss) ? 'not a number' : 'infinite';
+  if (loss >= 10) return loss.toFixed(1);
+  if (loss >= 1) return loss.toFixed(2);
+  return loss >= 0.01 || loss === 0 ? loss.toFixed(3) : loss.toPrecision(2);
+}
+
+/** `1 rank`, `3 ranks`. */
+export function plural(count: number, one: string, many: string = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** `1`, `1 and 3`, `1, 2 and 3`. */
+export function list(items: readonly (string | number)[]): string {
+  if (items.length < 2) return items.join('');
+  return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`;
+}
+
+/** A hash short enough to compare by eye. */
+export function shortHash(hash: string): string {
+  return hash.slice(0, 7);
+}
+
+/** Three figures at most, no trailing noise. */
+function trim(value: number): string {
+  if (value >= 100) return String(Math.round(value));
+  if (value >= 10) return value.toFixed(value >= 99.95 ? 0 : 1).replace(/\.0$/, '');
+  return value.toFixed(1);
+}

@@ -1,0 +1,81 @@
+/** The front page: what this is, in one look, and the two ways in. */
+import { useSignal } from '@preact/signals';
+import { formatRoomCode, parseRoomCode, ROOM_CODE_LENGTH } from '../../protocol/roomCode.ts';
+import { Term } from '../parts/Term.tsx';
+import { SimulatedRing } from '../ring/SimulatedRing.tsx';
+import { roomHash } from '../route.ts';
+
+const MEMBERS = Array.from({ length: 4 }, () => ({ name: '' }));
+
+export function Home({ wrongCode }: { wrongCode: string | null }) {
+  return (
+    <main class="home wrap">
+      <div class="home-words">
+        <h1>Train one model in many tabs.</h1>
+        <p class="lead">
+          Open this page on a few machines. Each tab computes on its own share of the data; then the tabs add up what
+          they found, by an <Term of="all-reduce" />, straight from browser to browser.
+        </p>
+        <div class="home-ways">
+          <a class="button primary" href="#new">
+            Start a room
+          </a>
+          <CodeForm wrongCode={wrongCode} />
+        </div>
+      </div>
+      <SimulatedRing members={MEMBERS} you={null} />
+    </main>
+  );
+}
+
+function CodeForm({ wrongCode }: { wrongCode: string | null }) {
+  const text = useSignal(wrongCode ?? '');
+  const code = parseRoomCode(text.value);
+  const problem = useSignal<string | null>(wrongCode === null ? null : problemWith(wrongCode));
+  const join = (): void => {
+    if (code === null) problem.value = problemWith(text.value);
+    else location.hash = roomHash(code);
+  };
+  return (
+    <form
+      class="code-form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        join();
+      }}
+    >
+      <div class="row tight">
+        <label class="field inline">
+          <span>or type a code</span>
+          <input
+            class="code-input"
+            type="text"
+            value={text.value}
+            placeholder="···-···"
+            maxLength={12}
+            autocomplete="off"
+            autocapitalize="characters"
+            spellcheck={false}
+            aria-invalid={problem.value !== null}
+            onInput={(event) => {
+              const typed = event.currentTarget.value.toUpperCase();
+              const whole = parseRoomCode(typed);
+              text.value = whole === null ? typed : formatRoomCode(whole);
+              problem.value = null;
+            }}
+          />
+        </label>
+        <button type="submit">Join</button>
+      </div>
+      <p class="problem small" role="alert">
+        {problem.value}
+      </p>
+    </form>
+  );
+}
+
+function problemWith(text: string): string {
+  const letters = text.replaceAll(/[\s-]/g, '');
+  if (letters.length !== ROOM_CODE_LENGTH) return `A code has ${ROOM_CODE_LENGTH} letters and digits, like K7F-3QX.`;
+  return 'A code never has 0, O, 1, I or L in it: look again.';
+}

@@ -1,0 +1,132 @@
+/** Before a run: the code to join by, who is here, what will be trained, and the one button that starts it. */
+import { formatRoomCode } from '../../protocol/roomCode.ts';
+import { isHost, missingToStart, startObstacle } from '../derive.ts';
+import { plural } from '../format.ts';
+import { describeJob } from '../jobForm.ts';
+import { Banner } from '../parts/Banner.tsx';
+import { CopyButton } from '../parts/CopyButton.tsx';
+import { FileDrop } from '../parts/FileDrop.tsx';
+import { JobForm } from '../parts/JobForm.tsx';
+import { QrCode } from '../parts/QrCode.tsx';
+import { RankMark } from '../parts/RankMark.tsx';
+import { StatusLine } from '../parts/StatusLine.tsx';
+import { SimulatedRing } from '../ring/SimulatedRing.tsx';
+import { isLocalOnly, roomLink } from '../route.ts';
+import { configure, dismissFailure, giveFiles, leave, start } from '../store.ts';
+import type { Lobby as LobbyView, View } from '../view.ts';
+
+export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
+  const room = view.room ?? '';
+  const link = roomLink(location, room);
+  const host = isHost(view);
+  const ready = lobby.members.filter((one) => one.device !== null).length;
+  return (
+    <main class="lobby wrap">
+      {view.failure !== null && (
+        <Banner failure={view.failure}>
+          <button type="button" class="quiet" onClick={dismissFailure}>
+            Dismiss
+          </button>
+        </Banner>
+      )}
+      <section class="invite" aria-label="Invite">
+        <div class="invite-words">
+          <p class="dim">Join with the code</p>
+          <h1 class="code huge">{formatRoomCode(room)}</h1>
+          <p class="link">{link.replace(/^https?:\/\//, '')}</p>
+          <div class="row">
+            <CopyButton text={link}>Copy the link</CopyButton>
+            <button type="button" class="quiet" onClick={leave}>
+              Leave
+            </button>
+          </div>
+          {isLocalOnly(location.hostname) && (
+            <p class="dim small note">
+              This page was opened at {location.hostname}, which only this machine can reach. To invite others, open it
+              by this machine’s https address.
+            </p>
+          )}
+        </div>
+        <QrCode text={link} label={`QR code of ${link}`} />
+      </section>
+      <div class="lobby-columns">
+        <section aria-labelledby="who">
+          <h2 id="who">
+            <span class="number">
+              {ready} of {lobby.members.length}
+            </span>{' '}
+            ready
+          </h2>
+          <People view={view} lobby={lobby} />
+          <StatusLine view={view} />
+          {view.deviceNote !== null && <p class="dim small note">{view.deviceNote}</p>}
+        </section>
+        <section aria-label="Preview of the ring" class="lobby-ring">
+          <Preview view={view} lobby={lobby} />
+        </section>
+        <section aria-labelledby="what" class="lobby-job">
+          <h2 id="what">
+            {lobby.job.job} <span class="dim">with</span> {lobby.job.model}
+          </h2>
+          {host ? <JobForm job={lobby.job} onjob={configure} /> : <p class="dim">{describeJob(lobby.job)}.</p>}
+          {lobby.job.data.kind === 'files' && <FileDrop onfiles={giveFiles} />}
+          <Starting lobby={lobby} host={host} />
+        </section>
+      </div>
+    </main>
+  );
+}
+
+function People({ view, lobby }: { view: View; lobby: LobbyView }) {
+  return (
+    <ul class="people plain">
+      {lobby.members.map((one, rank) => (
+        <li key={one.member} class={one.device === null ? 'pale' : ''}>
+          <RankMark rank={rank} size={20} />
+          <span class="ellipsis">
+            {one.name}
+            {one.member === view.member && <span class="dim"> (you)</span>}
+            {one.member === lobby.host && <span class="dim"> host</span>}
+          </span>
+          <span class="dim small ellipsis">{one.device === null ? 'getting ready …' : one.device.adapter}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** The ring that will be: who is here, and pale places for those whom an automatic start waits for. */
+function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
+  const places = Math.max(lobby.members.length, lobby.startAt ?? 0);
+  const members = Array.from({ length: places }, (_, rank) => {
+    const one = lobby.members[rank];
+    return one === undefined ? { name: null } : { name: one.name, pale: one.device === null };
+  });
+  const you = lobby.members.findIndex((one) => one.member === view.member);
+  return <SimulatedRing members={members} you={you < 0 ? null : you} bottom="simulated: a preview" />;
+}
+
+function Starting({ lobby, host }: { lobby: LobbyView; host: boolean }) {
+  const missing = missingToStart(lobby);
+  const obstacle = startObstacle(lobby);
+  const automatic =
+    missing === null
+      ? null
+      : `Starts by itself when ${lobby.startAt} are ready${missing > 0 ? ` (${missing} more)` : ''}.`;
+  if (!host) return <p class="waiting">{automatic ?? 'Waiting for the host to start.'}</p>;
+  return (
+    <div class="starting">
+      <button type="button" class="primary" disabled={obstacle !== null} aria-describedby="start-note" onClick={start}>
+        Start
+      </button>
+      <p id="start-note" class="dim small">
+        {obstacle ?? automatic ?? startNote(lobby.members.length)}
+      </p>
+    </div>
+  );
+}
+
+function startNote(count: number): string {
+  if (count === 1) return 'You can start alone; there is nothing to exchange then.';
+  return `All ${plural(count, 'tab')} are ready. Who comes later waits for the next start.`;
+}

@@ -1,0 +1,62 @@
+/** Opening a room: who you are, what to train, and whether this tab can take part. */
+import { useSignal } from '@preact/signals';
+import { DEFAULT_JOB, type JobSpec } from '../../protocol/job.ts';
+import { Banner } from '../parts/Banner.tsx';
+import { NameField, NumberField } from '../parts/Fields.tsx';
+import { JobForm } from '../parts/JobForm.tsx';
+import { Preflight } from '../parts/Preflight.tsx';
+import { createRoom, dismissFailure, entering, name } from '../store.ts';
+import type { Failure } from '../view.ts';
+
+export function NewRoom({ failure }: { failure: Failure | null }) {
+  const job = useSignal<JobSpec>(DEFAULT_JOB);
+  const startAt = useSignal<number | null>(null);
+  const blocked = useSignal(false);
+  const wrongStart =
+    startAt.value !== null && !(Number.isInteger(startAt.value) && startAt.value >= 1 && startAt.value <= 64);
+  const nameless = name.value.trim() === '';
+  return (
+    <main class="narrow wrap">
+      <h1 class="page-title">Start a room</h1>
+      {failure !== null && (
+        <Banner failure={failure}>
+          <button type="button" class="quiet" onClick={dismissFailure}>
+            Dismiss
+          </button>
+        </Banner>
+      )}
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!wrongStart) createRoom(job.value, startAt.value);
+        }}
+      >
+        <NameField value={name.value} oninput={(text) => (name.value = text)} />
+        <JobForm job={job.value} onjob={(next) => (job.value = next)}>
+          <NumberField
+            label="Start by itself at … tabs"
+            value={startAt.value}
+            empty="when you say so"
+            onpick={(value) => (startAt.value = value)}
+          />
+        </JobForm>
+        {wrongStart && (
+          <p class="problem" role="alert">
+            A room starts by itself with 1 to 64 tabs.
+          </p>
+        )}
+        <Preflight blocked={blocked} />
+        <div class="row">
+          <button type="submit" class="primary grow" disabled={nameless || blocked.value || entering.value}>
+            {entering.value ? 'Opening …' : 'Open the room'}
+          </button>
+          <a class="button quiet" href="#">
+            Back
+          </a>
+        </div>
+        {nameless && <p class="dim small">Say who you are first: the others see your name.</p>}
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,87 @@
+/** One line per rank: what it computes with, where its time goes, what it sent, and the fingerprint of its state. */
+import { dissenters } from '../derive.ts';
+import { formatBytes, formatMs, shortHash } from '../format.ts';
+import { RankMark } from '../parts/RankMark.tsx';
+import { Term } from '../parts/Term.tsx';
+import type { Run } from '../view.ts';
+
+export function RankTable({ run }: { run: Run }) {
+  const hashes = run.hashes?.hashes ?? [];
+  const apart = new Set(dissenters(hashes));
+  return (
+    <div class="table-box">
+      <table class="ranks">
+        <thead>
+          <tr>
+            <th scope="col">
+              <Term of="rank" />
+            </th>
+            <th scope="col">computes with</th>
+            <th scope="col" class="right">
+              computing
+            </th>
+            <th scope="col" class="right">
+              talking
+            </th>
+            <th scope="col" class="right">
+              sent
+            </th>
+            <th scope="col">link</th>
+            <th scope="col">
+              <Term of="state hash">state</Term>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {run.members.map((one, rank) => {
+            const numbers = run.statistics?.ranks.find((entry) => entry.rank === rank);
+            const hash = hashes[rank];
+            return (
+              <tr key={one.member}>
+                <th scope="row">
+                  <RankMark rank={rank} size={18} /> {one.name}
+                  {rank === run.rank && <span class="dim"> (you)</span>}
+                </th>
+                <td>
+                  {one.device === null ? '–' : one.device.adapter}
+                  {one.device !== null && <span class="dim"> {one.device.backend}</span>}
+                </td>
+                <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.computeMs)}</td>
+                <td class="right number">{numbers === undefined ? '–' : formatMs(numbers.communicateMs)}</td>
+                <td class="right number">
+                  {numbers === undefined ? '–' : formatBytes(numbers.gradientBytesSent + numbers.otherBytesSent)}
+                </td>
+                <td>
+                  <LinkTo run={run} rank={rank} />
+                </td>
+                <td>
+                  {hash === undefined ? (
+                    '–'
+                  ) : (
+                    <span class={apart.has(rank) ? 'hash wrong' : 'hash'}>
+                      {shortHash(hash)} {apart.has(rank) ? '✕' : '✓'}
+                    </span>
+                  )}
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Known for this rank's own two links only. */
+function LinkTo({ run, rank }: { run: Run; rank: number }) {
+  if (rank === run.rank) return <span class="dim">this tab</span>;
+  const link = run.links[rank];
+  if (link === undefined) return <span class="dim">not ours</span>;
+  if (!link.up) return <span class="wait">connecting …</span>;
+  return (
+    <>
+      {link.route === 'unknown' ? 'up' : link.route}
+      {link.roundTripMs !== null && <span class="dim"> {formatMs(link.roundTripMs)}</span>}
+    </>
+  );
+}

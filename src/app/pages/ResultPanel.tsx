@@ -1,0 +1,91 @@
+/** The end of a run: what came out, whether all ranks have it, and what it cost in bytes against theory. */
+import type { RunResult } from '../../protocol/events.ts';
+import { dissenters, theoreticalBytes } from '../derive.ts';
+import { formatBytes, formatClock, formatLoss, formatMs, formatShare, list, plural, shortHash } from '../format.ts';
+import { Term } from '../parts/Term.tsx';
+import { closeRun, leave, start } from '../store.ts';
+
+export function ResultPanel({ result, host }: { result: RunResult; host: boolean }) {
+  const { worldSize } = result;
+  const apart = dissenters(result.stateHash);
+  const theory = theoreticalBytes(worldSize, result.gradientBytes, result.steps);
+  const sent =
+    result.bytesSentPerRank.reduce((sum, bytes) => sum + bytes, 0) / Math.max(1, result.bytesSentPerRank.length);
+  return (
+    <section class="result" aria-labelledby="result-title">
+      <div class="result-words">
+        <h2 id="result-title">{formatShare(result.accuracy, 1)}</h2>
+        <p>
+          of the held-out samples are classified right, after {plural(result.steps, 'step')} in {formatClock(result.ms)}
+          .
+        </p>
+      </div>
+      <dl class="facts">
+        <div>
+          <dt>loss</dt>
+          <dd>{formatLoss(result.loss)}</dd>
+        </div>
+        <div>
+          <dt>a step took</dt>
+          <dd>
+            {formatMs(result.stepMs.median)}{' '}
+            <span class="dim small">{formatMs(result.stepMs.communicate)} talking</span>
+          </dd>
+        </div>
+        <div>
+          <dt>each rank sent</dt>
+          <dd>
+            {worldSize === 1 ? (
+              <span class="dim">nothing</span>
+            ) : (
+              <>
+                {formatBytes(sent)}{' '}
+                <span class="dim small">
+                  theory {formatBytes(theory)}, {overhead(sent, theory)}
+                </span>
+              </>
+            )}
+          </dd>
+        </div>
+        <div>
+          <dt>
+            <Term of="state hash">final state</Term>
+          </dt>
+          <dd>
+            {apart.length === 0 ? (
+              <span class="good">
+                {worldSize === 1 ? '' : `${worldSize} × `}
+                <span class="hash">{shortHash(result.stateHash[0] ?? '–')}</span> ✓
+              </span>
+            ) : (
+              <span class="wrong">rank {list(apart)} apart ✕</span>
+            )}
+          </dd>
+        </div>
+      </dl>
+      <div class="row">
+        {host ? (
+          <>
+            <button type="button" class="primary" onClick={start}>
+              Start again
+            </button>
+            <button type="button" onClick={closeRun}>
+              Change the job
+            </button>
+          </>
+        ) : (
+          <span class="dim">The host may start again.</span>
+        )}
+        <button type="button" class="quiet" onClick={leave}>
+          Leave
+        </button>
+      </div>
+    </section>
+  );
+}
+
+function overhead(sent: number, theory: number): string {
+  if (theory <= 0) return '';
+  const more = (sent / theory - 1) * 100;
+  return `${more < 0 ? '−' : '+'}${Math.abs(more).toFixed(2)} %`;
+}

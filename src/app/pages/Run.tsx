@@ -1,0 +1,118 @@
+/** Training: the strip, the ring, the curves, one player for ring and grid, the ranks. */
+import { useSignal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
+import { AccuracyCurve, LossCurve, type XAxis } from '../charts/Curves.tsx';
+import { isHost } from '../derive.ts';
+import { narrow, reducedMotion } from '../env.ts';
+import { Banner } from '../parts/Banner.tsx';
+import { Fold } from '../parts/Fold.tsx';
+import { StatusLine } from '../parts/StatusLine.tsx';
+import { Term } from '../parts/Term.tsx';
+import { GridView } from '../ring/GridView.tsx';
+import { PlayerBar } from '../ring/PlayerBar.tsx';
+import { RunRing } from '../ring/RunRing.tsx';
+import { Caption } from '../ring/SimulatedRing.tsx';
+import { usePlayer } from '../ring/usePlayer.ts';
+import { closeRun, leave } from '../store.ts';
+import type { Run as RunView, View } from '../view.ts';
+import { Lanes } from './Lanes.tsx';
+import { RankTable } from './RankTable.tsx';
+import { ResultPanel } from './ResultPanel.tsx';
+import { Strip } from './Strip.tsx';
+
+/** Nobody watches a page that a launcher drives: it does not animate until somebody presses play. */
+const WATCHED = globalThis.peergradReport === undefined;
+
+export function Run({ view, run }: { view: View; run: RunView }) {
+  const { trace, worldSize } = run;
+  const stage = useMemo(() => (trace === null ? null : { trace, n: worldSize }), [trace, worldSize]);
+  const player = usePlayer(stage, { autoplay: WATCHED, keys: true });
+  const axis = useSignal<XAxis>('step');
+  const alone = worldSize === 1;
+  const names = run.members.map((one) => one.name);
+  return (
+    <main class="run wrap">
+      {view.failure !== null && (
+        <Banner failure={view.failure}>
+          <button type="button" onClick={closeRun}>
+            {view.failure.fatal ? 'Join again' : 'Back to the lobby'}
+          </button>
+          <button type="button" class="quiet" onClick={leave}>
+            Leave
+          </button>
+        </Banner>
+      )}
+      {run.result !== null && <ResultPanel result={run.result} host={isHost(view)} />}
+      <div class="row spread run-head">
+        <StatusLine view={view} />
+        {run.result === null && view.failure === null && (
+          <button type="button" class="quiet" onClick={leave}>
+            Leave
+          </button>
+        )}
+      </div>
+      <Strip run={run} model={view.model} />
+      <div class="run-columns">
+        <section class="stage" aria-label="The ring">
+          <RunRing view={view} run={run} player={player} />
+          <p class="caption">
+            {alone ? (
+              <span class="dim">
+                Alone: nothing to exchange. With more tabs, an <Term of="all-reduce" /> goes round here.
+              </span>
+            ) : run.trace === null && player.stage.value === null ? (
+              <span class="dim">
+                The first <Term of="all-reduce" /> will be replayed here.
+              </span>
+            ) : (
+              <Caption player={player} you={run.rank} />
+            )}
+          </p>
+        </section>
+        <section class="curves" aria-label="Curves">
+          <div class="axis-choice row small" role="group" aria-label="Horizontal axis">
+            {(['step', 'time'] as const).map((one) => (
+              <button
+                key={one}
+                type="button"
+                class="choice"
+                aria-pressed={axis.value === one}
+                onClick={() => (axis.value = one)}
+              >
+                {one}
+              </button>
+            ))}
+          </div>
+          <LossCurve losses={run.losses} axis={axis.value} height={176} />
+          {!narrow.value && (
+            <>
+              <AccuracyCurve evaluations={run.evaluations} axis={axis.value} height={120} />
+              <Lanes run={run} />
+            </>
+          )}
+        </section>
+        {!alone && (
+          <div class="bar-place">
+            <PlayerBar player={player} />
+          </div>
+        )}
+      </div>
+      <div class="run-columns">
+        {narrow.value && (
+          <Fold title="Accuracy, and where time goes" class="more-curves">
+            <AccuracyCurve evaluations={run.evaluations} axis={axis.value} height={120} />
+            <Lanes run={run} />
+          </Fold>
+        )}
+        {!alone && (
+          <Fold title="Who holds what" class="holds">
+            <GridView n={worldSize} names={names} frame={player.frame} still={reducedMotion} />
+          </Fold>
+        )}
+        <Fold title="Ranks" class={alone ? 'ranks-panel alone' : 'ranks-panel'}>
+          <RankTable run={run} />
+        </Fold>
+      </div>
+    </main>
+  );
+}

@@ -1,0 +1,61 @@
+/** Takes the IDX files (images and labels) of jobs whose data every tab brings itself. */
+import { useSignal } from '@preact/signals';
+import { useRef } from 'preact/hooks';
+import { formatBytes } from '../format.ts';
+
+export function FileDrop({ onfiles }: { onfiles: (files: File[]) => void }) {
+  const input = useRef<HTMLInputElement>(null);
+  const over = useSignal(false);
+  const files = useSignal<File[]>([]);
+  const take = (picked: FileList | null): void => {
+    if (picked === null || picked.length === 0) return;
+    // Images and labels may come in two goes: the later of a name wins.
+    const all = new Map([...files.peek(), ...picked].map((file) => [file.name, file]));
+    files.value = [...all.values()];
+    onfiles(files.peek());
+  };
+  return (
+    <div
+      class={over.value ? 'drop over' : 'drop'}
+      onDragOver={(event) => {
+        event.preventDefault();
+        over.value = true;
+      }}
+      onDragLeave={() => (over.value = false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        over.value = false;
+        take(event.dataTransfer?.files ?? null);
+      }}
+    >
+      <p>
+        <button type="button" onClick={() => input.current?.click()}>
+          Choose the MNIST files
+        </button>{' '}
+        <span class="dim">or drop them here: images and labels, for training and for testing (IDX).</span>
+      </p>
+      <input
+        ref={input}
+        class="away"
+        type="file"
+        multiple
+        tabIndex={-1}
+        aria-label="MNIST files"
+        onChange={(event) => take(event.currentTarget.files)}
+      />
+      {files.value.length > 0 && (
+        <ul class="plain small">
+          {files.value.map((file) => (
+            <li key={file.name}>
+              <span class="good" aria-hidden="true">
+                ✓
+              </span>{' '}
+              {file.name} <span class="dim">{formatBytes(file.size)}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <p class="dim small">They stay in this tab; every tab needs the same files.</p>
+    </div>
+  );
+}

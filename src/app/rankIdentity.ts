@@ -1,0 +1,66 @@
+/**
+ * Who is who: a rank is a number, a shape and a colour (Okabe and Ito's palette, which colour-blind people can tell
+ * apart), never a colour alone. Eight of each; ranks 8 to 15 are the same, outlined, then it repeats.
+ */
+
+export const SHAPES = ['circle', 'square', 'triangle', 'diamond', 'pentagon', 'hexagon', 'star', 'cross'] as const;
+export type Shape = (typeof SHAPES)[number];
+
+export interface RankIdentity {
+  shape: Shape;
+  /** 0 .. 7: custom properties `--rank-N` (fill) and `--on-rank-N` (a number on it). */
+  colour: number;
+  outlined: boolean;
+}
+
+export function identityOf(rank: number): RankIdentity {
+  const colour = rank % SHAPES.length;
+  return { shape: SHAPES[colour]!, colour, outlined: Math.floor(rank / SHAPES.length) % 2 === 1 };
+}
+
+/** An SVG path of about the same area for every shape, around 0,0; `r` is the circle's radius. */
+export function shapePath(shape: Shape, r: number): string {
+  switch (shape) {
+    case 'circle':
+      return `M${-r},0a${r},${r} 0 1 0 ${2 * r},0a${r},${r} 0 1 0 ${-2 * r},0Z`;
+    case 'square':
+      return polygon(4, r * 1.2, 45);
+    case 'triangle':
+      return polygon(3, r * 1.42, -90, 0.14 * r);
+    case 'diamond':
+      return polygon(4, r * 1.24, -90);
+    case 'pentagon':
+      return polygon(5, r * 1.13, -90);
+    case 'hexagon':
+      return polygon(6, r * 1.08, 0);
+    case 'star':
+      return star(5, r * 1.32, r * 0.74);
+    case 'cross':
+      return cross(r * 1.12, r * 0.52);
+    default:
+      return shape satisfies never;
+  }
+}
+
+function polygon(sides: number, r: number, startDegrees: number, shiftY = 0): string {
+  const points = Array.from({ length: sides }, (_, i) => point(r, startDegrees + (360 * i) / sides, shiftY));
+  return `M${points.join('L')}Z`;
+}
+
+function star(arms: number, outer: number, inner: number): string {
+  const points = Array.from({ length: arms * 2 }, (_, i) =>
+    point(i % 2 === 0 ? outer : inner, -90 + (180 * i) / arms, 0),
+  );
+  return `M${points.join('L')}Z`;
+}
+
+function cross(r: number, half: number): string {
+  const h = half.toFixed(2);
+  const R = r.toFixed(2);
+  return `M-${h},-${R}H${h}V-${h}H${R}V${h}H${h}V${R}H-${h}V${h}H-${R}V-${h}H-${h}Z`;
+}
+
+function point(r: number, degrees: number, shiftY: number): string {
+  const angle = (degrees * Math.PI) / 180;
+  return `${(r * Math.cos(angle)).toFixed(2)},${(r * Math.sin(angle) + shiftY).toFixed(2)}`;
+}

@@ -1,0 +1,170 @@
+/**
+ * The ring: ranks on a circle, and the chunks on their way between them. The circle is drawn when the members change;
+ * the chunks move without re-rendering anything.
+ */
+import type { ReadonlySignal } from '@preact/signals';
+import { useMemo, useRef } from 'preact/hooks';
+import { useSize } from '../parts/useSize.ts';
+import { identityOf, shapePath } from '../rankIdentity.ts';
+import { projector } from '../theme.ts';
+import { Chunks } from './Chunks.tsx';
+import type { Frame } from './frameAt.ts';
+import { angleAlong, angleOf, arcPath, layoutRing, pointAt, type RingLayout } from './geometry.ts';
+
+export interface RingMember {
+  /** `null`: a place that nobody has taken yet. */
+  name: string | null;
+  /** Drawn pale: here, but not ready. */
+  pale?: boolean;
+}
+
+export interface RingEdge {
+  /** `false`: drawn dashed, not connected yet. */
+  up: boolean;
+  label: string;
+}
+
+interface Props {
+  members: readonly RingMember[];
+  you: number | null;
+  /** Edge i leads from rank i to its right neighbour. */
+  edges?: readonly RingEdge[];
+  frame: ReadonlySignal<Frame | null> | null;
+  centre: { top: string; title: string; bottom: string };
+  /** The picture in words. */
+  label: string;
+}
+
+export function RingView({ members, you, edges, frame, centre, label }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const { width, height } = useSize(box);
+  const n = members.length;
+  const textSize = projector.value ? 19.5 : 13;
+  const named = members.some((one) => one.name !== null && one.name !== '');
+  // The same object while nothing changes: the moving chunks hang on it.
+  const layout = useMemo(() => layoutRing(width, height, n, textSize, named), [width, height, n, textSize, named]);
+  return (
+    <div class="ring" ref={box}>
+      {width > 0 && (
+        <svg width={width} height={height} role="img" aria-label={label}>
+          {n === 1 ? null : (
+            <g aria-hidden="true">
+              {members.map((_, rank) => (
+                <Edge key={rank} layout={layout} n={n} rank={rank} edge={edges?.[rank]} textSize={textSize} />
+              ))}
+            </g>
+          )}
+          <Centre layout={layout} n={n} centre={centre} textSize={textSize} />
+          {members.map((member, rank) => (
+            <Mark key={rank} layout={layout} n={n} rank={rank} member={member} you={rank === you} textSize={textSize} />
+          ))}
+          {frame !== null && n > 1 && <Chunks layout={layout} n={n} frame={frame} textSize={textSize} />}
+        </svg>
+      )}
+    </div>
+  );
+}
+
+interface PlaceProps {
+  layout: RingLayout;
+  n: number;
+  rank: number;
+  textSize: number;
+}
+
+function Edge({ layout, n, rank, edge, textSize }: PlaceProps & { edge: RingEdge | undefined }) {
+  const from = angleAlong(layout, n, rank, 0, layout.mark * 0.35);
+  const to = angleAlong(layout, n, rank, 1, layout.mark * 0.35);
+  const middle = (from + to) / 2;
+  const label = n <= 6 ? (edge?.label ?? '') : '';
+  const at = pointAt(layout, middle, layout.radius + textSize * 1.1);
+  return (
+    <>
+      <path d={arcPath(layout, from, to)} class={edge?.up === false ? 'edge down' : 'edge'} />
+      {n <= 16 && <path d="M-3.5,-4.5L3,0L-3.5,4.5" class="chevron" transform={chevronAt(layout, middle)} />}
+      {label !== '' && (
+        <text x={at.x} y={at.y + textSize * 0.35} class="edge-label" text-anchor={anchorFor(middle, 0.3)}>
+          {label}
+        </text>
+      )}
+    </>
+  );
+}
+
+function chevronAt(layout: RingLayout, angle: number): string {
+  const { x, y } = pointAt(layout, angle);
+  return `translate(${x.toFixed(1)},${y.toFixed(1)}) rotate(${((angle * 180) / Math.PI + 90).toFixed(1)})`;
+}
+
+/** Longest name beside a mark, letters. */
+const NAME_LETTERS = 12;
+
+function Mark({ layout, n, rank, member, you, textSize }: PlaceProps & { member: RingMember; you: boolean }) {
+  const angle = angleOf(rank, n);
+  const { x, y } = pointAt(layout, angle);
+  const { shape, colour, outlined } = identityOf(rank);
+  const numberInside = n <= 16;
+  const gap = layout.mark * 1.4 + (numberInside ? 4 : 2);
+  const anchor = anchorFor(angle, 0.25);
+  const beside = pointAt(layout, angle, layout.radius + gap);
+  const above = Math.sin(angle) < -0.9;
+  const below = Math.sin(angle) > 0.9;
+  const baseline = beside.y + (above ? -2 : below ? textSize : textSize * 0.35);
+  const numbered = !numberInside && (n <= 32 || rank % 4 === 0);
+  const classes = [
+    'mark-on-ring',
+    outlined ? 'outlined' : '',
+    member.name === null ? 'empty' : '',
+    member.pale === true ? 'pale' : '',
+  ];
+  const name = member.name ?? '';
+  return (
+    <g class={classes.join(' ')} style={{ '--own': `var(--rank-${colour})`, '--on-own': `var(--on-rank-${colour})` }}>
+      {you && <circle cx={x} cy={y} r={layout.mark * 1.42} class="you" />}
+      <path
+        d={shapePath(shape, layout.mark)}
+        transform={`translate(${x.toFixed(1)},${y.toFixed(1)})`}
+        class="rank-shape"
+      />
+      {numberInside && (
+        <text x={x} y={y + textSize * 0.36} text-anchor="middle" class="mark-number">
+          {rank}
+        </text>
+      )}
+      {numbered && (
+        <text x={beside.x} y={baseline} text-anchor={anchor} class="mark-name">
+          {rank}
+        </text>
+      )}
+      {layout.named && name !== '' && (
+        <text x={beside.x} y={baseline} text-anchor={anchor} class={you ? 'mark-name strong' : 'mark-name'}>
+          {name.length > NAME_LETTERS ? `${name.slice(0, NAME_LETTERS - 1)}…` : name}
+        </text>
+      )}
+    </g>
+  );
+}
+
+function Centre({ layout, n, centre, textSize }: Omit<PlaceProps, 'rank'> & { centre: Props['centre'] }) {
+  const { cx } = layout;
+  // Alone, the one rank stands above the middle, as rank 0 always does.
+  const cy = n === 1 ? layout.cy + textSize : layout.cy;
+  return (
+    <g text-anchor="middle">
+      <text x={cx} y={cy - textSize * 1.5} class="centre-side">
+        {centre.top}
+      </text>
+      <text x={cx} y={cy + textSize * 0.45} class="centre-title">
+        {centre.title}
+      </text>
+      <text x={cx} y={cy + textSize * 2.2} class="centre-side">
+        {centre.bottom}
+      </text>
+    </g>
+  );
+}
+
+function anchorFor(angle: number, slack: number): 'start' | 'middle' | 'end' {
+  const cosine = Math.cos(angle);
+  return cosine > slack ? 'start' : cosine < -slack ? 'end' : 'middle';
+}

@@ -1,0 +1,58 @@
+/** The ring of a run: its members, its edges as far as this rank knows them, and the replay in its centre. */
+import { useComputed } from '@preact/signals';
+import { edgeRates, neighbours, spokenState } from '../derive.ts';
+import { formatBytes } from '../format.ts';
+import type { Run, View } from '../view.ts';
+import { narrate } from './narrate.ts';
+import type { Player } from './player.ts';
+import { RingView, type RingEdge } from './RingView.tsx';
+
+export function RunRing({ view, run, player }: { view: View; run: Run; player: Player }) {
+  const title = useComputed(() => {
+    const frame = player.frame.value;
+    return frame === null ? null : narrate(frame, frame.cells.length, run.rank).title;
+  }).value;
+  const stage = player.stage.value;
+  const spoken = spokenState(view);
+  const buckets = view.model?.bucketBytes.length ?? 0;
+  const centre =
+    stage === null || title === null
+      ? {
+          top: '',
+          title: run.worldSize === 1 ? 'alone' : spoken.word,
+          bottom: run.worldSize === 1 ? '' : spoken.detail,
+        }
+      : {
+          top: `step ${stage.trace.step + 1}${buckets > 1 ? `, bucket ${stage.trace.bucket + 1} of ${buckets}` : ''}`,
+          title,
+          bottom: `${formatBytes(stage.trace.bytes)} of gradients`,
+        };
+  return (
+    <RingView
+      members={run.members.map((one) => ({ name: one.name }))}
+      you={run.rank}
+      edges={edgesOf(run)}
+      frame={player.frame}
+      centre={centre}
+      label={`${centre.title}. A ring of ${run.worldSize}: ${run.members.map((one, rank) => `rank ${rank} ${one.name}`).join(', ')}.`}
+    />
+  );
+}
+
+/** This rank knows its own two links; of the others it knows how fast they were. */
+function edgesOf(run: Run): RingEdge[] {
+  const rates = edgeRates(run);
+  const ours = neighbours(run.rank, run.worldSize);
+  return run.members.map((_, from) => {
+    const to = (from + 1) % run.worldSize;
+    const peer = from === run.rank ? to : to === run.rank ? from : null;
+    const link = peer === null || !ours.includes(peer) ? undefined : run.links[peer];
+    const up = peer === null || link?.up === true;
+    const rate = rates[from];
+    const words = [
+      rate === null || rate === undefined ? '' : `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} MB/s`,
+      link?.up === true && link.route !== 'unknown' ? link.route : '',
+    ];
+    return { up, label: up ? words.filter((word) => word !== '').join(' ') : 'connecting' };
+  });
+}

@@ -1,0 +1,96 @@
+/** Paints the grid of cells; knows colours and rectangles, not the page. */
+import { identityOf, SHAPES } from '../rankIdentity.ts';
+import { MOST_SLOTS } from './Chunks.tsx';
+import { includes, type Frame } from './frameAt.ts';
+
+export interface Palette {
+  ink: string;
+  line: string;
+  cell: string;
+  ranks: string[];
+}
+
+/** The style sheet's colours, resolved for the theme that is on. */
+export function readPalette(element: Element): Palette {
+  const style = getComputedStyle(element);
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  return {
+    ink: colour('--ink'),
+    line: colour('--line'),
+    cell: colour('--cell'),
+    ranks: SHAPES.map((_, i) => colour(`--rank-${i}`)),
+  };
+}
+
+interface Picture {
+  n: number;
+  width: number;
+  height: number;
+  frame: Frame;
+  /** 0 .. 1: how far the cells of the last ring step have filled. */
+  fresh: number;
+  palette: Palette;
+}
+
+export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): void {
+  const { n, width, height, frame, palette } = picture;
+  const cellWidth = width / n;
+  const cellHeight = height / n;
+  const gap = n <= 8 ? 4 : n <= 16 ? 3 : 1;
+  context.clearRect(0, 0, width, height);
+  const arriving = new Map(frame.flights.map((flight) => [flight.to, flight.chunk]));
+  for (let rank = 0; rank < n; rank++) {
+    const landed = frame.landed[rank];
+    for (let chunk = 0; chunk < n; chunk++) {
+      const box = {
+        x: chunk * cellWidth + gap / 2,
+        y: rank * cellHeight + gap / 2,
+        width: cellWidth - gap,
+        height: cellHeight - gap,
+      };
+      drawCell(context, picture, box, rank, chunk, landed === chunk ? picture.fresh : 1);
+      if (arriving.get(rank) === chunk && n <= 32) {
+        context.strokeStyle = palette.ink;
+        context.lineWidth = 1.5;
+        context.strokeRect(box.x - 0.75, box.y - 0.75, box.width + 1.5, box.height + 1.5);
+      }
+    }
+  }
+}
+
+interface Box {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+function drawCell(
+  context: CanvasRenderingContext2D,
+  { n, frame, palette }: Picture,
+  box: Box,
+  rank: number,
+  chunk: number,
+  fresh: number,
+): void {
+  const parts = frame.cells[rank]![chunk]!;
+  context.fillStyle = palette.cell;
+  context.fillRect(box.x, box.y, box.width, box.height);
+  if (n > MOST_SLOTS) {
+    context.fillStyle = palette.ink;
+    context.globalAlpha = 0.12 + (0.88 * parts.count * fresh) / n;
+    context.fillRect(box.x, box.y, box.width, box.height);
+    context.globalAlpha = 1;
+    return;
+  }
+  const slot = box.width / n;
+  for (let one = 0; one < n; one++) {
+    if (!includes(parts, n, one)) continue;
+    const { colour, outlined } = identityOf(one);
+    // What was the rank's own before the chunk came does not fade in.
+    const grown = one === rank ? 1 : fresh;
+    const height = (outlined ? box.height / 2 : box.height) * grown;
+    context.fillStyle = palette.ranks[colour]!;
+    context.fillRect(box.x + one * slot, box.y + (box.height - height) / 2, slot, height);
+  }
+}

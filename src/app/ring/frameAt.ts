@@ -1,0 +1,111 @@
+/**
+ * One picture of a ring all-reduce as a pure function of (trace, n, t): who is sending which chunk, how far it has come,
+ * and what every rank's copy of every chunk holds by then. The plan says what moves, the trace says when: one rank knows
+ * only its own times, so all ranks are drawn at this rank's.
+ */
+import { ringStepCount, transfersAt, type RingPhase, type Transfer } from '../../collectives/ringPlan.ts';
+import type { Trace } from '../view.ts';
+
+/** What a cell holds: the sum over ranks `first`, `first + 1`, … (`count` of them, modulo n). */
+export interface Parts {
+  first: number;
+  count: number;
+}
+
+export interface Flight extends Transfer {
+  /** 0 at the sender .. 1 at the receiver. */
+  progress: number;
+  /** What the chunk holds on its way. */
+  parts: Parts;
+}
+
+export interface Frame {
+  /** Ring steps whose chunks have arrived, 0 .. 2(n-1). */
+  completed: number;
+  /** The phase that is under way; `done` when every rank holds every sum. */
+  phase: RingPhase | 'done';
+  /** Chunks on their way now: none between two ring steps. */
+  flights: Flight[];
+  /** `cells[rank][chunk]`. */
+  cells: Parts[][];
+  /** The chunk that each rank received in the last completed ring step; empty before there is one. */
+  landed: number[];
+}
+
+/** When each ring step's chunk left and arrived, milliseconds since the bucket's all-reduce began; never going back. */
+export interface Timeline {
+  leaves: number[];
+  arrives: number[];
+  duration: number;
+}
+
+/**
+ * Least share of a ring step that its chunk is drawn as travelling. `sentAt` is when the last byte was handed over, and
+ * the first bytes left long before: a chunk that arrived right then was not teleported.
+ */
+const LEAST_TRAVEL = 0.4;
+
+export function timelineOf(trace: Trace, n: number): Timeline {
+  const leaves: number[] = [];
+  const arrives: number[] = [];
+  let now = 0;
+  for (let ringStep = 0; ringStep < ringStepCount(n); ringStep++) {
+    const hop = trace.hops.find((one) => one.ringStep === ringStep);
+    const sent = sinceStart(trace, hop?.sentAt ?? null);
+    const received = sinceStart(trace, hop?.receivedAt ?? null);
+    const arrive = Math.max(now, received ?? sent ?? now);
+    const latest = now + (arrive - now) * (1 - LEAST_TRAVEL);
+    leaves.push(Math.min(Math.max(now, sent ?? now), latest));
+    arrives.push(arrive);
+    now = arrive;
+  }
+  return { leaves, arrives, duration: now };
+}
+
+/** The picture at `t` milliseconds after the all-reduce began. */
+export function frameAt(trace: Trace, n: number, t: number): Frame {
+  const { leaves, arrives } = timelineOf(trace, n);
+  const steps = ringStepCount(n);
+  let completed = 0;
+  while (completed < steps && arrives[completed]! <= t) completed++;
+  const cells = cellsAfter(n, completed);
+  const landed: number[] = [];
+  if (completed > 0) for (const { to, chunk } of transfersAt(n, completed - 1)) landed[to] = chunk;
+  if (completed === steps) return { completed, phase: 'done', flights: [], cells, landed };
+  const transfers = transfersAt(n, completed);
+  const leave = leaves[completed]!;
+  const arrive = arrives[completed]!;
+  const progress = arrive > leave ? Math.min(1, Math.max(0, (t - leave) / (arrive - leave))) : 0;
+  const flights = t < leave ? [] : transfers.map((one) => ({ ...one, progress, parts: cells[one.from]![one.chunk]! }));
+  return { completed, phase: transfers[0]!.phase, flights, cells, landed };
+}
+
+/** What every rank holds after `completed` ring steps: the plan, played on which ranks' parts are in each sum. */
+export function cellsAfter(n: number, completed: number): Parts[][] {
+  const cells = Array.from({ length: n }, (_, rank) =>
+    Array.from({ length: n }, (): Parts => ({ first: rank, count: 1 })),
+  );
+  for (let ringStep = 0; ringStep < completed; ringStep++) {
+    // No rank sends the chunk that it receives in the same ring step, so writing in place is safe.
+    for (const { from, to, chunk, phase } of transfersAt(n, ringStep)) {
+      const sent = cells[from]![chunk]!;
+      cells[to]![chunk] = phase === 'reduce-scatter' ? { first: sent.first, count: sent.count + 1 } : sent;
+    }
+  }
+  return cells;
+}
+
+/** Whether `rank`'s gradient is in the sum. */
+export function includes(parts: Parts, n: number, rank: number): boolean {
+  return (rank - parts.first + n) % n < parts.count;
+}
+
+/** A chunk's name: letters, so that nobody takes it for a rank. A .. Z, then AA .. */
+export function chunkName(chunk: number): string {
+  const letter = String.fromCharCode(65 + (chunk % 26));
+  return chunk < 26 ? letter : chunkName(Math.floor(chunk / 26) - 1) + letter;
+}
+
+function sinceStart(trace: Trace, at: number | null): number | null {
+  return at === null ? null : at - trace.startedAt;
+}

@@ -1,0 +1,58 @@
+/**
+ * What the address bar asks for. Hash routing, so that one static file serves every page and a code never reaches a
+ * server's log: `#` home, `#new` start a room, `#K7F-3QX?name=Ada&auto` join a room.
+ */
+import { formatRoomCode, parseRoomCode } from '../protocol/roomCode.ts';
+
+export interface Route {
+  page: 'home' | 'new' | 'join';
+  /** The room to join, on the join page. */
+  room: string | null;
+  /** A name given in the address, for launchers and prepared links. */
+  name: string | null;
+  /** Join without a click. */
+  auto: boolean;
+  /** What stood where a code should, when it cannot be one. */
+  wrongCode: string | null;
+}
+
+export function parseRoute(hash: string): Route {
+  const text = hash.replace(/^#\/?/, '');
+  const cut = text.indexOf('?');
+  const place = decode(cut < 0 ? text : text.slice(0, cut)).trim();
+  const query = new URLSearchParams(cut < 0 ? '' : text.slice(cut + 1));
+  const name = query.get('name')?.trim().slice(0, MAX_NAME_LENGTH) ?? '';
+  const common = { name: name === '' ? null : name, auto: query.has('auto') };
+  if (place === '') return { page: 'home', room: null, wrongCode: null, ...common };
+  if (place === 'new') return { page: 'new', room: null, wrongCode: null, ...common };
+  const room = parseRoomCode(place);
+  if (room === null) return { page: 'home', room: null, wrongCode: place, ...common };
+  return { page: 'join', room, wrongCode: null, ...common };
+}
+
+/** Longest name the signaling server takes. */
+export const MAX_NAME_LENGTH = 40;
+
+export function roomHash(room: string): string {
+  return `#${formatRoomCode(room)}`;
+}
+
+/** The link to share: the page's own address without query, then the code. */
+export function roomLink(page: { origin: string; pathname: string }, room: string): string {
+  return `${page.origin}${page.pathname}${roomHash(room)}`;
+}
+
+/** Whether another machine cannot open a link to this host. */
+export function isLocalOnly(hostname: string): boolean {
+  return (
+    hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || hostname.startsWith('127.')
+  );
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,157 @@
+/**
+ * The page's one store: the address, the engine, and the view that its events add up to. Events are folded at once and
+ * published at most ten times a second on an animation frame, so drawing never lags training, and a hidden tab draws
+ * nothing at all.
+ */
+import { computed, signal, type ReadonlySignal } from '@preact/signals';
+import { startEngine, type Engine } from '../engine/page.ts';
+import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
+import type { JobSpec } from '../protocol/job.ts';
+import { remembered } from './env.ts';
+import { parseRoute, roomHash, type Route } from './route.ts';
+import { initialView, reduce, withoutRun, type View } from './view.ts';
+
+declare global {
+  /** Installed by a launcher that drives this page: gets every engine event, undelayed. */
+  // oxlint-disable-next-line no-var -- only `var` declares a property of globalThis
+  var peergradReport: ((event: EngineEvent) => void) | undefined;
+}
+
+/** Least time between two redraws, milliseconds. */
+const PUBLISH_MS = 100;
+
+export const route = signal<Route>(parseRoute(location.hash));
+const published = signal<View>(initialView);
+export const view: ReadonlySignal<View> = published;
+/** A create or join is under way and the room has not answered yet. */
+export const entering = signal(false);
+
+export type Screen = 'home' | 'new' | 'join' | 'lobby' | 'run';
+
+export const screen = computed<Screen>(() => {
+  if (view.value.run !== null) return 'run';
+  if (view.value.lobby !== null) return 'lobby';
+  return route.value.page;
+});
+
+const storedName = remembered('peergrad.name');
+export const name = signal(route.peek().name ?? storedName.get() ?? '');
+
+let latest = initialView;
+let engine: Engine | null = null;
+/** Counts engines: what a stopped one still tells is about a room that was left. */
+let session = 0;
+let frame = 0;
+let lastPublished = -Infinity;
+
+export function createRoom(job: JobSpec, startAt: number | null): void {
+  enter({ type: 'create', server: location.origin, name: name.peek().trim(), job, startAt });
+}
+
+export function joinRoom(room: string, as: string = name.peek().trim()): void {
+  enter({ type: 'join', server: location.origin, name: as, room });
+}
+
+/** Host, before a run. */
+export function configure(job: JobSpec): void {
+  send({ type: 'configure', job });
+}
+
+/** Host: from the lobby, or once more after a run. */
+export function start(): void {
+  send({ type: 'start' });
+}
+
+export function giveFiles(files: File[]): void {
+  send({ type: 'files', files });
+}
+
+/** Out of the room and back to the front page. */
+export function leave(): void {
+  send({ type: 'leave' });
+  stop();
+  update(initialView);
+  location.hash = '';
+}
+
+/** From a run's end, or its failure, to the lobby; to the join page when the connection is lost. */
+export function closeRun(): void {
+  if (latest.member === null) stop();
+  update(latest.member === null ? initialView : withoutRun(latest));
+}
+
+export function dismissFailure(): void {
+  update({ ...latest, failure: null });
+}
+
+/** Follows the address bar. Another room's link leaves this room. */
+export function followAddress(): void {
+  addEventListener('hashchange', () => {
+    const next = parseRoute(location.hash);
+    if (latest.room !== null && next.room !== latest.room) {
+      stop();
+      update(initialView);
+    }
+    if (next.name !== null) name.value = next.name;
+    route.value = next;
+  });
+}
+
+function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): void {
+  storedName.set(command.name);
+  stop();
+  update(initialView);
+  entering.value = true;
+  const mine = session;
+  engine = startEngine((event) => {
+    globalThis.peergradReport?.(event);
+    if (session === mine) onevent(event);
+  });
+  engine.send(command);
+}
+
+function onevent(event: EngineEvent): void {
+  latest = reduce(latest, event);
+  if (event.type === 'admitted') showRoomInAddress(event.room);
+  if (event.type === 'room' || event.type === 'epoch' || event.type === 'failed') entering.value = false;
+  if (event.type === 'failed' && event.fatal) stop();
+  publishSoon();
+}
+
+function send(command: EngineCommand): void {
+  engine?.send(command);
+}
+
+function stop(): void {
+  const old = engine;
+  engine = null;
+  session++;
+  entering.value = false;
+  old?.stop();
+}
+
+function update(next: View): void {
+  latest = next;
+  publish();
+}
+
+/** So that a reload, a bookmark or a copied address leads to the room. */
+function showRoomInAddress(room: string): void {
+  history.replaceState(null, '', roomHash(room));
+  route.value = parseRoute(location.hash);
+}
+
+function publishSoon(): void {
+  if (frame !== 0) return;
+  frame = requestAnimationFrame(function attempt(now) {
+    if (now - lastPublished < PUBLISH_MS) frame = requestAnimationFrame(attempt);
+    else publish(now);
+  });
+}
+
+function publish(now: number = performance.now()): void {
+  cancelAnimationFrame(frame);
+  frame = 0;
+  lastPublished = now;
+  published.value = latest;
+}

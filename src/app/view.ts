@@ -1,0 +1,254 @@
+/**
+ * What the screen knows: a fold over the engine's events, and nothing else. Pure, so that a recorded list of events is a
+ * recorded screen, and bounded, so that a run may last for days.
+ */
+import type { Device, RosterEntry, RoomPhase } from '../protocol/control.ts';
+import type {
+  EngineEvent,
+  HopEvent,
+  LinkRoute,
+  RankState,
+  RankStatistics,
+  RunResult,
+  StepTimes,
+} from '../protocol/events.ts';
+import type { JobSpec } from '../protocol/job.ts';
+import { append, emptySeries, type Series } from './series.ts';
+
+export interface Lobby {
+  phase: RoomPhase;
+  /** Member id of the host. */
+  host: string;
+  members: readonly RosterEntry[];
+  job: JobSpec;
+  startAt: number | null;
+}
+
+export interface LinkView {
+  up: boolean;
+  route: LinkRoute;
+  roundTripMs: number | null;
+}
+
+export interface StepView {
+  step: number;
+  dataEpoch: number;
+  loss: number;
+  samples: number;
+  ms: StepTimes;
+  at: number;
+}
+
+export interface Trace {
+  step: number;
+  bucket: number;
+  bytes: number;
+  startedAt: number;
+  hops: readonly HopEvent[];
+}
+
+export interface Evaluation {
+  step: number;
+  at: number;
+  accuracy: number;
+  samples: number;
+}
+
+export interface Run {
+  epoch: number;
+  rank: number;
+  worldSize: number;
+  members: readonly RosterEntry[];
+  job: JobSpec;
+  /** This rank's own links, by the neighbour's rank. */
+  links: Readonly<Record<number, LinkView>>;
+  losses: Series;
+  /** The last few steps, newest last. */
+  recent: readonly StepView[];
+  evaluations: readonly Evaluation[];
+  /** The newest bucket whose whole way round the ring is known. */
+  trace: Trace | null;
+  statistics: { step: number; ranks: readonly RankStatistics[] } | null;
+  /** The exchange before, for rates. */
+  earlierStatistics: { step: number; ranks: readonly RankStatistics[] } | null;
+  hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
+  result: RunResult | null;
+}
+
+export interface ModelSizes {
+  parameters: number;
+  gradientBytes: number;
+  bucketBytes: readonly number[];
+  totalSteps: number;
+  trainSamples: number;
+  testSamples: number;
+}
+
+export interface Failure {
+  name: string;
+  message: string;
+  fatal: boolean;
+}
+
+export interface View {
+  state: RankState;
+  /** The engine's own sentence about `state`; may be empty. */
+  detail: string;
+  device: Device | null;
+  /** Why this is not WebGPU, when it is not. */
+  deviceNote: string | null;
+  member: string | null;
+  room: string | null;
+  lobby: Lobby | null;
+  model: ModelSizes | null;
+  run: Run | null;
+  /** What is being compiled, while it is. */
+  warmup: string | null;
+  failure: Failure | null;
+}
+
+/** Steps kept for rates: enough to be steady, few enough to follow a change. */
+export const RECENT_STEPS = 40;
+/** Accuracy points kept; beyond it every second one goes. */
+export const MAX_EVALUATIONS = 1000;
+
+export const initialView: View = {
+  state: 'OFFLINE',
+  detail: '',
+  device: null,
+  deviceNote: null,
+  member: null,
+  room: null,
+  lobby: null,
+  model: null,
+  run: null,
+  warmup: null,
+  failure: null,
+};
+
+export function reduce(view: View, event: EngineEvent): View {
+  switch (event.type) {
+    case 'state':
+      return {
+        ...view,
+        state: event.state,
+        detail: event.detail,
+        warmup: event.state === 'RUNNING' ? null : view.warmup,
+      };
+    case 'device':
+      return { ...view, device: event.device, deviceNote: event.note, warmup: null };
+    case 'admitted':
+      return { ...view, member: event.member, room: event.room, failure: null };
+    case 'room': {
+      const { phase, host, members, job, startAt } = event;
+      return { ...view, lobby: { phase, host, members, job, startAt } };
+    }
+    case 'epoch':
+      return { ...view, run: runAtEpoch(view, event), failure: null };
+    case 'model': {
+      const { parameters, gradientBytes, bucketBytes, totalSteps, trainSamples, testSamples } = event;
+      return { ...view, model: { parameters, gradientBytes, bucketBytes, totalSteps, trainSamples, testSamples } };
+    }
+    case 'warmup':
+      return { ...view, warmup: event.message };
+    case 'failed': {
+      const { name, message, fatal } = event;
+      const failed = { ...view, failure: { name, message, fatal }, warmup: null };
+      if (!fatal) return failed;
+      return { ...failed, state: 'OFFLINE', detail: '', member: null, lobby: null };
+    }
+    case 'link':
+    case 'step':
+    case 'trace':
+    case 'ranks':
+    case 'hashes':
+    case 'evaluation':
+    case 'finished':
+      // Before the first epoch there is no run to tell about: a late event of a run that was left.
+      if (view.run === null) return view;
+      return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
+    default:
+      return event satisfies never;
+  }
+}
+
+/** The page after a run is looked at no more. */
+export function withoutRun(view: View): View {
+  return { ...view, run: null, failure: null };
+}
+
+type RunEvent = Extract<
+  EngineEvent,
+  { type: 'link' | 'step' | 'trace' | 'ranks' | 'hashes' | 'evaluation' | 'finished' }
+>;
+
+function reduceRun(run: Run, event: RunEvent): Run {
+  switch (event.type) {
+    case 'link': {
+      const { up, route, roundTripMs } = event;
+      return { ...run, links: { ...run.links, [event.peerRank]: { up, route, roundTripMs } } };
+    }
+    case 'step': {
+      const { step, dataEpoch, loss, samples, ms, at } = event;
+      const earlier = run.recent.filter((one) => one.step < step).slice(1 - RECENT_STEPS);
+      return {
+        ...run,
+        losses: append(run.losses, { step, at, value: loss }),
+        recent: [...earlier, { step, dataEpoch, loss, samples, ms, at }],
+        evaluations: run.evaluations.some((one) => one.step > step)
+          ? run.evaluations.filter((one) => one.step <= step)
+          : run.evaluations,
+      };
+    }
+    case 'trace': {
+      const { step, bucket, bytes, startedAt, hops } = event;
+      const trace = { step, bucket, bytes, startedAt, hops };
+      return isComplete(trace, run.worldSize) ? { ...run, trace } : run;
+    }
+    case 'ranks':
+      return { ...run, statistics: { step: event.step, ranks: event.ranks }, earlierStatistics: run.statistics };
+    case 'hashes':
+      return { ...run, hashes: { step: event.step, hashes: event.hashes, agree: event.agree } };
+    case 'evaluation': {
+      const { step, accuracy, samples } = event;
+      const at = run.recent.at(-1)?.at ?? 0;
+      const all = [...run.evaluations.filter((one) => one.step < step), { step, at, accuracy, samples }];
+      const evaluations =
+        all.length <= MAX_EVALUATIONS ? all : all.filter((_, i) => i % 2 === 1 || i === all.length - 1);
+      return { ...run, evaluations };
+    }
+    case 'finished':
+      return { ...run, result: event.result };
+    default:
+      return event satisfies never;
+  }
+}
+
+/** A new epoch continues the run that is under way; after a result or a failure it begins another. */
+function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>): Run {
+  const { epoch, rank, worldSize, members, job } = event;
+  const goesOn = view.run !== null && view.run.result === null && view.failure === null;
+  const past = goesOn ? view.run : null;
+  return {
+    epoch,
+    rank,
+    worldSize,
+    members,
+    job,
+    links: {},
+    losses: past?.losses ?? emptySeries,
+    recent: past?.recent ?? [],
+    evaluations: past?.evaluations ?? [],
+    trace: null,
+    statistics: null,
+    earlierStatistics: null,
+    hashes: null,
+    result: null,
+  };
+}
+
+/** Whether every ring step of the trace is known (long ones and small tensors may go another way than round the ring). */
+function isComplete(trace: Trace, n: number): boolean {
+  const steps = 2 * (n - 1);
+  return steps > 0 && trace.hops.length === steps && trace.hops.some((hop) => hop.receivedAt !== null);
+}

@@ -1,0 +1,102 @@
+/**
+ * Chooses what this rank computes on: WebGPU by a factory of ours, else WebGL, else the CPU, with a word on why. Runs in a
+ * worker or on a page.
+ */
+import * as tf from '@tensorflow/tfjs';
+import { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
+import type { Device } from '../protocol/control.ts';
+import type { Clock } from '../util/clock.ts';
+import { deferred } from '../util/deferred.ts';
+import { DeviceError, messageOf } from '../util/errors.ts';
+
+/** Some drivers never answer `requestAdapter`; a real one takes well under a second. */
+const ADAPTER_TIMEOUT_MS = 10_000;
+/** Above WebGL (2) and the CPU (1), as TensorFlow.js registers it. */
+const WEBGPU_PRIORITY = 3;
+
+export interface OpenedDevice {
+  device: Device;
+  /** Why this is not WebGPU, in a sentence, when it is not. */
+  note: string | null;
+  /**
+   * Throws DeviceError if the GPU was lost or refused an operation since the device was opened: results since then are void,
+   * and TensorFlow.js itself says nothing.
+   */
+  check(): void;
+}
+
+/** Limits to raise to what the adapter has: TensorFlow.js's kernels assume them, `addN` fails silently without the last. */
+const RAISED_LIMITS = [
+  'maxComputeWorkgroupStorageSize',
+  'maxComputeWorkgroupsPerDimension',
+  'maxStorageBufferBindingSize',
+  'maxBufferSize',
+  'maxComputeWorkgroupSizeX',
+  'maxComputeInvocationsPerWorkgroup',
+  'maxStorageBuffersPerShaderStage',
+] as const satisfies readonly (keyof GPUSupportedLimits)[];
+
+/** Opens the best backend there is and makes it TensorFlow.js's current one. */
+export async function openDevice(clock: Clock): Promise<OpenedDevice> {
+  let reason: string;
+  try {
+    return await openWebGPU(clock);
+  } catch (error) {
+    reason = messageOf(error);
+  }
+  const webgl = await tf.setBackend('webgl').catch(() => false);
+  if (webgl) {
+    const note = `Training on WebGL, slower than WebGPU: ${reason}`;
+    return { device: { backend: 'webgl', adapter: 'WebGL' }, note, check: () => {} };
+  }
+  await tf.setBackend('cpu');
+  const note = `Training on the CPU, much slower than a GPU: ${reason}`;
+  return { device: { backend: 'cpu', adapter: 'CPU' }, note, check: () => {} };
+}
+
+async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
+  if (!globalThis.isSecureContext) {
+    throw new DeviceError('this page is not a secure context; open it over https or on localhost.');
+  }
+  if (!navigator.gpu) throw new DeviceError('this browser has no WebGPU; a current Chrome, Edge or Safari does.');
+  const adapter = await requestAdapter(clock);
+  if (!adapter) throw new DeviceError('the browser offers no GPU adapter; look at chrome://gpu for the reason.');
+  const requiredLimits = Object.fromEntries(RAISED_LIMITS.map((limit) => [limit, adapter.limits[limit]]));
+  const gpu = await adapter.requestDevice({ requiredLimits });
+  let failure: DeviceError | null = null;
+  gpu.addEventListener('uncapturederror', ({ error }) => {
+    failure ??= new DeviceError(`The GPU refused an operation, so this step's results are void: ${error.message}`);
+  });
+  void gpu.lost.then(({ message }) => {
+    failure = new DeviceError(`The GPU was lost (${message || 'no reason given'}): reload the page to go on.`);
+  });
+  // Importing the backend registered a factory of its own, which raises fewer limits and keeps errors to itself.
+  tf.removeBackend('webgpu');
+  tf.registerBackend('webgpu', () => new WebGPUBackend(gpu, adapter.info), WEBGPU_PRIORITY);
+  if (!(await tf.setBackend('webgpu'))) throw new DeviceError('TensorFlow.js could not use the GPU.');
+  return {
+    device: { backend: 'webgpu', adapter: nameOf(adapter.info) },
+    note: null,
+    check() {
+      if (failure) throw failure;
+    },
+  };
+}
+
+async function requestAdapter(clock: Clock): Promise<GPUAdapter | null> {
+  const expired = deferred<never>();
+  const cancel = clock.after(ADAPTER_TIMEOUT_MS, () =>
+    expired.reject(new DeviceError(`the GPU did not answer within ${ADAPTER_TIMEOUT_MS / 1000} s.`)),
+  );
+  try {
+    return await Promise.race([navigator.gpu.requestAdapter({ powerPreference: 'high-performance' }), expired.promise]);
+  } finally {
+    cancel();
+  }
+}
+
+/** What people call the adapter: browsers fill in different fields. */
+function nameOf(info: GPUAdapterInfo): string {
+  const name = info.description || [info.vendor, info.architecture].filter(Boolean).join(' ') || 'WebGPU';
+  return name.slice(0, 200);
+}

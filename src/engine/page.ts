@@ -1,0 +1,41 @@
+/**
+ * The page's side of the engine: starts the worker, owns the peer connections (they exist on the main thread only), and
+ * hands the worker's events to whoever looks.
+ */
+import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
+import { connectPeer } from '../transport/peerLink.ts';
+import { PeerHost } from './peerRelay.ts';
+import type { FromWorker, ToWorker } from './worker.ts';
+
+export interface Engine {
+  send(command: EngineCommand): void;
+  /** Leaves the room, closes every connection, ends the worker. Idempotent. */
+  stop(): void;
+}
+
+/** Starts this tab's engine; `onevent` gets all it tells. */
+export function startEngine(onevent: (event: EngineEvent) => void): Engine {
+  const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
+  const post = (message: ToWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
+  const peers = new PeerHost(connectPeer, (reply, transfer) => post({ type: 'relay', reply }, transfer));
+  worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
+    if (data.type === 'event') onevent(data.event);
+    else peers.receive(data.request);
+  });
+  worker.addEventListener('error', ({ message }) => {
+    onevent({
+      type: 'failed',
+      name: 'Error',
+      message: `The engine stopped (${message || 'it could not be loaded'}): reload the page.`,
+      fatal: true,
+    });
+  });
+  const stop = (): void => {
+    globalThis.removeEventListener('pagehide', stop);
+    peers.close();
+    worker.terminate();
+  };
+  // A closed tab's neighbours would otherwise wait 6 s for the browser to notice.
+  globalThis.addEventListener('pagehide', stop);
+  return { send: (command) => post({ type: 'command', command }), stop };
+}

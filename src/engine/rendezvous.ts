@@ -1,0 +1,277 @@
+/**
+ * One member's life as the signaling server orders it: admitted to a room, linked to neighbours in an epoch, synchronised,
+ * running, and back to waiting. Who trains what is not its concern: it hands each epoch to `onepoch`.
+ *
+ *   OFFLINE -> WAITING -> LINKING(e) -> SYNCING(e) -> RUNNING(e) -> WAITING
+ *
+ * `prepare` of a newer epoch cancels whatever the older one was doing, from any state.
+ */
+import type { RankState } from '../protocol/events.ts';
+import type { ClientMessage, IceServer, RosterEntry, ServerMessage } from '../protocol/control.ts';
+import type { JobSpec } from '../protocol/job.ts';
+import type { Link } from '../transport/link.ts';
+import type { Clock } from '../util/clock.ts';
+import { deferred, type Deferred } from '../util/deferred.ts';
+import { messageOf, PeerGoneError, PeergradError, SignalingError } from '../util/errors.ts';
+import { Edge, type PeerConnector } from './linking.ts';
+import { SignalingClient } from './signaling.ts';
+
+/**
+ * How long a rank that lost a neighbour waits for the server to say who left before it reports the loss itself: the server
+ * hears of a closed tab within milliseconds and knows its name.
+ */
+const VERDICT_GRACE_MS = 1_500;
+
+/** One epoch as its trainer sees it. */
+export interface Epoch {
+  readonly epoch: number;
+  readonly rank: number;
+  readonly worldSize: number;
+  /** In ring order: index is rank. */
+  readonly members: RosterEntry[];
+  readonly job: JobSpec;
+  readonly left: Link | null;
+  readonly right: Link | null;
+  /** Aborted when the epoch ends before its run did. */
+  readonly signal: AbortSignal;
+  /** Tells the server this rank's state; resolves once all ranks told the same. */
+  synced(step: number, stateHash: string): Promise<void>;
+  /** Tells the server that the run is done; resolves once all ranks did, or at once where the server is gone. */
+  finished(step: number, stateHash: string): Promise<void>;
+}
+
+export interface RendezvousOptions {
+  server: string;
+  hello: Extract<ClientMessage, { type: 'create' | 'join' }>;
+  connectPeer: PeerConnector;
+  clock: Clock;
+  onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
+  onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
+  onstate: (state: RankState, epoch: number, detail: string) => void;
+  /** Runs an epoch from SYNCING on; a rejection ends the epoch for everybody. */
+  onepoch: (epoch: Epoch) => Promise<void>;
+  /** The epoch ended early; the member is still in the room. */
+  onfailed: (error: Error) => void;
+  /** The member is out of the room: refused, or the server is gone. */
+  onfatal: (error: Error) => void;
+}
+
+interface ActiveEpoch {
+  readonly epoch: number;
+  readonly edges: Edge[];
+  readonly abort: AbortController;
+  readonly sync: Deferred<void>;
+  readonly go: Deferred<void>;
+  readonly ended: Deferred<void>;
+}
+
+export class Rendezvous {
+  readonly #options: RendezvousOptions;
+  #client: SignalingClient | null = null;
+  #state: RankState = 'OFFLINE';
+  #member = '';
+  #room = '';
+  #iceServers: readonly IceServer[] = [];
+  #active: ActiveEpoch | null = null;
+  #isOver = false;
+
+  constructor(options: RendezvousOptions) {
+    this.#options = options;
+  }
+
+  /** Connects and asks for admission. What follows comes through the handlers. */
+  async start(): Promise<void> {
+    const { server, clock, hello } = this.#options;
+    try {
+      this.#client = await SignalingClient.connect(server, clock, {
+        onmessage: (message) => this.#receive(message),
+        onclose: (error) => this.#lost(error),
+      });
+      if (this.#isOver) this.#client.close();
+      else this.#client.send(hello);
+    } catch (error) {
+      this.#fatal(error instanceof Error ? error : new SignalingError(messageOf(error)));
+    }
+  }
+
+  /** Sends what the user decided: ready, configure, start. */
+  send(message: Extract<ClientMessage, { type: 'ready' | 'configure' | 'start' }>): void {
+    this.#client?.send(message);
+  }
+
+  /** Leaves the room. Idempotent. */
+  leave(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#client?.send({ type: 'leave' });
+    this.#client?.close();
+    this.#cancel(new PeergradError('This tab left the room.'));
+    this.#enter('OFFLINE', 0, 'not connected');
+  }
+
+  #receive(message: ServerMessage): void {
+    const active = this.#active;
+    switch (message.type) {
+      case 'admitted':
+        this.#member = message.member;
+        this.#room = message.room;
+        this.#iceServers = message.iceServers;
+        this.#client?.startHeartbeat(message.heartbeatMs);
+        this.#options.onadmitted(message);
+        return this.#enter('WAITING', 0, 'waiting for the run to start');
+      case 'room':
+        return this.#options.onroom(message);
+      case 'prepare':
+        void this.#run(message);
+        return;
+      case 'sync':
+        if (active?.epoch === message.epoch) active.sync.resolve();
+        return;
+      case 'go':
+        if (active?.epoch === message.epoch) active.go.resolve();
+        return;
+      case 'signal':
+        if (active?.epoch !== message.epoch) return;
+        active.edges.find((edge) => edge.peerMember === message.from)?.signal(message.attempt, message.signal);
+        return;
+      case 'ended':
+        return this.#ended(message);
+      case 'refused': {
+        const error = new SignalingError(message.message, { room: this.#room });
+        return message.code === 'not-host' ? this.#options.onfailed(error) : this.#fatal(error);
+      }
+      default:
+        message satisfies never;
+    }
+  }
+
+  async #run({ epoch, members, job }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
+    this.#cancel(new PeergradError(`Epoch ${epoch} began.`));
+    const rank = members.findIndex(({ member }) => member === this.#member);
+    // Not in this epoch: it began before this member was ready.
+    if (rank < 0) return this.#enter('WAITING', epoch, 'the others are training; waiting for the next start');
+    const worldSize = members.length;
+    const edges = [rank - 1, rank + 1]
+      .map((neighbour) => (neighbour + worldSize) % worldSize)
+      // One edge in a world of two, none in a world of one.
+      .filter((neighbour, i, all) => neighbour !== rank && all.indexOf(neighbour) === i)
+      .map((neighbour) => this.#createEdge(epoch, rank, neighbour, members[neighbour]!.member));
+    const active: ActiveEpoch = {
+      ...{ epoch, edges, abort: new AbortController() },
+      ...{ sync: deferred(), go: deferred(), ended: deferred() },
+    };
+    this.#active = active;
+    for (const { promise } of [active.sync, active.go, active.ended]) promise.catch(() => {});
+    try {
+      this.#enter('LINKING', epoch, `connecting to ${edges.length === 1 ? 'the other rank' : 'both neighbours'}`);
+      await Promise.all(edges.map((edge) => this.#link(active, edge)));
+      this.#client?.send({ type: 'linked', epoch });
+      await active.sync.promise;
+      this.#enter('SYNCING', epoch, 'loading the job and comparing states');
+      const linkTo = (neighbour: number): Link | null => {
+        const edge = edges.find(
+          ({ peerMember }) => peerMember === members[(neighbour + worldSize) % worldSize]!.member,
+        );
+        return edge?.opened ?? null;
+      };
+      await this.#options.onepoch({
+        ...{ epoch, rank, worldSize, members, job },
+        left: linkTo(rank - 1),
+        right: linkTo(rank + 1),
+        signal: active.abort.signal,
+        synced: async (step, stateHash) => {
+          this.#client?.send({ type: 'synced', epoch, step, stateHash });
+          await active.go.promise;
+          this.#enter('RUNNING', epoch, 'training');
+        },
+        finished: async (step, stateHash) => {
+          if (!this.#client?.isOpen) return;
+          this.#client.send({ type: 'finished', epoch, step, stateHash });
+          await active.ended.promise;
+        },
+      });
+    } catch (error) {
+      this.#report(active, error);
+    }
+  }
+
+  #createEdge(epoch: number, rank: number, peerRank: number, peerMember: string): Edge {
+    const room = this.#room;
+    return new Edge({
+      self: { room, epoch, member: this.#member, rank },
+      peer: { room, epoch, member: peerMember, rank: peerRank },
+      iceServers: this.#iceServers,
+      connect: this.#options.connectPeer,
+      send: (attempt, signal) => this.#client?.send({ type: 'signal', epoch, to: peerMember, attempt, signal }),
+      clock: this.#options.clock,
+    });
+  }
+
+  async #link(active: ActiveEpoch, edge: Edge): Promise<void> {
+    const link = await edge.link();
+    // Until a process group takes the link over, its loss must not go unnoticed.
+    link.onclose = (error) => {
+      this.#report(active, error ?? new PeerGoneError('A neighbour closed its link before training began.'));
+    };
+  }
+
+  /** This rank cannot go on in `active`: tells the server, which ends the epoch for all and says why. */
+  #report(active: ActiveEpoch, error: unknown): void {
+    if (this.#active !== active || active.abort.signal.aborted) return;
+    const failure = error instanceof Error ? error : new PeergradError(messageOf(error));
+    const tell = (): void => {
+      if (this.#active !== active) return;
+      if (!this.#client?.isOpen) return this.#fatal(failure);
+      this.#client.send({ type: 'failed', epoch: active.epoch, message: failure.message.slice(0, 1000) });
+    };
+    if (failure instanceof PeerGoneError) this.#options.clock.after(VERDICT_GRACE_MS, tell);
+    else tell();
+  }
+
+  #ended({ epoch, outcome, message }: Extract<ServerMessage, { type: 'ended' }>): void {
+    const active = this.#active;
+    if (active?.epoch !== epoch) return;
+    if (outcome === 'finished') {
+      active.ended.resolve();
+      this.#cancel(new PeergradError(message));
+      return this.#enter('WAITING', epoch, message);
+    }
+    const error = new PeergradError(message, { room: this.#room, epoch });
+    this.#cancel(error);
+    this.#options.onfailed(error);
+    this.#enter('WAITING', epoch, message);
+  }
+
+  /** The server is gone. A running ring needs none: only what comes after it does. */
+  #lost(error: SignalingError): void {
+    if (this.#isOver) return;
+    const active = this.#active;
+    if (this.#state !== 'RUNNING' || !active) return this.#fatal(error);
+    active.ended.resolve();
+    this.#enter('RUNNING', active.epoch, 'training; the signaling server is away, which only joining and leaving need');
+  }
+
+  #fatal(error: Error): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#client?.close();
+    this.#cancel(error);
+    this.#options.onfatal(error);
+    this.#enter('OFFLINE', 0, error.message);
+  }
+
+  /** Ends the active epoch here: every wait in it rejects with `reason`, its links close. */
+  #cancel(reason: Error): void {
+    const active = this.#active;
+    if (!active) return;
+    this.#active = null;
+    active.abort.abort(reason);
+    for (const wait of [active.sync, active.go, active.ended]) wait.reject(reason);
+    for (const edge of active.edges) edge.close();
+  }
+
+  #enter(state: RankState, epoch: number, detail: string): void {
+    this.#state = state;
+    this.#options.onstate(state, epoch, detail);
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * One tab's engine: does what the page commands, joins a room, trains each epoch, and tells all of it in events. Knows no
+ * thread: it runs in a worker, or on the page itself.
+ */
+import { ProcessGroup } from '../collectives/processGroup.ts';
+import { loadData } from '../jobs/index.ts';
+import { PROTOCOL_VERSION, type ClientMessage } from '../protocol/control.ts';
+import type { EngineCommand, EngineEvent, RunResult } from '../protocol/events.ts';
+import type { JobSpec } from '../protocol/job.ts';
+import type { Link } from '../transport/link.ts';
+import { systemClock } from '../util/clock.ts';
+import { messageOf, PeergradError } from '../util/errors.ts';
+import { openDevice, type OpenedDevice } from './device.ts';
+import type { PeerConnector } from './linking.ts';
+import { Rendezvous, type Epoch } from './rendezvous.ts';
+import { Trainer } from './trainer.ts';
+
+export interface SessionOptions {
+  connectPeer: PeerConnector;
+  emit: (event: EngineEvent) => void;
+  /** What relative data URLs are relative to. */
+  baseUrl: string;
+}
+
+export class Session {
+  readonly #options: SessionOptions;
+  readonly #clock = systemClock;
+  #rendezvous: Rendezvous | null = null;
+  #device: Promise<OpenedDevice> | null = null;
+  #files: File[] = [];
+  #isReady = false;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+  }
+
+  command(command: EngineCommand): void {
+    switch (command.type) {
+      case 'create': {
+        const { name, job, startAt } = command;
+        return this.#enter(command.server, { type: 'create', version: PROTOCOL_VERSION, name, job, startAt });
+      }
+      case 'join': {
+        const { name, room } = command;
+        return this.#enter(command.server, { type: 'join', version: PROTOCOL_VERSION, name, room });
+      }
+      case 'configure':
+      case 'start':
+        return this.#rendezvous?.send(command);
+      case 'files':
+        this.#files = command.files;
+        return;
+      case 'leave':
+        this.#rendezvous?.leave();
+        this.#rendezvous = null;
+        return;
+      default:
+        command satisfies never;
+    }
+  }
+
+  #enter(server: string, hello: Extract<ClientMessage, { type: 'create' | 'join' }>): void {
+    const { connectPeer, emit } = this.#options;
+    this.#rendezvous?.leave();
+    this.#isReady = false;
+    const rendezvous = new Rendezvous({
+      ...{ server, hello, connectPeer, clock: this.#clock },
+      onadmitted: ({ member, room }) => emit({ type: 'admitted', member, room }),
+      onroom: ({ phase, host, members, job, startAt }) => {
+        emit({ type: 'room', phase, host, members, job, startAt });
+        void this.#announce(rendezvous, job);
+      },
+      onstate: (state, epoch, detail) => emit({ type: 'state', state, epoch, detail }),
+      onepoch: (epoch) => this.#train(epoch),
+      onfailed: (error) => this.#fail(error, false),
+      onfatal: (error) => this.#fail(error, true),
+    });
+    this.#rendezvous = rendezvous;
+    void rendezvous.start();
+  }
+
+  /** Says that this rank can be counted on, once its device is open and it has what the job needs. */
+  async #announce(rendezvous: Rendezvous, job: JobSpec): Promise<void> {
+    if (this.#isReady || (job.data.kind === 'files' && this.#files.length === 0)) return;
+    this.#isReady = true;
+    try {
+      const { device } = await this.#openDevice();
+      rendezvous.send({ type: 'ready', device });
+    } catch (error) {
+      this.#fail(error, true);
+      rendezvous.leave();
+    }
+  }
+
+  #openDevice(): Promise<OpenedDevice> {
+    this.#device ??= openDevice(this.#clock).then((opened) => {
+      this.#options.emit({ type: 'device', device: opened.device, note: opened.note });
+      return opened;
+    });
+    return this.#device;
+  }
+
+  async #train(epoch: Epoch): Promise<void> {
+    const { emit, baseUrl } = this.#options;
+    const { rank, worldSize, members, job, left, right, signal } = epoch;
+    emit({ type: 'epoch', epoch: epoch.epoch, rank, worldSize, members, job });
+    const group = new ProcessGroup({
+      ...{ rank, worldSize, epoch: epoch.epoch, left, right, clock: this.#clock },
+    });
+    signal.addEventListener('abort', () => group.destroy(), { once: true });
+    let trainer: Trainer | null = null;
+    try {
+      const transport = await this.#describeLinks(epoch);
+      const opened = await this.#openDevice();
+      emit({ type: 'warmup', message: job.data.kind === 'drawn' ? 'Drawing digits' : 'Loading the data' });
+      const data = await loadData(job, { files: this.#files, baseUrl, signal });
+      trainer = await Trainer.prepare({
+        ...{ job, data, group, transport, signal, emit, clock: this.#clock },
+        device: opened.device,
+        checkDevice: () => opened.check(),
+      });
+      await epoch.synced(0, await trainer.stateHash());
+      const result = await trainer.run();
+      await epoch.finished(result.steps, result.stateHash[rank]!);
+      emit({ type: 'finished', result });
+    } finally {
+      trainer?.dispose();
+      group.destroy();
+    }
+  }
+
+  async #describeLinks({ rank, worldSize, left, right }: Epoch): Promise<RunResult['transport']> {
+    const neighbours = new Map<Link, number>();
+    if (left) neighbours.set(left, (rank + worldSize - 1) % worldSize);
+    if (right) neighbours.set(right, (rank + 1) % worldSize);
+    let transport: RunResult['transport'] = 'none';
+    for (const [link, peerRank] of neighbours) {
+      const { route, roundTripMs } = await link.describe();
+      transport = route === 'memory' ? 'memory' : 'webrtc';
+      this.#options.emit({ type: 'link', peerRank, up: link.state === 'open', route, roundTripMs });
+    }
+    return transport;
+  }
+
+  #fail(error: unknown, fatal: boolean): void {
+    const name = error instanceof PeergradError ? error.name : 'Error';
+    this.#options.emit({ type: 'failed', name, message: messageOf(error), fatal });
+  }
+}

@@ -1,0 +1,285 @@
+/**
+ * Trains one job on one epoch's process group: prepare (load, build, agree), then step after step to the end. What it does
+ * is told in events; what it computes with is TensorFlow.js's current backend.
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { ProcessGroup } from '../collectives/processGroup.ts';
+import { buildModel, countCorrect, lossSum, sampleLength, type Dataset, type JobModel } from '../jobs/index.ts';
+import { createOptimizer, type Optimizer } from '../optim/index.ts';
+import { DistributedDataParallel, type Reduction } from '../parallel/ddp.ts';
+import { allGatherHashes, dissentingRanks } from '../parallel/hashes.ts';
+import { dealWindow, GlobalCursor } from '../parallel/sampler.ts';
+import type { Device } from '../protocol/control.ts';
+import type { EngineEvent, RankStatistics, RunResult, StepTimes } from '../protocol/events.ts';
+import type { JobSpec } from '../protocol/job.ts';
+import { median, quantile } from '../telemetry/statistics.ts';
+import type { Clock } from '../util/clock.ts';
+import { MismatchError } from '../util/errors.ts';
+import { hashState } from '../util/hash.ts';
+import { exchangeStatistics, sumCounts } from './exchange.ts';
+
+/** Held-out accuracy is measured about this often in a run, and at the end of every pass over the data. */
+const EVALUATIONS_PER_RUN = 8;
+
+export interface TrainerOptions {
+  job: JobSpec;
+  data: { train: Dataset; test: Dataset };
+  group: ProcessGroup;
+  device: Device;
+  clock: Clock;
+  emit: (event: EngineEvent) => void;
+  /** Throws if the device's results are void. */
+  checkDevice: () => void;
+  /** How the ranks are linked, for the result. */
+  transport: RunResult['transport'];
+  signal: AbortSignal;
+}
+
+export class Trainer {
+  readonly #options: TrainerOptions;
+  readonly #model: JobModel;
+  readonly #ddp: DistributedDataParallel;
+  readonly #optimizer: Optimizer;
+  readonly #cursor: GlobalCursor;
+  readonly #totalSteps: number;
+  readonly #evaluateEvery: number;
+  /** One batch, filled anew each step. */
+  readonly #batch: { inputs: Float32Array; labels: Int32Array; weights: Float32Array };
+  readonly #times: StepTimes[] = [];
+  readonly #losses: number[] = [];
+  #statistics: RankStatistics[] = [];
+  #hashes: string[] = [];
+  #accuracy = 0;
+  #gradientBytesSent = 0;
+  #timesReported = 0;
+
+  private constructor(options: TrainerOptions, model: JobModel, ddp: DistributedDataParallel) {
+    this.#options = options;
+    this.#model = model;
+    this.#ddp = ddp;
+    const { job, data, group } = options;
+    this.#optimizer = createOptimizer(job.optimizer, { learningRate: job.learningRate }, ddp.layout.size);
+    this.#cursor = new GlobalCursor({ datasetSize: data.train.size, seed: job.seed });
+    const stepsPerEpoch = Math.ceil(data.train.size / (job.batchSize * group.worldSize));
+    this.#totalSteps = Math.min(job.epochs * stepsPerEpoch, job.maxSteps ?? Infinity);
+    this.#evaluateEvery = Math.min(stepsPerEpoch, Math.ceil(this.#totalSteps / EVALUATIONS_PER_RUN));
+    this.#batch = {
+      inputs: new Float32Array(job.batchSize * sampleLength(data.train)),
+      labels: new Int32Array(job.batchSize),
+      weights: new Float32Array(job.batchSize),
+    };
+  }
+
+  /**
+   * Builds the model, agrees on it with the other ranks, and compiles its shaders, so that the first step is like any other.
+   *
+   * @throws (rejects) MismatchError where ranks hold different models, and what the collectives reject with.
+   */
+  static async prepare(options: TrainerOptions): Promise<Trainer> {
+    const { job, data, group, emit, clock } = options;
+    const model = buildModel(job, data.train);
+    const ddp = await DistributedDataParallel.create(model.variables, group, { clock });
+    const trainer = new Trainer(options, model, ddp);
+    const { bucketBytes } = ddp;
+    emit({
+      type: 'model',
+      parameters: ddp.layout.size,
+      gradientBytes: bucketBytes.reduce((sum, bytes) => sum + bytes, 0),
+      bucketBytes,
+      totalSteps: trainer.#totalSteps,
+      trainSamples: data.train.size,
+      testSamples: data.test.size,
+    });
+    emit({ type: 'warmup', message: 'Compiling the model for this GPU' });
+    await trainer.#warmUp();
+    return trainer;
+  }
+
+  /** Digest of parameters and optimizer state: equal on all ranks, or something is wrong. */
+  stateHash(): Promise<string> {
+    const { scalars, slots } = this.#optimizer.state();
+    return hashState([this.#ddp.parameters, scalars, ...slots]);
+  }
+
+  /**
+   * Runs all steps. Every rank resolves with the same figures but for times that only it can know.
+   *
+   * @throws (rejects) DeviceError, MismatchError where states differ, what the collectives reject with, and the reason of
+   *   `signal`.
+   */
+  async run(): Promise<RunResult> {
+    const { job, clock, emit, signal, checkDevice, group } = this.#options;
+    const startedAt = clock.now();
+    for (let step = 0; step < this.#totalSteps; step++) {
+      signal.throwIfAborted();
+      const stepAt = clock.now();
+      const window = this.#cursor.window(step, job.batchSize * group.worldSize);
+      const mine = dealWindow(window.indices, group.rank, group.worldSize);
+      const reduction = await this.#backward(this.#options.data.train, mine);
+      checkDevice();
+      const updateAt = clock.now();
+      this.#ddp.step(this.#optimizer);
+      const now = clock.now();
+      const ms = timesOf(reduction, now - stepAt, now - updateAt);
+      this.#times.push(ms);
+      this.#losses.push(reduction.loss);
+      this.#gradientBytesSent += reduction.bytesSent;
+      const { loss, samples, traces } = reduction;
+      const { dataEpoch } = window;
+      traces.forEach(({ startedAt: since, hops }, bucket) => {
+        const bytes = this.#ddp.bucketBytes[bucket]!;
+        if (hops.length > 0) emit({ type: 'trace', step, bucket, bytes, startedAt: since, hops: [...hops] });
+      });
+      emit({ type: 'step', step, dataEpoch, loss, samples, ms, at: now - startedAt });
+      const done = step + 1;
+      const isLast = done === this.#totalSteps;
+      const endsPass = window.next.offset === 0;
+      if (isLast || endsPass || done % this.#evaluateEvery === 0) await this.#evaluate(step);
+      if (isLast || done % job.hashEvery === 0) await this.#compare(step);
+    }
+    return this.#result(clock.now() - startedAt);
+  }
+
+  dispose(): void {
+    this.#ddp.dispose();
+    this.#model.dispose();
+  }
+
+  /** Gradients of this rank's `indices`, reduced with everyone's. */
+  async #backward(data: Dataset, indices: Uint32Array): Promise<Reduction> {
+    this.#fill(data, indices);
+    const { inputs, labels, weights } = this.#tensors();
+    try {
+      return await this.#ddp.backward(() => lossSum(this.#model.logits(inputs), labels, weights), {
+        samples: indices.length,
+        reduction: 'sum',
+      });
+    } finally {
+      tf.dispose([inputs, labels, weights]);
+    }
+  }
+
+  /** Puts samples into the batch; the rest of it weighs nothing, so that shapes stay as they are. */
+  #fill(data: Dataset, indices: Uint32Array): void {
+    const { inputs, labels, weights } = this.#batch;
+    inputs.fill(0, indices.length * sampleLength(data));
+    labels.fill(0, indices.length);
+    weights.fill(1, 0, indices.length).fill(0, indices.length);
+    data.read(indices, inputs, labels);
+  }
+
+  /** The batch as tensors; the caller disposes of them. */
+  #tensors(): { inputs: tf.Tensor; labels: tf.Tensor1D; weights: tf.Tensor1D } {
+    const { inputs, labels, weights } = this.#batch;
+    const shape = [labels.length, ...this.#options.data.train.inputShape];
+    // Copies: a tensor aliases its array until it is uploaded.
+    return {
+      inputs: tf.tensor(inputs.slice(), shape),
+      labels: tf.tensor1d(labels.slice(), 'int32'),
+      weights: tf.tensor1d(weights.slice()),
+    };
+  }
+
+  async #warmUp(): Promise<void> {
+    await this.#backward(this.#options.data.train, new Uint32Array());
+    // A gradient of zero samples moves nothing, so what is compiled here leaves no trace in the state.
+    await this.#countCorrect(new Uint32Array());
+    this.#options.checkDevice();
+  }
+
+  /** Held-out accuracy: each rank tests its share, the counts are summed. */
+  async #evaluate(step: number): Promise<void> {
+    const { data, group, emit, job } = this.#options;
+    let correct = 0;
+    let samples = 0;
+    const share = dealWindow(
+      Uint32Array.from({ length: data.test.size }, (_, i) => i),
+      group.rank,
+      group.worldSize,
+    );
+    for (let at = 0; at < share.length; at += job.batchSize) {
+      const indices = share.subarray(at, at + job.batchSize);
+      correct += await this.#countCorrect(indices);
+      samples += indices.length;
+    }
+    const [allCorrect, allSamples] = await sumCounts(group, [correct, samples]);
+    this.#accuracy = allCorrect! / Math.max(1, allSamples!);
+    emit({ type: 'evaluation', step, accuracy: this.#accuracy, samples: allSamples! });
+  }
+
+  async #countCorrect(indices: Uint32Array): Promise<number> {
+    const { test } = this.#options.data;
+    this.#fill(test, indices);
+    const { inputs, labels, weights } = this.#tensors();
+    const logits = tf.tidy(() => this.#model.logits(inputs));
+    try {
+      return countCorrect(await logits.data(), this.#batch.labels, test.classes, this.#batch.weights);
+    } finally {
+      tf.dispose([inputs, labels, weights, logits]);
+    }
+  }
+
+  /** Compares state hashes and exchanges statistics. */
+  async #compare(step: number): Promise<void> {
+    const { group, emit } = this.#options;
+    const hashes = await allGatherHashes(group, await this.stateHash());
+    const dissenting = dissentingRanks(hashes);
+    this.#hashes = hashes;
+    emit({ type: 'hashes', step, hashes, agree: dissenting.length === 0 });
+    if (dissenting.length > 0) {
+      throw new MismatchError(
+        `After step ${step + 1} the state of rank ${dissenting.join(', ')} differs from the others', so the run stopped: ` +
+          'that machine computes wrongly or runs another version of the page.',
+        { rank: group.rank, worldSize: group.worldSize, step },
+      );
+    }
+    const recent = this.#times.slice(this.#timesReported);
+    this.#timesReported = this.#times.length;
+    const gradientBytesSent = this.#gradientBytesSent;
+    this.#statistics = await exchangeStatistics(group, {
+      computeMs: median(recent.map(({ compute }) => compute)),
+      communicateMs: median(recent.map(({ communicate }) => communicate)),
+      stepMs: median(recent.map(({ total }) => total)),
+      gradientBytesSent,
+      otherBytesSent: group.bytesSent - gradientBytesSent,
+    });
+    emit({ type: 'ranks', step, ranks: this.#statistics });
+  }
+
+  #result(ms: number): RunResult {
+    const { device, group, job, transport, data } = this.#options;
+    const times = this.#times;
+    const samplesPerStep = job.batchSize * group.worldSize;
+    return {
+      worldSize: group.worldSize,
+      backend: device.backend,
+      adapter: device.adapter,
+      transport,
+      steps: this.#totalSteps,
+      epochs: Math.ceil(this.#totalSteps / Math.ceil(data.train.size / samplesPerStep)),
+      loss: this.#losses.at(-1)!,
+      accuracy: this.#accuracy,
+      stateHash: this.#hashes,
+      bytesSentPerRank: this.#statistics.map(({ gradientBytesSent }) => gradientBytesSent),
+      otherBytesSentPerRank: this.#statistics.map(({ otherBytesSent }) => otherBytesSent),
+      gradientBytes: this.#ddp.bucketBytes.reduce((sum, bytes) => sum + bytes, 0),
+      stepMs: {
+        median: median(times.map(({ total }) => total)),
+        p95: quantile(
+          times.map(({ total }) => total),
+          0.95,
+        ),
+        compute: median(times.map(({ compute }) => compute)),
+        communicate: median(times.map(({ communicate }) => communicate)),
+        exposed: median(times.map(({ exposed }) => exposed)),
+      },
+      losses: this.#losses,
+      restarts: 0,
+      ms,
+    };
+  }
+}
+
+function timesOf({ compute, readback, communicate, exposed }: Reduction, total: number, update: number): StepTimes {
+  return { total, compute, readback, communicate, exposed, update };
+}

@@ -1,0 +1,22 @@
+/** Entry of the engine's worker: a session, with the page's peer connections. */
+import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
+import { createRelayedConnector, type RelayReply, type RelayRequest } from './peerRelay.ts';
+import { Session } from './session.ts';
+
+/** Page to worker. */
+export type ToWorker = { type: 'command'; command: EngineCommand } | { type: 'relay'; reply: RelayReply };
+/** Worker to page. */
+export type FromWorker = { type: 'event'; event: EngineEvent } | { type: 'relay'; request: RelayRequest };
+
+const post = (message: FromWorker): void => globalThis.postMessage(message);
+const relay = createRelayedConnector((request) => post({ type: 'relay', request }));
+const session = new Session({
+  connectPeer: relay.connect,
+  emit: (event) => post({ type: 'event', event }),
+  baseUrl: globalThis.location.origin,
+});
+
+globalThis.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
+  if (data.type === 'command') session.command(data.command);
+  else relay.receive(data.reply);
+});

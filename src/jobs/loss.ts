@@ -1,0 +1,57 @@
+/** The classification loss as a sum of weighted samples, so that gradients of ranks can be added, and accuracy as a count. */
+import * as tf from '@tensorflow/tfjs';
+import { UsageError } from '../util/errors.ts';
+
+/**
+ * Sum over samples of weight * cross-entropy, in nats: divide by the sum of weights (of all ranks) for the mean.
+ *
+ * A row of weight 0 adds nothing to the loss or to any gradient as long as its logits are finite, so a short batch is
+ * padded with zero inputs, label 0 and weight 0 to keep shapes static.
+ *
+ * @param logits float32 [batch, classes]
+ * @param labels int32 [batch], 0 .. classes-1
+ * @param weights float32 [batch], >= 0
+ */
+export function lossSum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D): tf.Scalar {
+  return tf.tidy(() => {
+    const targets = tf.oneHot(labels, logits.shape[1], 1, 0, 'float32');
+    // logSoftmax subtracts the row's maximum first, so large logits do not overflow. It is also right above 65 536 rows,
+    // where softmax on WebGPU is not (docs: platform.md section 1).
+    const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);
+    return tf.neg(tf.sum<tf.Scalar>(tf.mul(chosen, weights)));
+  });
+}
+
+/**
+ * How many rows have their largest logit at their label. Of equal logits the first is the largest, as for argmax; a row
+ * with a NaN is not right. Rows of weight 0 do not count.
+ *
+ * @param logits [rows * classes] read back from the device, row by row; more rows than labels are left alone
+ * @param labels [rows]
+ * @param weights [rows], or nothing if all rows count
+ * @throws UsageError if there are fewer logits or weights than the labels need.
+ */
+export function countCorrect(
+  logits: ArrayLike<number>,
+  labels: ArrayLike<number>,
+  classes: number,
+  weights?: ArrayLike<number>,
+): number {
+  const rows = labels.length;
+  if (logits.length < rows * classes || (weights !== undefined && weights.length < rows)) {
+    throw new UsageError(`${rows} labels of ${classes} classes need ${rows * classes} logits and ${rows} weights.`);
+  }
+  let correct = 0;
+  for (let row = 0; row < rows; row++) {
+    if (weights !== undefined && weights[row] === 0) continue;
+    const at = row * classes;
+    const label = labels[row]!;
+    const mine = logits[at + label]!;
+    let right = true;
+    for (let k = 0; k < classes && right; k++) {
+      right = k < label ? logits[at + k]! < mine : logits[at + k]! <= mine;
+    }
+    if (right) correct++;
+  }
+  return correct;
+}

@@ -1,0 +1,113 @@
+/**
+ * The built-in models. Layers are those whose kernels and gradients WebGPU has (platform.md section 1), with static
+ * shapes; initial weights are ours, not TensorFlow.js's, so they are the same on every backend and machine.
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { Dataset } from './dataset.ts';
+import type { JobSpec } from '../protocol/job.ts';
+import { UsageError } from '../util/errors.ts';
+import { createRng, mixSeed } from '../util/rng.ts';
+
+/** Width of the mlp's hidden layer. */
+export const MLP_HIDDEN = 64;
+/** Filters of the cnn's two convolutions. */
+export const CNN_FILTERS = [8, 16] as const;
+const CNN_KERNEL = 3;
+const CNN_POOL = 2;
+
+/** A model as the training loop needs it: variables to differentiate and a function to logits. */
+export interface JobModel {
+  /** Trainable variables in the order the forward pass uses them; the same shapes on all ranks. */
+  readonly variables: readonly tf.Variable[];
+  /** `layer/weight` for each variable, e.g. `dense1/kernel`: the same for every model built from this job. */
+  readonly names: readonly string[];
+  /**
+   * Forward pass in training mode, differentiable. The caller disposes of the result, or works in a tidy.
+   *
+   * @param inputs float32 [batch, ...inputShape]
+   * @returns float32 [batch, classes]
+   */
+  logits(inputs: tf.Tensor): tf.Tensor2D;
+  /** Frees the variables. */
+  dispose(): void;
+}
+
+/**
+ * Builds `job.model` for samples of `data`'s shape, on the current backend. Kernels are Glorot uniform, seeded by
+ * (job.seed, position), biases zero.
+ */
+export function buildModel(
+  job: Pick<JobSpec, 'model' | 'seed'>,
+  data: Pick<Dataset, 'inputShape' | 'classes'>,
+  options: { hidden?: number } = {},
+): JobModel {
+  const model = tf.sequential({ layers: layersOf(job.model, data, options.hidden ?? MLP_HIDDEN) });
+  const variables: tf.Variable[] = [];
+  const names: string[] = [];
+  for (const layer of model.layers) {
+    for (const weight of layer.trainableWeights) {
+      // A LayerVariable's read() hands out the tf.Variable itself; TensorFlow.js's own training loop relies on it.
+      const variable = weight.read() as tf.Variable;
+      const name = `${layer.name}/${weight.originalName.split('/').at(-1)!}`;
+      initialize(variable, mixSeed(job.seed, variables.length));
+      variables.push(variable);
+      names.push(name);
+    }
+  }
+  return {
+    variables,
+    names,
+    logits: (inputs) => model.apply(inputs, { training: true }) as tf.Tensor2D,
+    dispose: () => {
+      model.dispose();
+    },
+  };
+}
+
+function layersOf(
+  name: JobSpec['model'],
+  data: Pick<Dataset, 'inputShape' | 'classes'>,
+  hidden: number,
+): tf.layers.Layer[] {
+  const inputShape = [...data.inputShape];
+  const { classes } = data;
+  switch (name) {
+    case 'mlp':
+      return [
+        tf.layers.flatten({ inputShape, name: 'flatten' }),
+        tf.layers.dense({ ...zeros, name: 'dense1', units: hidden, activation: 'relu' }),
+        tf.layers.dense({ ...zeros, name: 'dense2', units: classes }),
+      ];
+    case 'cnn':
+      return [
+        tf.layers.conv2d({ ...convolution(CNN_FILTERS[0]), name: 'conv1', inputShape }),
+        tf.layers.maxPooling2d({ poolSize: CNN_POOL, name: 'pool1' }),
+        tf.layers.conv2d({ ...convolution(CNN_FILTERS[1]), name: 'conv2' }),
+        tf.layers.maxPooling2d({ poolSize: CNN_POOL, name: 'pool2' }),
+        tf.layers.flatten({ name: 'flatten' }),
+        tf.layers.dense({ ...zeros, name: 'dense1', units: classes }),
+      ];
+    default:
+      throw new UsageError(`There is no model "${String(name satisfies never)}": use mlp or cnn.`);
+  }
+}
+
+/** `initialize` writes the kernels afterwards; zeros are the cheapest to make until then. */
+const zeros = { kernelInitializer: 'zeros', biasInitializer: 'zeros' } as const;
+
+function convolution(filters: number) {
+  return { ...zeros, filters, kernelSize: CNN_KERNEL, padding: 'same', activation: 'relu' } as const;
+}
+
+/** Kernels (rank above 1): uniform in +- sqrt(6 / (fan in + fan out)); biases stay zero. */
+function initialize(variable: tf.Variable, seed: number): void {
+  const { shape } = variable;
+  if (shape.length < 2) return;
+  const field = shape.slice(0, -2).reduce((product, side) => product * side, 1);
+  const limit = Math.sqrt(6 / (field * (shape.at(-2)! + shape.at(-1)!)));
+  const rng = createRng(seed);
+  const values = Float32Array.from({ length: variable.size }, () => (2 * rng.next() - 1) * limit);
+  const initial = tf.tensor(values, shape);
+  variable.assign(initial);
+  initial.dispose();
+}

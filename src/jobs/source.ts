@@ -1,0 +1,156 @@
+/** Where data files come from: a folder on a web server, or files that the user picked. */
+import { MAX_IDX_BYTES } from './idx.ts';
+import { DataError, messageOf } from '../util/errors.ts';
+
+/** Answers for a file that is not there. 403 is what object stores give to those who may not list the folder. */
+const MISSING = new Set([403, 404, 410]);
+
+export interface FoundFile {
+  /** The file's name, for errors; from a folder its whole URL. */
+  readonly name: string;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+export interface FileSource {
+  /** For errors: "in <url>" or "among the files you chose". */
+  readonly where: string;
+  /** The names that exist, or null if only trying can tell. */
+  readonly names: readonly string[] | null;
+  /**
+   * The first of `candidates` that exists, read whole, or null.
+   *
+   * @throws DataError if one exists and cannot be read; whatever the signal was aborted with.
+   */
+  find(candidates: readonly string[]): Promise<FoundFile | null>;
+}
+
+/** A folder may name its files in this one: a JSON list of strings. */
+const INDEX_NAME = 'index.json';
+/** For one request, from start to last byte: MNIST's 10 MB over a slow classroom link, and then some. */
+const REQUEST_TIMEOUT_MS = 120_000;
+
+/** Files by their names. */
+export function pickedSource(files: readonly File[]): FileSource {
+  return {
+    where: 'among the files you chose',
+    names: files.map((file) => file.name),
+    async find(candidates) {
+      for (const candidate of candidates) {
+        const file = files.find(({ name }) => name === candidate);
+        if (file === undefined) continue;
+        if (file.size > MAX_IDX_BYTES)
+          throw new DataError(`${file.name} has ${file.size} bytes: choose smaller files.`);
+        try {
+          return { name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) };
+        } catch (cause) {
+          const reason = messageOf(cause);
+          throw new DataError(`${file.name} could not be read (${reason}): choose it again.`, {}, { cause });
+        }
+      }
+      return null;
+    },
+  };
+}
+
+/**
+ * A folder's files over http or https. `index.json`, if it is there, says what exists; otherwise names are tried. A web
+ * page in place of a file counts as missing: many servers answer every address with their start page.
+ *
+ * @param folder URL with or without a slash at its end, absolute or relative to `baseUrl`
+ * @throws DataError if the URL is not valid or not of the web, or if the server cannot be reached.
+ */
+export async function folderSource(folder: string, baseUrl: string, signal?: AbortSignal): Promise<FileSource> {
+  const url = folderUrl(folder, baseUrl);
+  const names = await readIndex(url, signal);
+  return {
+    where: `in ${url.href}`,
+    names,
+    async find(candidates) {
+      for (const candidate of candidates) {
+        if (names !== null && !names.includes(candidate)) continue;
+        const address = new URL(candidate, url);
+        const bytes = await download(address, signal);
+        if (bytes !== null) return { name: address.href, bytes };
+        if (names !== null) {
+          throw new DataError(
+            `${address.href} is listed in ${INDEX_NAME} but not there: put the file there, or take its name out.`,
+          );
+        }
+      }
+      return null;
+    },
+  };
+}
+
+function folderUrl(folder: string, baseUrl: string): URL {
+  if (!URL.canParse(folder, baseUrl)) {
+    throw new DataError(`"${folder}" is not a URL: give the address of the folder with the data files.`);
+  }
+  const url = new URL(folder, baseUrl);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw new DataError(`${url.href} is not a web address: give a folder's http or https URL, or choose the files.`);
+  }
+  url.hash = '';
+  url.search = '';
+  if (!url.pathname.endsWith('/')) url.pathname += '/';
+  return url;
+}
+
+async function readIndex(folder: URL, signal?: AbortSignal): Promise<string[] | null> {
+  const address = new URL(INDEX_NAME, folder);
+  const bytes = await download(address, signal);
+  if (bytes === null) return null;
+  const names = parseJson(new TextDecoder().decode(bytes));
+  if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;
+  throw new DataError(
+    `${address.href} is not a JSON list of file names, such as ["train-images-idx3-ubyte.gz"]: correct it, or remove ` +
+      'it and the usual names are tried.',
+  );
+}
+
+/** The value, or undefined if it is not JSON. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A file's bytes, or null if the server says that it does not have it. */
+async function download(url: URL, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer> | null> {
+  const deadline = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+  try {
+    const response = await fetch(url, {
+      signal: signal === undefined ? deadline : AbortSignal.any([signal, deadline]),
+    });
+    const isPage = response.headers.get('content-type')?.startsWith('text/html') === true;
+    if (MISSING.has(response.status) || (response.ok && isPage)) {
+      await response.body?.cancel();
+      return null;
+    }
+    if (!response.ok) {
+      await response.body?.cancel();
+      throw new DataError(
+        `${url.href}: the server answered ${response.status}. Check the address and its permissions.`,
+      );
+    }
+    return new Uint8Array(await response.arrayBuffer());
+  } catch (cause) {
+    if (cause instanceof DataError) throw cause;
+    signal?.throwIfAborted();
+    if (deadline.aborted) {
+      throw new DataError(
+        `${url.href} was not there after ${REQUEST_TIMEOUT_MS / 1000} s: try a nearer server, or choose the files.`,
+        {},
+        { cause },
+      );
+    }
+    throw new DataError(
+      `${url.href} could not be fetched (${messageOf(cause)}). Check that the server runs and, if it is another one than ` +
+        "this page's, that it allows requests from here (CORS: Access-Control-Allow-Origin).",
+      {},
+      { cause },
+    );
+  }
+}

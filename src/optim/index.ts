@@ -1,0 +1,28 @@
+/** Optimizers on flat Float32Arrays, bit-identical on every machine. */
+import { Adam } from './adam.ts';
+import type { Optimizer, OptimizerName, OptimizerOptions } from './optimizer.ts';
+import { Momentum, Sgd } from './sgd.ts';
+import { UsageError } from '../util/errors.ts';
+
+export type { Optimizer, OptimizerName, OptimizerOptions, OptimizerState } from './optimizer.ts';
+
+/**
+ * An optimizer for `size` parameters, its averages at zero.
+ *
+ * @throws UsageError for an unknown name, a setting out of its range or a size that is no count.
+ */
+export function createOptimizer(name: OptimizerName, options: OptimizerOptions, size: number): Optimizer {
+  switch (name) {
+    case 'sgd':
+      return new Sgd(options, size);
+    case 'momentum':
+      return new Momentum(options, size);
+    case 'adam':
+    case 'adamw':
+      return new Adam(name, options, size);
+    default:
+      throw new UsageError(
+        `There is no optimizer "${String(name satisfies never)}": use sgd, momentum, adam or adamw.`,
+      );
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * What an optimizer is here: PyTorch's update rules on one flat Float32Array, the same bits on every machine.
+ *
+ * Every rank runs the optimizer for itself on the gradient that the ring delivered, so replicas stay equal only if the
+ * arithmetic does. Rules of this folder: `+ - * /` and `Math.sqrt` in float64, rounded once when a value is stored in a
+ * Float32Array; never `Math.pow` or `Math.exp`, whose last bits differ between engines (powers are running products).
+ */
+import { MismatchError, UsageError } from '../util/errors.ts';
+
+export type OptimizerName = 'sgd' | 'momentum' | 'adam' | 'adamw';
+
+/** Settings by PyTorch's names in camelCase, with PyTorch's defaults. An optimizer reads those that it has. */
+export interface OptimizerOptions {
+  /** Step size, > 0. */
+  learningRate: number;
+  /** Of `momentum`: share of the old velocity that stays, in [0, 1). Default 0.9. */
+  momentum?: number;
+  /** Of `momentum`: share of the gradient that does not enter the velocity (nor at the first step: see torch). Default 0. */
+  dampening?: number;
+  /** Of `momentum`: look ahead along the velocity. Needs momentum > 0 and dampening 0. Default false. */
+  nesterov?: boolean;
+  /** Of `adam` and `adamw`: decay of the mean of gradients, in [0, 1). Default 0.9. */
+  beta1?: number;
+  /** Of `adam` and `adamw`: decay of the mean of squared gradients, in [0, 1). Default 0.999. */
+  beta2?: number;
+  /** Of `adam` and `adamw`: added to the denominator, >= 0. Default 1e-8. */
+  epsilon?: number;
+  /** L2 penalty added to the gradient; for `adamw` decoupled from it. Default 0, for `adamw` 0.01. */
+  weightDecay?: number;
+}
+
+/** Everything that must be equal on all ranks and that a joiner or a saved run needs to go on exactly. */
+export interface OptimizerState {
+  readonly name: OptimizerName;
+  /** Settings (the learning rate first) and counters; the optimizer's file says which index is what. */
+  readonly scalars: Float64Array<ArrayBuffer>;
+  /** One array of the parameters' length for each running average. */
+  readonly slots: readonly Float32Array<ArrayBuffer>[];
+}
+
+export interface Optimizer {
+  readonly name: OptimizerName;
+  /** Number of parameters. */
+  readonly size: number;
+  /**
+   * Step size of the next `apply`. Writable, for schedules: rank 0 computes the value and sends it, because formulas
+   * with cosines or powers do not give the same bits everywhere.
+   */
+  learningRate: number;
+  /**
+   * `params -= update(gradient)`, in place, and the state moves on by one step. `gradient` is not changed. A gradient
+   * that is not finite makes its parameter and its averages so, as in PyTorch: nothing is skipped or clipped.
+   *
+   * @throws UsageError if a length is not `size`; nothing was changed.
+   */
+  apply(params: Float32Array, gradient: Float32Array): void;
+  /** Live views, not copies: hash or send them before the next `apply`. */
+  state(): OptimizerState;
+  /**
+   * Copies `state` in. The next `apply` does what it would have done where the state comes from.
+   *
+   * @throws MismatchError if it is the state of another optimizer or size; nothing was changed.
+   */
+  load(state: OptimizerState): void;
+}
+
+/** @throws UsageError unless `size` is a whole number >= 0. */
+export function checkSize(size: number): void {
+  if (!Number.isSafeInteger(size) || size < 0) {
+    throw new UsageError(`An optimizer's size is a number of parameters, a whole number from 0 on, not ${size}.`);
+  }
+}
+
+/** @throws UsageError unless `low <= value < high`. */
+export function checkRange(name: string, value: number, low: number, high: number): void {
+  if (!(value >= low && value < high)) {
+    const allowed = high === Infinity ? `a finite number from ${low} on` : `a number from ${low} to below ${high}`;
+    throw new UsageError(`${name} is ${value}; give ${allowed}.`);
+  }
+}
+
+/** @throws UsageError unless `value` is finite and above 0. */
+export function checkLearningRate(value: number): void {
+  if (!(value > 0 && value < Infinity)) {
+    throw new UsageError(`learningRate is ${value}; give a finite number above 0.`);
+  }
+}
+
+/** @throws UsageError unless both arrays have `size` elements. */
+export function checkApply(size: number, params: Float32Array, gradient: Float32Array): void {
+  if (params.length !== size || gradient.length !== size) {
+    throw new UsageError(
+      `This optimizer was made for ${size} parameters and got ${params.length} parameters and a gradient of ` +
+        `${gradient.length}: pass the flat arrays of the model it was made for.`,
+    );
+  }
+}
+
+/** Copies `from` into `to`, after checking that they are states of the same optimizer. @throws MismatchError if not. */
+export function copyState(to: OptimizerState, from: OptimizerState): void {
+  const same =
+    to.name === from.name &&
+    to.scalars.length === from.scalars.length &&
+    to.slots.length === from.slots.length &&
+    to.slots.every((slot, i) => slot.length === from.slots[i]!.length);
+  if (!same) {
+    throw new MismatchError(
+      `The optimizer state is of ${shapeOf(from)}, and this optimizer is ${shapeOf(to)}: load a state of the same ` +
+        'optimizer and model.',
+    );
+  }
+  to.scalars.set(from.scalars);
+  to.slots.forEach((slot, i) => slot.set(from.slots[i]!));
+}
+
+function shapeOf(state: OptimizerState): string {
+  const lengths = state.slots.map((slot) => slot.length).join(' + ');
+  return `${state.name} with ${state.scalars.length} scalars and slots of ${lengths === '' ? 'nothing' : lengths}`;
+}

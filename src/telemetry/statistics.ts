@@ -1,0 +1,12 @@
+/** Small statistics over numbers of a run. */
+
+/** The p-th quantile, 0 <= p <= 1, by the nearest rank; 0 for no values. */
+export function quantile(values: readonly number[], p: number): number {
+  if (values.length === 0) return 0;
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(p * sorted.length))]!;
+}
+
+export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}

@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'vitest';
+import { createFrame, emptyHeader, encodeJsonFrame, FrameKind } from '../../src/protocol/frame.ts';
+import { handshake, type Hello } from '../../src/transport/handshake.ts';
+import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { PeerGoneError, ProtocolError, TimeoutError } from '../../src/util/errors.ts';
+
+const alice: Hello = { room: 'K7F3QX', epoch: 2, member: 'alice-id', rank: 0 };
+const bob: Hello = { room: 'K7F3QX', epoch: 2, member: 'bob-id-1', rank: 1 };
+const options = { timeoutMs: 500, clock: systemClock };
+
+describe('handshake', () => {
+  test('introduces both ends, and leaves what comes behind it for the next handler', async () => {
+    const [a, b] = createMemoryLinkPair();
+    const first = handshake(a, alice, bob, options).then(() => a.send(new ArrayBuffer(99)));
+    await handshake(b, bob, alice, options);
+    await first;
+    const frame = await new Promise<ArrayBuffer>((resolve) => (b.onframe = resolve));
+    expect(frame.byteLength).toBe(99);
+  });
+
+  test.each([
+    ['room', { ...bob, room: 'AAAAAA' }],
+    ['epoch', { ...bob, epoch: 1 }],
+    ['rank', { ...bob, rank: 2 }],
+    ['member', { ...bob, member: 'mallory1' }],
+  ])('refuses a peer of another %s and closes the link', async (_field, actual) => {
+    const [a, b] = createMemoryLinkPair();
+    const theirs = handshake(b, actual, alice, options).catch((error: unknown) => error);
+    await expect(handshake(a, alice, bob, options)).rejects.toThrow(/meant for rank 1 led to someone else/);
+    expect(a.state).toBe('closed');
+    expect(await theirs).toBeInstanceOf(PeerGoneError);
+  });
+
+  test('refuses data before the greeting, and frames that are none', async () => {
+    for (const frame of [createFrame(emptyHeader(FrameKind.DATA, 2), 4), new ArrayBuffer(3)]) {
+      const [a, b] = createMemoryLinkPair();
+      await b.send(frame);
+      await expect(handshake(a, alice, bob, options)).rejects.toBeInstanceOf(ProtocolError);
+    }
+  });
+
+  test('says what did not come in time', async () => {
+    const [silent] = createMemoryLinkPair();
+    const quick = { ...options, timeoutMs: 10 };
+    await expect(handshake(silent, alice, bob, quick)).rejects.toThrow('Rank 1 did not send its greeting within 10 ms');
+    const [half, other] = createMemoryLinkPair();
+    await other.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO, 2), bob));
+    const error: unknown = await handshake(half, alice, bob, quick).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(TimeoutError);
+    expect(String(error)).toContain('its acknowledgement');
+  });
+
+  test('fails when the link closes first', async () => {
+    const [a, b] = createMemoryLinkPair();
+    const opening = handshake(a, alice, bob, options);
+    b.close();
+    await expect(opening).rejects.toBeInstanceOf(PeerGoneError);
+  });
+});

@@ -1,0 +1,250 @@
+/**
+ * The contract of `Link` as code, run against every implementation. A case is two programs, one for each end, so that it
+ * runs in one process as well as in two tabs; each throws if its end does not keep the contract.
+ */
+import { MAX_FRAME_BYTES } from '../../src/protocol/frame.ts';
+import { HIGH_WATER_BYTES, type Link } from '../../src/transport/link.ts';
+import { PeerGoneError, UsageError } from '../../src/util/errors.ts';
+
+export interface LinkCase {
+  name: string;
+  alice: (link: Link) => Promise<void>;
+  bob: (link: Link) => Promise<void>;
+}
+
+function check(condition: boolean, what: string): asserts condition {
+  if (!condition) throw new Error(what);
+}
+
+/** A frame whose bytes tell its number and place. */
+function patterned(number: number, bytes: number): ArrayBuffer {
+  return Uint8Array.from({ length: bytes }, (_, i) => (number * 31 + i) % 251).buffer;
+}
+
+function checkPattern(frame: ArrayBuffer, number: number, bytes: number): void {
+  check(frame instanceof ArrayBuffer, 'a frame is an ArrayBuffer');
+  check(frame.byteLength === bytes, `frame ${number} has ${frame.byteLength} bytes, not ${bytes}`);
+  const view = new Uint8Array(frame);
+  for (let i = 0; i < bytes; i++) check(view[i] === (number * 31 + i) % 251, `frame ${number} differs at byte ${i}`);
+}
+
+/** Resolves with the next `count` frames. */
+function receive(link: Link, count: number): Promise<ArrayBuffer[]> {
+  return new Promise((resolve, reject) => {
+    const frames: ArrayBuffer[] = [];
+    link.onclose = () => reject(new Error(`the link closed after ${frames.length} of ${count} frames`));
+    link.onframe = (frame) => {
+      frames.push(frame);
+      if (frames.length < count) return;
+      link.onframe = null;
+      link.onclose = null;
+      resolve(frames);
+    };
+  });
+}
+
+function closed(link: Link): Promise<Error | null> {
+  return new Promise((resolve) => {
+    link.onclose = resolve;
+  });
+}
+
+/** One byte each way: the other end has dealt with all before. */
+async function meet(link: Link): Promise<void> {
+  const heard = receive(link, 1);
+  await link.send(new ArrayBuffer(1));
+  await heard;
+}
+
+async function rejection(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise;
+  } catch (error) {
+    return error;
+  }
+  throw new Error('should have been rejected');
+}
+
+const SIZES = [1, 2, 3, 31, 32, 33, 1000, 4096, 65_535, MAX_FRAME_BYTES];
+
+async function sendAll(link: Link, sizes: readonly number[]): Promise<void> {
+  for (const [number, bytes] of sizes.entries()) await link.send(patterned(number, bytes));
+}
+
+async function expectAll(link: Link, sizes: readonly number[]): Promise<void> {
+  const frames = await receive(link, sizes.length);
+  for (const [number, frame] of frames.entries()) checkPattern(frame, number, sizes[number]!);
+}
+
+export const LINK_CASES: LinkCase[] = [
+  {
+    name: 'carries frames of every size, whole and in order',
+    alice: async (link) => {
+      await sendAll(link, SIZES);
+      await meet(link);
+    },
+    bob: async (link) => {
+      await expectAll(link, SIZES);
+      await meet(link);
+    },
+  },
+  {
+    name: 'carries both directions at once',
+    alice: async (link) => {
+      await Promise.all([sendAll(link, SIZES), expectAll(link, SIZES)]);
+      await meet(link);
+    },
+    bob: async (link) => {
+      await Promise.all([sendAll(link, SIZES), expectAll(link, SIZES)]);
+      await meet(link);
+    },
+  },
+  {
+    name: 'keeps frames that come before there is a handler',
+    alice: async (link) => {
+      await sendAll(link, SIZES);
+      await meet(link);
+    },
+    bob: async (link) => {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      await expectAll(link, SIZES);
+      await meet(link);
+    },
+  },
+  {
+    name: 'gives frames to the handler that is set when they come',
+    alice: async (link) => {
+      await sendAll(link, [10, 20, 30]);
+      await meet(link);
+    },
+    bob: async (link) => {
+      const sizes: number[] = [];
+      for (let i = 0; i < 3; i++) sizes.push((await receive(link, 1))[0]!.byteLength);
+      check(sizes.join() === '10,20,30', `frames of ${sizes.join()} bytes came`);
+      await meet(link);
+    },
+  },
+  {
+    name: 'holds the sender back above its mark and lets it go on below',
+    alice: async (link) => {
+      const frames = (4 * HIGH_WATER_BYTES) / MAX_FRAME_BYTES;
+      let unresolved = 0;
+      let most = 0;
+      const sends = Array.from({ length: frames }, async () => {
+        unresolved += 1;
+        most = Math.max(most, unresolved);
+        await link.send(new ArrayBuffer(MAX_FRAME_BYTES));
+        unresolved -= 1;
+      });
+      check(most > 1, 'no send was held back');
+      await Promise.all(sends);
+      check(unresolved === 0, 'a send did not resolve');
+      await meet(link);
+    },
+    bob: async (link) => {
+      await receive(link, (4 * HIGH_WATER_BYTES) / MAX_FRAME_BYTES);
+      await meet(link);
+    },
+  },
+  {
+    name: 'counts frames and bytes',
+    alice: async (link) => {
+      await sendAll(link, [100, 200]);
+      await receive(link, 1);
+      const { framesSent, bytesSent, framesReceived, bytesReceived } = link.counters;
+      const counters = [framesSent, bytesSent, framesReceived, bytesReceived].join();
+      check(counters === '2,300,1,50', `counters are ${counters}`);
+      await meet(link);
+    },
+    bob: async (link) => {
+      await receive(link, 2);
+      await link.send(new ArrayBuffer(50));
+      await meet(link);
+    },
+  },
+  {
+    name: 'refuses frames that are empty or too large, and stays open',
+    alice: async (link) => {
+      for (const bytes of [0, MAX_FRAME_BYTES + 1]) {
+        check(
+          (await rejection(link.send(new ArrayBuffer(bytes)))) instanceof UsageError,
+          `${bytes} bytes were not refused`,
+        );
+      }
+      await meet(link);
+    },
+    bob: meet,
+  },
+  {
+    name: 'says how bytes travel',
+    alice: async (link) => {
+      const { route } = await link.describe();
+      check(['direct', 'relayed', 'memory'].includes(route), `the route is ${route}`);
+      await meet(link);
+    },
+    bob: meet,
+  },
+  {
+    name: 'closes on both ends, once, and then refuses to send',
+    alice: async (link) => {
+      await meet(link);
+      check(link.state === 'open', 'a fresh link is open');
+      const gone = closed(link);
+      link.close();
+      link.close();
+      await gone;
+      check((link.state as string) === 'closed', 'a closed link is closed');
+      check((await rejection(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
+    },
+    bob: async (link) => {
+      await meet(link);
+      let times = 0;
+      await new Promise<void>((resolve) => {
+        link.onclose = () => {
+          times += 1;
+          resolve();
+        };
+      });
+      check((await rejection(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
+      check(times === 1, `onclose was called ${times} times`);
+      // Whoever asks late is told too.
+      await closed(link);
+    },
+  },
+  {
+    name: 'settles every send when it is closed while sending',
+    alice: async (link) => {
+      const sends = Array.from({ length: 100 }, () => link.send(new ArrayBuffer(MAX_FRAME_BYTES)));
+      link.close();
+      const outcomes = await Promise.allSettled(sends);
+      for (const outcome of outcomes) {
+        check(outcome.status === 'fulfilled' || outcome.reason instanceof PeerGoneError, 'a send failed strangely');
+      }
+    },
+    bob: async (link) => {
+      let received = 0;
+      link.onframe = () => (received += 1);
+      await closed(link);
+      check(received <= 100, 'more frames came than were sent');
+    },
+  },
+  {
+    name: 'settles every send when the other end closes while receiving',
+    alice: async (link) => {
+      const gone = closed(link);
+      const sends = Array.from({ length: 200 }, () => link.send(new ArrayBuffer(MAX_FRAME_BYTES)));
+      await gone;
+      await Promise.allSettled(sends);
+    },
+    bob: async (link) => {
+      let received = 0;
+      const gone = closed(link);
+      link.onframe = () => {
+        received += 1;
+        if (received === 3) link.close();
+      };
+      await gone;
+      check(received === 3, `${received} frames came, some after the link was closed`);
+    },
+  },
+];

@@ -1,0 +1,43 @@
+import { describe, expect, test } from 'vitest';
+import type { Link } from '../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { bridgeLink, createPortLink } from '../../src/transport/portLink.ts';
+import { LINK_CASES } from './linkCompliance.ts';
+
+function portPair(): [Link, Link] {
+  const { port1, port2 } = new MessageChannel();
+  return [createPortLink(port1), createPortLink(port2)];
+}
+
+/** A link as a worker sees it: its own port, bridged on the page to a link that leads elsewhere. */
+function bridgedPair(): [Link, Link] {
+  const [near, far] = createMemoryLinkPair();
+  const { port1, port2 } = new MessageChannel();
+  bridgeLink(near, port1);
+  return [createPortLink(port2), far];
+}
+
+const swap = ([a, b]: [Link, Link]): [Link, Link] => [b, a];
+
+describe.each([
+  ['memory', createMemoryLinkPair],
+  ['MessagePort', portPair],
+  ['bridged (worker end first)', bridgedPair],
+  ['bridged (far end first)', () => swap(bridgedPair())],
+] satisfies [string, () => [Link, Link]][])('%s link', (_name, createPair) => {
+  test.each(LINK_CASES)('$name', async ({ alice, bob }) => {
+    const [a, b] = createPair();
+    await Promise.all([alice(a), bob(b)]);
+    a.close();
+    b.close();
+  });
+});
+
+test('a port that carries something unknown closes its link with an error', async () => {
+  const { port1, port2 } = new MessageChannel();
+  const link = createPortLink(port1);
+  const gone = new Promise<Error | null>((resolve) => (link.onclose = resolve));
+  port2.postMessage({ type: 'nonsense' });
+  expect((await gone)?.message).toMatch(/something unknown/);
+  port2.close();
+});
