@@ -8,17 +8,24 @@ export default defineConfig({
   worker: { format: 'es' },
   build: {
     outDir: 'dist',
-    // WebGPU needs a browser of 2023 or later anyway; `light-dark()` and popovers, one of 2024.
+    // WebGPU needs a browser of 2023 or later anyway.
     target: 'es2023',
-    // Left to themselves, colours by `light-dark()` would be rewritten for browsers without WebGPU.
+    // `light-dark()` and popovers, of 2024, are meant as written; for older targets colours would be rewritten.
     cssTarget: ['chrome123', 'firefox125', 'safari17.5'],
     // No data: URLs, so that a strict Content-Security-Policy holds.
     assetsInlineLimit: 0,
-    // TensorFlow.js is a megabyte, in the worker, loaded once a room is entered.
+    // TensorFlow.js is two megabytes, in the worker, loaded once a room is entered.
     chunkSizeWarningLimit: 3000,
   },
   optimizeDeps: {
     // The plain entry needs Node's `global`; the prebuilt one does not.
     include: ['simple-peer/simplepeer.min.js'],
+  },
+  server: {
+    // `npm run dev` shows the page as it is edited; run `npm start` beside it for rooms and data.
+    proxy: {
+      '/signal': { target: 'ws://127.0.0.1:8080', ws: true },
+      '/data': { target: 'http://127.0.0.1:8080' },
+    },
   },
 });

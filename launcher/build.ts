@@ -18,7 +18,7 @@ export async function ensureBuilt(io: Io): Promise<void> {
   try {
     // Loaded only when needed: it takes longer to load than most commands to run.
     const { build } = await import('vite');
-    await build({ root: ROOT, logLevel: 'warn' });
+    await build({ root: ROOT, logLevel: 'warn', build: { rolldownOptions: { checks: { bundlerTimings: false } } } });
   } catch (error) {
     throw new PeergradError(`The page could not be built: ${messageOf(error)}`);
   }

@@ -12,14 +12,22 @@ const SIGNAL_EXITS = [
 /** Milliseconds for closing browsers and server after a signal; then the process ends, and they with it. */
 const CLOSE_MS = 5_000;
 
+/** Milliseconds within which a signal is the one before: the terminal sends it to all, and tsx passes its own on. */
+const SAME_SIGNAL_MS = 500;
+
 const controller = new AbortController();
 let signalExit: number | null = null;
+let signalledAt = 0;
 
 for (const [name, code] of SIGNAL_EXITS) {
   process.on(name, () => {
-    // The second Ctrl-C means now.
-    if (signalExit !== null) process.exit(code);
+    if (signalExit !== null) {
+      // The second Ctrl-C means now.
+      if (Date.now() - signalledAt > SAME_SIGNAL_MS) process.exit(code);
+      return;
+    }
     signalExit = code;
+    signalledAt = Date.now();
     controller.abort();
     setTimeout(() => process.exit(code), CLOSE_MS).unref();
   });

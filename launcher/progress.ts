@@ -32,7 +32,8 @@ export class Progress {
     } else if (event.type === 'evaluation') {
       this.#accuracy = ` | accuracy ${(event.accuracy * 100).toFixed(1)} %`;
     } else if (event.type === 'step') {
-      this.#step(event.step, `loss ${event.loss.toFixed(4)}${this.#accuracy}`);
+      // Steps count from 0.
+      this.#step(event.step + 1, `loss ${event.loss.toFixed(4)}${this.#accuracy}`);
     }
   }
 
@@ -50,16 +51,16 @@ export class Progress {
     this.#bar = null;
   }
 
-  #step(step: number, values: string): void {
+  #step(done: number, values: string): void {
     if (this.#io.terminal !== null) {
       this.#bar ??= this.#startBar(this.#io.terminal);
-      this.#bar.update(step, { values });
+      this.#bar.update(done, { values });
       return;
     }
     const now = this.#clock.now();
-    if (now - this.#saidAt < LINE_EVERY_MS && step !== this.#totalSteps) return;
+    if (now - this.#saidAt < LINE_EVERY_MS && done !== this.#totalSteps) return;
     this.#saidAt = now;
-    this.#io.err(`step ${step}/${this.#totalSteps} | ${values}`);
+    this.#io.err(`step ${done}/${this.#totalSteps} | ${values}`);
   }
 
   #startBar(stream: NodeJS.WriteStream): SingleBar {

@@ -1,6 +1,8 @@
 /** Tabs in a browser from launch to the end of their run: what `run` and `join` share. */
+import type { Browser } from 'playwright-core';
 import type { EngineEvent, RunResult } from '../src/protocol/events.ts';
 import { systemClock } from '../src/util/clock.ts';
+import { deferred } from '../src/util/deferred.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
 import { launchBrowser, type LaunchOptions } from './browser.ts';
@@ -80,9 +82,16 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   } finally {
     io.signal.removeEventListener('abort', interrupt);
     progress.stop();
-    // A browser whose GPU process hangs may never close; it dies with this process then.
-    await Promise.race([browser.close(), new Promise((resolve) => systemClock.after(CLOSE_MS, () => resolve(null)))]);
+    await close(browser);
   }
+}
+
+/** A browser whose GPU process hangs may never close; it dies with this process then. */
+async function close(browser: Browser): Promise<void> {
+  const late = deferred();
+  const cancel = systemClock.after(CLOSE_MS, () => late.resolve());
+  await Promise.race([browser.close(), late.promise]);
+  cancel();
 }
 
 /** Takes one picture of rank 0's page a bit past the middle of the run. */

@@ -18,6 +18,7 @@ export interface WatchOptions {
 
 interface Tab {
   state: RankState;
+  /** Steps done. */
   step: number;
   result: RunResult | null;
 }
@@ -54,7 +55,7 @@ export class RunWatch {
     if (tab === undefined) return;
     this.#heardAt = this.#options.clock.now();
     if (event.type === 'state') tab.state = event.state;
-    else if (event.type === 'step') tab.step = event.step;
+    else if (event.type === 'step') tab.step = event.step + 1;
     else if (event.type === 'failed') this.fail(name, event.message);
     else if (event.type === 'finished') {
       tab.result = event.result;
@@ -97,7 +98,7 @@ export class RunWatch {
   #describe(): string {
     const tabs = Array.from(this.#tabs, ([name, tab]) => {
       if (tab.result !== null) return `${name} has finished`;
-      return tab.step > 0 ? `${name} is ${tab.state} at step ${tab.step}` : `${name} is ${tab.state}`;
+      return tab.step > 0 ? `${name} is ${tab.state} after step ${tab.step}` : `${name} is ${tab.state}`;
     });
     return tabs.join(', ');
   }

@@ -13,7 +13,7 @@ import type { JobSpec } from '../src/protocol/job.ts';
 /** Milliseconds all members have to link: Chromium gives up a connection attempt after 16 s, people after less. */
 export const LINKING_MS = 15_000;
 /** Milliseconds all members have to build the model, share parameters and report: shaders compile for seconds. */
-export const SYNCING_MS = 60_000;
+export const SYNCING_MS = 120_000;
 /** Members a sentence names before it says "and 5 others": `ended.message` holds 1200 characters. */
 const MAX_NAMED = 8;
 

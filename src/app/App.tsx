@@ -8,9 +8,10 @@ import { Join } from './pages/Join.tsx';
 import { Lobby } from './pages/Lobby.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
 import { Run } from './pages/Run.tsx';
-import { route, screen, view } from './store.ts';
+import { leave, route, screen, view } from './store.ts';
 
 export function App() {
+  const inside = screen.value === 'lobby' || screen.value === 'run';
   const room = view.value.room ?? route.value.room;
   useEffect(() => {
     document.title = room === null ? 'peergrad: train one model in many tabs' : `${formatRoomCode(room)} · peergrad`;
@@ -25,7 +26,7 @@ export function App() {
   }, []);
   return (
     <>
-      <Header inRoom={view.value.member !== null} />
+      <Header room={screen.value === 'run' ? room : null} onleave={inside ? leave : null} />
       <Page />
       <Footer />
       <HowItWorks />

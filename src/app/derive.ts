@@ -78,53 +78,68 @@ export function neighbours(rank: number, worldSize: number): number[] {
 
 export interface Spoken {
   word: string;
-  /** A sentence's worth of detail; may be empty. */
-  detail: string;
+  /** The word and what there is to say about it: `connecting to rank 3`. */
+  text: string;
   /** `busy` for what passes by itself, `wait` for what somebody must do. */
   mood: 'good' | 'busy' | 'wait' | 'wrong';
 }
 
 /** This rank's state in plain words. */
 export function spokenState(view: View): Spoken {
-  if (view.run !== null && view.run.result !== null) return { word: 'finished', detail: '', mood: 'good' };
-  if (view.failure !== null) return { word: 'stopped', detail: '', mood: 'wrong' };
-  if (view.warmup !== null) return { word: 'warming up', detail: view.warmup, mood: 'busy' };
+  const between = view.state === 'WAITING' || view.state === 'OFFLINE' || view.state === 'RUNNING';
+  if (view.run !== null && view.run.result !== null && between) return say('finished', '', 'good');
+  if (view.failure !== null && between) return say('stopped', '', 'wrong');
+  if (view.warmup !== null) return say('warming up', `: ${lowerFirst(view.warmup)}`, 'busy');
   switch (view.state) {
     case 'OFFLINE':
-      return view.member === null
-        ? { word: 'not connected', detail: view.detail, mood: 'wait' }
-        : { word: 'reconnecting', detail: view.detail || 'the room does not answer; trying again', mood: 'wrong' };
+      return say('not connected', '', view.member === null ? 'wait' : 'wrong');
     case 'WAITING':
-      return { word: 'waiting', detail: waitingFor(view), mood: 'wait' };
+      return say('waiting', waitingFor(view), 'wait');
     case 'LINKING':
-      return { word: 'connecting', detail: linkingTo(view), mood: 'busy' };
+      return say('connecting', linkingTo(view), 'busy');
     case 'SYNCING':
-      return {
-        word: 'syncing',
-        detail: view.detail || 'making sure that every rank starts from the same numbers',
-        mood: 'busy',
-      };
+      return say('syncing', `: ${view.detail || 'all must start from the same numbers'}`, 'busy');
     case 'RUNNING':
-      return { word: 'training', detail: '', mood: 'good' };
+      // What the engine adds to "training" is news, such as that the server is away.
+      return say('training', view.detail.replace(/^training/, ''), 'good');
     default:
       return view.state satisfies never;
   }
 }
 
-function waitingFor(view: View): string {
-  const lobby = view.lobby;
-  if (lobby === null) return view.detail;
-  const missing = missingToStart(lobby);
-  if (missing !== null && missing > 0) return `for ${plural(missing, 'more tab')}`;
-  return isHost(view) ? 'for you to start' : 'for the host to start';
+function say(word: string, more: string, mood: Spoken['mood']): Spoken {
+  return { word, text: word + more, mood };
 }
 
+/** For a sentence of its own that goes on after a colon; abbreviations stay as they are. */
+function lowerFirst(text: string): string {
+  return /^[A-Z][a-z]/.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text;
+}
+
+function waitingFor(view: View): string {
+  const lobby = view.lobby;
+  if (lobby === null) return '';
+  if (lobby.phase !== 'FORMING') return ' for the next start: the others are training';
+  if (lobby.members.find((one) => one.member === view.member)?.device === null) return ' to get ready';
+  const missing = missingToStart(lobby);
+  if (missing !== null && missing > 0) return ` for ${plural(missing, 'more tab')}`;
+  return isHost(view) ? ' for you to start' : ' for the host to start';
+}
+
+/** Until the epoch is announced, who is next to whom follows from the room: those who are ready, in order. */
 function linkingTo(view: View): string {
-  const run = view.run;
-  if (run === null) return view.detail;
-  const missing = neighbours(run.rank, run.worldSize).filter((rank) => run.links[rank]?.up !== true);
-  if (missing.length === 0) return 'linked; waiting for the others';
-  return `to ${missing.length === 1 ? 'rank' : 'ranks'} ${list(missing)}`;
+  const { run, lobby } = view;
+  if (run !== null && run.epoch === view.epoch) {
+    const missing = neighbours(run.rank, run.worldSize).filter((rank) => run.links[rank]?.up !== true);
+    return missing.length === 0 ? ': linked, waiting for the others' : toRanks(missing);
+  }
+  const ring = lobby?.members.filter((one) => one.device !== null) ?? [];
+  const rank = ring.findIndex((one) => one.member === view.member);
+  return rank < 0 ? '' : toRanks(neighbours(rank, ring.length));
+}
+
+function toRanks(ranks: readonly number[]): string {
+  return ranks.length === 0 ? '' : ` to ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}`;
 }
 
 export function isHost(view: View): boolean {
@@ -139,11 +154,23 @@ export function missingToStart(lobby: Lobby): number | null {
 
 /** Why the host cannot start yet, in one sentence; `null` when nothing stands in the way. */
 export function startObstacle(lobby: Lobby): string | null {
+  if (lobby.phase !== 'FORMING') return lobby.phase === 'RUNNING' ? 'The run is on.' : 'Starting …';
+  const host = lobby.members.find((one) => one.member === lobby.host);
+  if (host?.device !== null) return null;
+  if (lobby.job.data.kind === 'files') return 'Choose the data files first.';
+  return 'This tab is still getting ready.';
+}
+
+/** What the host should know before starting, in one sentence. */
+export function startNote(lobby: Lobby): string {
   const unready = lobby.members.filter((one) => one.device === null).map((one) => one.name);
-  if (unready.length === 0) return null;
-  const names =
-    unready.length > 3 ? `${unready.slice(0, 2).join(', ')} and ${unready.length - 2} others` : list(unready);
-  return `${names} ${unready.length === 1 ? 'is' : 'are'} still getting ready.`;
+  if (unready.length > 0) {
+    const names =
+      unready.length > 3 ? `${unready.slice(0, 2).join(', ')} and ${unready.length - 2} others` : list(unready);
+    return `${names} ${unready.length === 1 ? 'is' : 'are'} not ready, and would sit this run out.`;
+  }
+  if (lobby.members.length === 1) return 'You can start alone; there is nothing to exchange then.';
+  return `All ${lobby.members.length} tabs are ready. Who comes later waits for the next start.`;
 }
 
 function clamp(share: number): number {

@@ -10,8 +10,13 @@ function mediaSignal(query: string): ReadonlySignal<boolean> {
 
 export const reducedMotion = mediaSignal('(prefers-reduced-motion: reduce)');
 export const prefersDark = mediaSignal('(prefers-color-scheme: dark)');
-/** Below this everything but the essential is folded away; `styles/run.css` has the same number. */
-export const narrow = mediaSignal('(max-width: 719px)');
+export const windowWidth = widthSignal();
+
+function widthSignal(): ReadonlySignal<number> {
+  const width = signal(innerWidth);
+  addEventListener('resize', () => (width.value = innerWidth));
+  return width;
+}
 
 /** A value kept in this browser; storage may be forbidden, then it is forgotten with the page. */
 export function remembered(key: string): { get(): string | null; set(value: string | null): void } {

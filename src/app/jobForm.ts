@@ -3,13 +3,13 @@ import type { JobSpec } from '../protocol/job.ts';
 import { formatCount, plural } from './format.ts';
 
 export const JOBS: Record<JobSpec['job'], string> = {
-  digits: 'digits: small drawn numerals',
-  mnist: 'mnist: handwritten numerals',
+  digits: 'digits (drawn here)',
+  mnist: 'mnist (handwritten)',
 };
 
 export const MODELS: Record<JobSpec['model'], string> = {
-  mlp: 'mlp: two dense layers, quick',
-  cnn: 'cnn: convolutions, slower and better',
+  mlp: 'mlp (quick)',
+  cnn: 'cnn (slower, better)',
 };
 
 export const OPTIMIZERS: Record<JobSpec['optimizer'], string> = {
@@ -22,10 +22,11 @@ export const OPTIMIZERS: Record<JobSpec['optimizer'], string> = {
 /** Rates that train both models well. */
 const USUAL_RATE: Record<JobSpec['optimizer'], number> = { sgd: 0.1, momentum: 0.05, adam: 0.002, adamw: 0.002 };
 
-/** Another job brings its own kind of data. */
-export function withJob(spec: JobSpec, job: JobSpec['job']): JobSpec {
+/** Another job brings its own kind of data: from `folder`, if a server offers one, else files that every tab picks. */
+export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;
-  return { ...spec, job, data: job === 'digits' ? { kind: 'drawn' } : { kind: 'files' } };
+  if (job === 'digits') return { ...spec, job, data: { kind: 'drawn' } };
+  return { ...spec, job, data: folder === null ? { kind: 'files' } : { kind: 'url', url: folder } };
 }
 
 /** Another optimizer brings its usual learning rate, unless somebody set one. */

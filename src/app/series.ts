@@ -45,11 +45,19 @@ export function truncate(series: Series, step: number): Series {
 }
 
 /**
- * Exponential moving average, unbiased at the start (Adam's correction): the line that eyes follow.
+ * The line that eyes follow: the mean of an exponential moving average from the left and one from the right, so that it
+ * lies in the middle of the noise and does not lag behind it.
  *
- * @param weight share of the past, 0 <= weight < 1.
+ * @param weight share of the neighbours, 0 <= weight < 1.
  */
 export function smooth(values: readonly number[], weight: number): number[] {
+  const forward = movingAverage(values, weight);
+  const backward = movingAverage(values.toReversed(), weight).toReversed();
+  return forward.map((value, i) => (value + backward[i]!) / 2);
+}
+
+/** Exponential moving average, unbiased at the start (Adam's correction). */
+function movingAverage(values: readonly number[], weight: number): number[] {
   let sum = 0;
   let mass = 0;
   return values.map((value) => {

@@ -1,6 +1,6 @@
-/** Light, dark, and letters large enough for a projector. */
+/** Light, dark, letters large enough for a projector; and how wide the page is, measured in such letters. */
 import { computed, effect, signal } from '@preact/signals';
-import { prefersDark, remembered } from './env.ts';
+import { prefersDark, remembered, windowWidth } from './env.ts';
 
 type Theme = 'light' | 'dark';
 
@@ -12,6 +12,21 @@ const chosen = signal<Theme | null>(readTheme());
 export const theme = computed<Theme>(() => chosen.value ?? (prefersDark.value ? 'dark' : 'light'));
 /** Everything half as large again, to be read across a room. */
 export const projector = signal(storedSize.get() === 'projector');
+
+/** How much larger than usual everything is: the style sheets' `--zoom`. */
+export const zoom = computed(() => (projector.value ? 1.5 : 1));
+/** Text of the smallest size, pixels, for what is drawn by hand. */
+export const smallText = computed(() => 13 * zoom.value);
+
+/** Below the first width everything but the essential is folded away; below the second, columns are fewer. Pixels. */
+const NARROW = 720;
+const MIDDLE = 1200;
+
+/** Decided here for scripts and, by an attribute, for the style sheets: large letters make a window narrower. */
+export const pageWidth = computed<'narrow' | 'middle' | 'wide'>(() => {
+  const width = windowWidth.value / zoom.value;
+  return width < NARROW ? 'narrow' : width < MIDDLE ? 'middle' : 'wide';
+});
 
 export function toggleTheme(): void {
   const next = theme.peek() === 'dark' ? 'light' : 'dark';
@@ -29,6 +44,7 @@ export function toggleProjector(): void {
 export function applyTheme(): void {
   effect(() => {
     document.documentElement.dataset['theme'] = theme.value;
+    document.documentElement.dataset['width'] = pageWidth.value;
     document.documentElement.dataset['size'] = projector.value ? 'projector' : 'normal';
   });
 }

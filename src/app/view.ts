@@ -92,6 +92,8 @@ export interface Failure {
 
 export interface View {
   state: RankState;
+  /** Membership epoch that `state` is about. */
+  epoch: number;
   /** The engine's own sentence about `state`; may be empty. */
   detail: string;
   device: Device | null;
@@ -114,6 +116,7 @@ export const MAX_EVALUATIONS = 1000;
 
 export const initialView: View = {
   state: 'OFFLINE',
+  epoch: 0,
   detail: '',
   device: null,
   deviceNote: null,
@@ -132,6 +135,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return {
         ...view,
         state: event.state,
+        epoch: event.epoch,
         detail: event.detail,
         warmup: event.state === 'RUNNING' ? null : view.warmup,
       };

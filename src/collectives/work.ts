@@ -1,6 +1,7 @@
 /** A collective in flight, as torch.distributed's `Work`. */
 import type { HopEvent } from '../protocol/events.ts';
 import type { Clock } from '../util/clock.ts';
+import { within } from '../util/deadline.ts';
 import { deferred } from '../util/deferred.ts';
 import { TimeoutError } from '../util/errors.ts';
 
@@ -47,15 +48,12 @@ export class Work<T> implements PromiseLike<T> {
    */
   async wait(timeoutMs?: number): Promise<T> {
     if (timeoutMs === undefined) return this.#result.promise;
-    const expired = deferred<never>();
-    const cancel = this.#clock.after(timeoutMs, () =>
-      expired.reject(new TimeoutError(`Timed out: ${this.#name} was not done after ${timeoutMs} ms of waiting.`)),
+    return within(
+      this.#clock,
+      timeoutMs,
+      this.#result.promise,
+      () => new TimeoutError(`Timed out: ${this.#name} was not done after ${timeoutMs} ms of waiting.`),
     );
-    try {
-      return await Promise.race([this.#result.promise, expired.promise]);
-    } finally {
-      cancel();
-    }
   }
 
   // oxlint-disable-next-line unicorn/no-thenable -- awaiting a Work is its interface

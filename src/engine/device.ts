@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 import type { Device } from '../protocol/control.ts';
 import type { Clock } from '../util/clock.ts';
-import { deferred } from '../util/deferred.ts';
+import { within } from '../util/deadline.ts';
 import { DeviceError, messageOf } from '../util/errors.ts';
 
 /** Some drivers never answer `requestAdapter`; a real one takes well under a second. */
@@ -59,7 +59,12 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
     throw new DeviceError('this page is not a secure context; open it over https or on localhost.');
   }
   if (!navigator.gpu) throw new DeviceError('this browser has no WebGPU; a current Chrome, Edge or Safari does.');
-  const adapter = await requestAdapter(clock);
+  const adapter = await within(
+    clock,
+    ADAPTER_TIMEOUT_MS,
+    navigator.gpu.requestAdapter({ powerPreference: 'high-performance' }),
+    () => new DeviceError(`the GPU did not answer within ${ADAPTER_TIMEOUT_MS / 1000} s.`),
+  );
   if (!adapter) throw new DeviceError('the browser offers no GPU adapter; look at chrome://gpu for the reason.');
   const requiredLimits = Object.fromEntries(RAISED_LIMITS.map((limit) => [limit, adapter.limits[limit]]));
   const gpu = await adapter.requestDevice({ requiredLimits });
@@ -81,18 +86,6 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
       if (failure) throw failure;
     },
   };
-}
-
-async function requestAdapter(clock: Clock): Promise<GPUAdapter | null> {
-  const expired = deferred<never>();
-  const cancel = clock.after(ADAPTER_TIMEOUT_MS, () =>
-    expired.reject(new DeviceError(`the GPU did not answer within ${ADAPTER_TIMEOUT_MS / 1000} s.`)),
-  );
-  try {
-    return await Promise.race([navigator.gpu.requestAdapter({ powerPreference: 'high-performance' }), expired.promise]);
-  } finally {
-    cancel();
-  }
 }
 
 /** What people call the adapter: browsers fill in different fields. */

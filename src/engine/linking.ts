@@ -10,8 +10,8 @@ import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError, TimeoutError } from '../util/errors.ts';
 
-/** All of linking; the server's own deadline is the same. */
-export const LINKING_TIMEOUT_MS = 15_000;
+/** All of linking: a second less than the server's own deadline, so that the sentence that knows why is the one told. */
+export const LINKING_TIMEOUT_MS = 14_000;
 /** One attempt: long enough for slow Wi-Fi (ICE takes 1-2 s there), short enough for a second attempt. */
 const ATTEMPT_TIMEOUT_MS = 6_000;
 /** Wait before attempt k+1: 250 ms * 2^k. */

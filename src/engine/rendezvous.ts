@@ -11,6 +11,7 @@ import type { ClientMessage, IceServer, RosterEntry, ServerMessage } from '../pr
 import type { JobSpec } from '../protocol/job.ts';
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
+import { within } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError, PeergradError, SignalingError } from '../util/errors.ts';
 import { Edge, type PeerConnector } from './linking.ts';
@@ -21,6 +22,9 @@ import { SignalingClient } from './signaling.ts';
  * hears of a closed tab within milliseconds and knows its name.
  */
 const VERDICT_GRACE_MS = 1_500;
+
+/** Longer than the longest of the server's own deadlines (two minutes for SYNCING). */
+const SERVER_TIMEOUT_MS = 150_000;
 
 /** One epoch as its trainer sees it. */
 export interface Epoch {
@@ -138,7 +142,9 @@ export class Rendezvous {
         return this.#ended(message);
       case 'refused': {
         const error = new SignalingError(message.message, { room: this.#room });
-        return message.code === 'not-host' ? this.#options.onfailed(error) : this.#fatal(error);
+        if (message.code === 'server-closing') return this.#lost(error);
+        const stays = message.code === 'not-host' || message.code === 'not-now';
+        return stays ? this.#options.onfailed(error) : this.#fatal(error);
       }
       default:
         message satisfies never;
@@ -166,7 +172,7 @@ export class Rendezvous {
       this.#enter('LINKING', epoch, `connecting to ${edges.length === 1 ? 'the other rank' : 'both neighbours'}`);
       await Promise.all(edges.map((edge) => this.#link(active, edge)));
       this.#client?.send({ type: 'linked', epoch });
-      await active.sync.promise;
+      await this.#verdict(active.sync.promise);
       this.#enter('SYNCING', epoch, 'loading the job and comparing states');
       const linkTo = (neighbour: number): Link | null => {
         const edge = edges.find(
@@ -181,13 +187,13 @@ export class Rendezvous {
         signal: active.abort.signal,
         synced: async (step, stateHash) => {
           this.#client?.send({ type: 'synced', epoch, step, stateHash });
-          await active.go.promise;
+          await this.#verdict(active.go.promise);
           this.#enter('RUNNING', epoch, 'training');
         },
         finished: async (step, stateHash) => {
           if (!this.#client?.isOpen) return;
           this.#client.send({ type: 'finished', epoch, step, stateHash });
-          await active.ended.promise;
+          await this.#verdict(active.ended.promise);
         },
       });
     } catch (error) {
@@ -213,6 +219,16 @@ export class Rendezvous {
     link.onclose = (error) => {
       this.#report(active, error ?? new PeerGoneError('A neighbour closed its link before training began.'));
     };
+  }
+
+  /** The server has deadlines of its own; this one is for a server that has stopped without closing the connection. */
+  #verdict(answer: Promise<void>): Promise<void> {
+    return within(
+      this.#options.clock,
+      SERVER_TIMEOUT_MS,
+      answer,
+      () => new SignalingError(`The signaling server said nothing for ${SERVER_TIMEOUT_MS / 1000} s.`),
+    );
   }
 
   /** This rank cannot go on in `active`: tells the server, which ends the epoch for all and says why. */

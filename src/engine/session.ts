@@ -28,6 +28,8 @@ export class Session {
   #rendezvous: Rendezvous | null = null;
   #device: Promise<OpenedDevice> | null = null;
   #files: File[] = [];
+  /** The room's job, once admitted. */
+  #job: JobSpec | null = null;
   #isReady = false;
 
   constructor(options: SessionOptions) {
@@ -49,6 +51,7 @@ export class Session {
         return this.#rendezvous?.send(command);
       case 'files':
         this.#files = command.files;
+        void this.#announce();
         return;
       case 'leave':
         this.#rendezvous?.leave();
@@ -62,13 +65,15 @@ export class Session {
   #enter(server: string, hello: Extract<ClientMessage, { type: 'create' | 'join' }>): void {
     const { connectPeer, emit } = this.#options;
     this.#rendezvous?.leave();
+    this.#job = null;
     this.#isReady = false;
     const rendezvous = new Rendezvous({
       ...{ server, hello, connectPeer, clock: this.#clock },
       onadmitted: ({ member, room }) => emit({ type: 'admitted', member, room }),
       onroom: ({ phase, host, members, job, startAt }) => {
         emit({ type: 'room', phase, host, members, job, startAt });
-        void this.#announce(rendezvous, job);
+        this.#job = job;
+        void this.#announce();
       },
       onstate: (state, epoch, detail) => emit({ type: 'state', state, epoch, detail }),
       onepoch: (epoch) => this.#train(epoch),
@@ -80,8 +85,10 @@ export class Session {
   }
 
   /** Says that this rank can be counted on, once its device is open and it has what the job needs. */
-  async #announce(rendezvous: Rendezvous, job: JobSpec): Promise<void> {
-    if (this.#isReady || (job.data.kind === 'files' && this.#files.length === 0)) return;
+  async #announce(): Promise<void> {
+    const rendezvous = this.#rendezvous;
+    if (this.#isReady || !rendezvous || !this.#job) return;
+    if (this.#job.data.kind === 'files' && this.#files.length === 0) return;
     this.#isReady = true;
     try {
       const { device } = await this.#openDevice();
@@ -119,7 +126,7 @@ export class Session {
         device: opened.device,
         checkDevice: () => opened.check(),
       });
-      await epoch.synced(0, await trainer.stateHash());
+      await epoch.synced(0, trainer.stateHash());
       const result = await trainer.run();
       await epoch.finished(result.steps, result.stateHash[rank]!);
       emit({ type: 'finished', result });

@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
-import { buildModel, countCorrect, lossSum, sampleLength, type Dataset, type JobModel } from '../jobs/index.ts';
+import { buildModel, countCorrect, lossSum, type Dataset, type JobModel } from '../jobs/index.ts';
 import { createOptimizer, type Optimizer } from '../optim/index.ts';
 import { DistributedDataParallel, type Reduction } from '../parallel/ddp.ts';
 import { allGatherHashes, dissentingRanks } from '../parallel/hashes.ts';
@@ -14,12 +14,15 @@ import type { EngineEvent, RankStatistics, RunResult, StepTimes } from '../proto
 import type { JobSpec } from '../protocol/job.ts';
 import { median, quantile } from '../telemetry/statistics.ts';
 import type { Clock } from '../util/clock.ts';
-import { MismatchError } from '../util/errors.ts';
+import { MismatchError, PeergradError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
+import { Batch } from './batch.ts';
 import { exchangeStatistics, sumCounts } from './exchange.ts';
 
 /** Held-out accuracy is measured about this often in a run, and at the end of every pass over the data. */
 const EVALUATIONS_PER_RUN = 8;
+/** Most held-out samples per forward pass: no gradients are kept, so more than a training batch fit. */
+const EVALUATION_BATCH = 256;
 
 export interface TrainerOptions {
   job: JobSpec;
@@ -43,8 +46,8 @@ export class Trainer {
   readonly #cursor: GlobalCursor;
   readonly #totalSteps: number;
   readonly #evaluateEvery: number;
-  /** One batch, filled anew each step. */
-  readonly #batch: { inputs: Float32Array; labels: Int32Array; weights: Float32Array };
+  readonly #trainBatch: Batch;
+  readonly #testBatch: Batch;
   readonly #times: StepTimes[] = [];
   readonly #losses: number[] = [];
   #statistics: RankStatistics[] = [];
@@ -63,11 +66,8 @@ export class Trainer {
     const stepsPerEpoch = Math.ceil(data.train.size / (job.batchSize * group.worldSize));
     this.#totalSteps = Math.min(job.epochs * stepsPerEpoch, job.maxSteps ?? Infinity);
     this.#evaluateEvery = Math.min(stepsPerEpoch, Math.ceil(this.#totalSteps / EVALUATIONS_PER_RUN));
-    this.#batch = {
-      inputs: new Float32Array(job.batchSize * sampleLength(data.train)),
-      labels: new Int32Array(job.batchSize),
-      weights: new Float32Array(job.batchSize),
-    };
+    this.#trainBatch = new Batch(data.train, job.batchSize);
+    this.#testBatch = new Batch(data.test, Math.min(EVALUATION_BATCH, Math.ceil(data.test.size / group.worldSize)));
   }
 
   /**
@@ -96,7 +96,7 @@ export class Trainer {
   }
 
   /** Digest of parameters and optimizer state: equal on all ranks, or something is wrong. */
-  stateHash(): Promise<string> {
+  stateHash(): string {
     const { scalars, slots } = this.#optimizer.state();
     return hashState([this.#ddp.parameters, scalars, ...slots]);
   }
@@ -115,8 +115,9 @@ export class Trainer {
       const stepAt = clock.now();
       const window = this.#cursor.window(step, job.batchSize * group.worldSize);
       const mine = dealWindow(window.indices, group.rank, group.worldSize);
-      const reduction = await this.#backward(this.#options.data.train, mine);
+      const reduction = await this.#backward(mine);
       checkDevice();
+      checkLoss(reduction.loss, step);
       const updateAt = clock.now();
       this.#ddp.step(this.#optimizer);
       const now = clock.now();
@@ -146,83 +147,57 @@ export class Trainer {
   }
 
   /** Gradients of this rank's `indices`, reduced with everyone's. */
-  async #backward(data: Dataset, indices: Uint32Array): Promise<Reduction> {
-    this.#fill(data, indices);
-    const { inputs, labels, weights } = this.#tensors();
-    try {
-      return await this.#ddp.backward(() => lossSum(this.#model.logits(inputs), labels, weights), {
+  #backward(indices: Uint32Array): Promise<Reduction> {
+    return this.#trainBatch.with(indices, ({ inputs, labels, weights }) =>
+      this.#ddp.backward(() => lossSum(this.#model.logits(inputs), labels, weights), {
         samples: indices.length,
         reduction: 'sum',
-      });
-    } finally {
-      tf.dispose([inputs, labels, weights]);
-    }
+      }),
+    );
   }
 
-  /** Puts samples into the batch; the rest of it weighs nothing, so that shapes stay as they are. */
-  #fill(data: Dataset, indices: Uint32Array): void {
-    const { inputs, labels, weights } = this.#batch;
-    inputs.fill(0, indices.length * sampleLength(data));
-    labels.fill(0, indices.length);
-    weights.fill(1, 0, indices.length).fill(0, indices.length);
-    data.read(indices, inputs, labels);
-  }
-
-  /** The batch as tensors; the caller disposes of them. */
-  #tensors(): { inputs: tf.Tensor; labels: tf.Tensor1D; weights: tf.Tensor1D } {
-    const { inputs, labels, weights } = this.#batch;
-    const shape = [labels.length, ...this.#options.data.train.inputShape];
-    // Copies: a tensor aliases its array until it is uploaded.
-    return {
-      inputs: tf.tensor(inputs.slice(), shape),
-      labels: tf.tensor1d(labels.slice(), 'int32'),
-      weights: tf.tensor1d(weights.slice()),
-    };
-  }
-
+  /** Runs everything once. A gradient that is not applied leaves no trace in the state. */
   async #warmUp(): Promise<void> {
-    await this.#backward(this.#options.data.train, new Uint32Array());
-    // A gradient of zero samples moves nothing, so what is compiled here leaves no trace in the state.
+    const { data, job, checkDevice } = this.#options;
+    const first = Uint32Array.from({ length: Math.min(job.batchSize, data.train.size) }, (_, i) => i);
+    await this.#backward(first);
     await this.#countCorrect(new Uint32Array());
-    this.#options.checkDevice();
+    checkDevice();
   }
 
   /** Held-out accuracy: each rank tests its share, the counts are summed. */
   async #evaluate(step: number): Promise<void> {
-    const { data, group, emit, job } = this.#options;
+    const { data, group, emit } = this.#options;
     let correct = 0;
-    let samples = 0;
     const share = dealWindow(
       Uint32Array.from({ length: data.test.size }, (_, i) => i),
       group.rank,
       group.worldSize,
     );
-    for (let at = 0; at < share.length; at += job.batchSize) {
-      const indices = share.subarray(at, at + job.batchSize);
-      correct += await this.#countCorrect(indices);
-      samples += indices.length;
+    for (let at = 0; at < share.length; at += this.#testBatch.size) {
+      correct += await this.#countCorrect(share.subarray(at, at + this.#testBatch.size));
     }
-    const [allCorrect, allSamples] = await sumCounts(group, [correct, samples]);
+    const [allCorrect, allSamples] = await sumCounts(group, [correct, share.length]);
     this.#accuracy = allCorrect! / Math.max(1, allSamples!);
     emit({ type: 'evaluation', step, accuracy: this.#accuracy, samples: allSamples! });
   }
 
-  async #countCorrect(indices: Uint32Array): Promise<number> {
-    const { test } = this.#options.data;
-    this.#fill(test, indices);
-    const { inputs, labels, weights } = this.#tensors();
-    const logits = tf.tidy(() => this.#model.logits(inputs));
-    try {
-      return countCorrect(await logits.data(), this.#batch.labels, test.classes, this.#batch.weights);
-    } finally {
-      tf.dispose([inputs, labels, weights, logits]);
-    }
+  #countCorrect(indices: Uint32Array): Promise<number> {
+    const { size, labels, weights } = this.#testBatch;
+    return this.#testBatch.with(indices, async ({ inputs }) => {
+      const logits = tf.tidy(() => this.#model.logits(inputs));
+      try {
+        return countCorrect(await logits.data(), labels, logits.size / size, weights);
+      } finally {
+        logits.dispose();
+      }
+    });
   }
 
   /** Compares state hashes and exchanges statistics. */
   async #compare(step: number): Promise<void> {
     const { group, emit } = this.#options;
-    const hashes = await allGatherHashes(group, await this.stateHash());
+    const hashes = await allGatherHashes(group, this.stateHash());
     const dissenting = dissentingRanks(hashes);
     this.#hashes = hashes;
     emit({ type: 'hashes', step, hashes, agree: dissenting.length === 0 });
@@ -278,6 +253,17 @@ export class Trainer {
       ms,
     };
   }
+}
+
+/** A diverged run goes on for ever and learns nothing; all ranks see the same loss, so all stop at the same step. */
+function checkLoss(loss: number, step: number): void {
+  if (Number.isFinite(loss)) return;
+  throw new PeergradError(
+    `The loss is no longer a number at step ${step + 1}: start again with a lower learning rate.`,
+    {
+      step,
+    },
+  );
 }
 
 function timesOf({ compute, readback, communicate, exposed }: Reduction, total: number, update: number): StepTimes {

@@ -4,14 +4,21 @@
  * with two differences: gradients are averaged over samples, not over ranks, so that N ranks equal one whatever the batch
  * sizes; and the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any mix of GPUs.
  */
-import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { OpTrace } from '../collectives/work.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
 import { MismatchError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { createLayout, type FlatLayout } from './buckets.ts';
-import { TensorReader, writeVariables } from './flatten.ts';
+import {
+  gradientsOf,
+  TensorReader,
+  variablesOf,
+  writeVariables,
+  type Model,
+  type Scalar,
+  type Variable,
+} from './flatten.ts';
 import { allGatherHashes } from './hashes.ts';
 
 export interface DistributedDataParallelOptions {
@@ -58,13 +65,13 @@ export class DistributedDataParallel {
   readonly parameters: Float32Array<ArrayBuffer>;
   /** After {@link backward}: the gradient averaged over all ranks' samples, flat. */
   readonly gradient: Float32Array<ArrayBuffer>;
-  readonly #variables: tf.Variable[];
+  readonly #variables: readonly Variable[];
   readonly #clock: Clock;
   readonly #reader = new TensorReader();
   /** What goes round the ring: the gradient, then the extra elements. */
   readonly #buffer: Float32Array<ArrayBuffer>;
 
-  private constructor(variables: tf.Variable[], group: ProcessGroup, options: DistributedDataParallelOptions) {
+  private constructor(variables: readonly Variable[], group: ProcessGroup, options: DistributedDataParallelOptions) {
     this.group = group;
     this.#variables = variables;
     this.#clock = options.clock ?? systemClock;
@@ -84,14 +91,11 @@ export class DistributedDataParallel {
    * @throws (rejects) MismatchError where shapes differ, UsageError where there is nothing to train.
    */
   static async create(
-    model: tf.LayersModel | readonly tf.Variable[],
+    model: Model | readonly Variable[],
     group: ProcessGroup,
     options: DistributedDataParallelOptions = {},
   ): Promise<DistributedDataParallel> {
-    const variables =
-      model instanceof tf.LayersModel
-        ? model.trainableWeights.map((weight) => weight.read() as tf.Variable)
-        : [...model];
+    const variables = variablesOf(model);
     if (variables.length === 0) throw new UsageError('The model has no trainable parameters.');
     const ddp = new DistributedDataParallel(variables, group, options);
     await ddp.#verifyShapes();
@@ -117,14 +121,12 @@ export class DistributedDataParallel {
    * @param loss the forward pass; gives a scalar of this rank's samples.
    * @throws (rejects) DeviceError, and what {@link ProcessGroup.allReduce} rejects with.
    */
-  async backward(loss: () => tf.Scalar, { samples, reduction = 'mean' }: BackwardOptions): Promise<Reduction> {
+  async backward(loss: () => Scalar, { samples, reduction = 'mean' }: BackwardOptions): Promise<Reduction> {
     const clock = this.#clock;
     const startedAt = clock.now();
-    const { value, grads } = tf.variableGrads(
-      () => tf.tidy(() => (reduction === 'mean' ? loss().mul<tf.Scalar>(samples) : loss())),
-      this.#variables,
-    );
-    const gradients = this.#variables.map((variable) => grads[variable.name] ?? tf.zerosLike(variable));
+    // A rank without samples has nothing to compute: it contributes zeros.
+    const computed = samples > 0 ? gradientsOf(loss, this.#variables, reduction === 'mean' ? samples : 1) : null;
+    if (!computed) this.#buffer.fill(0);
     let firstReadAt = startedAt;
     let issuedAt = startedAt;
     let lastReadAt = startedAt;
@@ -135,14 +137,16 @@ export class DistributedDataParallel {
       const last = buckets.length - 1;
       const lossValue = new Float32Array(1);
       // All reads are queued at once; the GPU does them in order, so the first bucket is here while others are copied.
-      const reads = buckets.map(({ slots, start, end }, bucket) =>
-        this.#reader.read(
-          bucket,
-          slots.map(({ parameter }) => gradients[parameter]!),
-          this.#buffer.subarray(start, end),
-        ),
-      );
-      reads.push(this.#reader.read(buckets.length, [value], lossValue));
+      const reads = computed
+        ? buckets.map(({ slots, start, end }, bucket) =>
+            this.#reader.read(
+              bucket,
+              slots.map(({ parameter }) => computed.gradients[parameter]!),
+              this.#buffer.subarray(start, end),
+            ),
+          )
+        : [];
+      if (computed) reads.push(this.#reader.read(buckets.length, [computed.value], lossValue));
       // Awaited one after the other below: one that fails meanwhile must not count as unhandled.
       for (const read of reads) read.catch(() => {});
       const works = [];
@@ -164,7 +168,7 @@ export class DistributedDataParallel {
         if (work.trace) traces.push(work.trace);
       }
     } finally {
-      tf.dispose([value, gradients]);
+      computed?.dispose();
     }
     const doneAt = clock.now();
     const totalLoss = this.#buffer[this.layout.size]!;
@@ -201,7 +205,7 @@ export class DistributedDataParallel {
 
   async #verifyShapes(): Promise<void> {
     const shapes = JSON.stringify(this.#variables.map(({ shape }) => shape));
-    const hashes = await allGatherHashes(this.group, await hashState([new TextEncoder().encode(shapes)]));
+    const hashes = await allGatherHashes(this.group, hashState([new TextEncoder().encode(shapes)]));
     const other = hashes.findIndex((hash) => hash !== hashes[0]);
     if (other < 0) return;
     throw new MismatchError(

@@ -8,6 +8,32 @@ import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 import { DeviceError } from '../util/errors.ts';
 import type { Slot } from './buckets.ts';
 
+export type Model = tf.LayersModel;
+export type Scalar = tf.Scalar;
+export type Variable = tf.Variable;
+
+/** A model's trainable variables in forward order; a list of variables is one already. */
+export function variablesOf(model: Model | readonly Variable[]): readonly Variable[] {
+  if (!(model instanceof tf.LayersModel)) return model;
+  // A LayerVariable's read() hands out the tf.Variable itself.
+  return model.trainableWeights.map((weight) => weight.read() as tf.Variable);
+}
+
+export interface Gradients {
+  /** The loss times `scale`. */
+  value: Scalar;
+  /** One per variable, in their order; zero where the loss does not depend on it. */
+  gradients: tf.Tensor[];
+  dispose(): void;
+}
+
+/** Runs `loss` and differentiates `scale` times it by each of `variables`. The caller disposes of the result. */
+export function gradientsOf(loss: () => Scalar, variables: readonly Variable[], scale: number): Gradients {
+  const { value, grads } = tf.variableGrads(() => (scale === 1 ? loss() : loss().mul<Scalar>(scale)), [...variables]);
+  const gradients = variables.map((variable) => grads[variable.name] ?? tf.zerosLike(variable));
+  return { value, gradients, dispose: () => tf.dispose([value, gradients]) };
+}
+
 /** What of TensorFlow.js's WebGPU backend is needed here; `commandEncoder` is private in its own types. */
 interface WebGPUInternals extends Pick<
   WebGPUBackend,

@@ -6,14 +6,14 @@ import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { useSize } from '../parts/useSize.ts';
-import { projector, theme } from '../theme.ts';
+import { smallText, theme, zoom } from '../theme.ts';
 
 export interface ChartData {
   x: readonly number[];
   /** Drawn faint; leave out for points. */
-  raw?: readonly number[];
+  raw?: readonly (number | null)[];
   /** The line to follow. */
-  line: readonly number[];
+  line: readonly (number | null)[];
 }
 
 interface Props {
@@ -32,19 +32,20 @@ interface Props {
 }
 
 export function Chart(props: Props) {
-  const { data, height, points, sync, label } = props;
+  const { data, points, sync, label } = props;
+  const height = Math.round(props.height * zoom.value);
   const box = useRef<HTMLDivElement>(null);
   const { width } = useSize(box);
   const plot = useRef<uPlot | null>(null);
   const current = useRef(props);
   current.current = props;
   const colours = theme.value;
-  const large = projector.value;
+  const text = smallText.value;
   useEffect(() => {
     const host = box.current;
     if (host === null || width === 0) return undefined;
     const made = new uPlot(
-      optionsFor(host, width, height, points, sync, large, current),
+      optionsFor(host, width, height, points, sync, text, current),
       aligned(current.current.data),
       host,
     );
@@ -53,7 +54,7 @@ export function Chart(props: Props) {
       plot.current = null;
       made.destroy();
     };
-  }, [box, width, height, points, sync, colours, large]);
+  }, [box, width, height, points, sync, colours, text]);
   useEffect(() => {
     // Zoomed in, new data must not throw the reader out again.
     const made = plot.current;
@@ -85,12 +86,11 @@ function optionsFor(
   height: number,
   points: boolean,
   sync: string,
-  large: boolean,
+  text: number,
   current: { readonly current: Props },
 ): uPlot.Options {
   const style = getComputedStyle(host);
   const colour = (name: string) => style.getPropertyValue(name).trim();
-  const text = large ? 19.5 : 13;
   const axis = {
     stroke: colour('--dim'),
     font: `${text}px ${style.fontFamily}`,
@@ -101,7 +101,7 @@ function optionsFor(
   return {
     width,
     height,
-    padding: [8, 8, 0, 0],
+    padding: [12, 16, 0, 0],
     legend: { show: false },
     scales: {
       x: { time: false },
@@ -113,14 +113,15 @@ function optionsFor(
         grid: { show: false },
         size: text + 13,
         gap: 6,
-        space: large ? 110 : 80,
+        space: text * 6,
+        incrs: WHOLE,
         values: (_, splits) => splits.map((value) => current.current.formatX(value)),
       },
       {
         ...axis,
-        size: large ? 64 : 44,
+        size: text * 3.4,
         gap: 8,
-        space: large ? 44 : 32,
+        space: text * 2.4,
         values: (_, splits) => splits.map((value) => current.current.formatY(value)),
       },
     ],
@@ -135,11 +136,12 @@ function optionsFor(
       {
         stroke: colour('--ink'),
         width: points ? 1.5 : 2,
+        spanGaps: true,
         points: points ? { show: true, size: 6, fill: colour('--ink'), stroke: colour('--ink') } : { show: false },
       },
     ],
     cursor: {
-      sync: { key: sync },
+      sync: { key: sync, scales: ['x', null] },
       y: false,
       points: { size: 7, fill: colour('--accent'), stroke: colour('--accent') },
       drag: { x: true, y: false },
@@ -150,6 +152,11 @@ function optionsFor(
     },
   };
 }
+
+/** Steps and seconds are whole. */
+const WHOLE = [1, 2, 5]
+  .flatMap((lead) => Array.from({ length: 9 }, (_, power) => lead * 10 ** power))
+  .sort((a, b) => a - b);
 
 /** From zero to a little over the highest value, outliers included: nothing is cut off. */
 function fromZero(_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax {

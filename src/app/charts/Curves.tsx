@@ -13,8 +13,10 @@ interface Place {
   at: number;
 }
 
+const ORIGIN: Place = { step: -1, at: 0 };
+
 function xOf(axis: XAxis, place: Place): number {
-  return axis === 'step' ? place.step : place.at / 1000;
+  return axis === 'step' ? place.step + 1 : place.at / 1000;
 }
 
 function formatterOf(axis: XAxis): (value: number) => string {
@@ -25,6 +27,8 @@ export function LossCurve({ losses, axis, height }: { losses: Series; axis: XAxi
   const points = useMemo(() => [...losses.points, ...losses.pending.slice(-1)], [losses]);
   const hovered = useSignal<number | null>(null);
   const data = useMemo(() => {
+    // Axes need something to stand on before the first step.
+    if (points.length === 0) return { x: [0, 1], raw: [null, null], line: [null, null] };
     const raw = points.map((point) => point.value);
     return { x: points.map((point) => xOf(axis, point)), raw, line: smooth(raw, smoothingFor(raw.length)) };
   }, [points, axis]);
@@ -34,13 +38,13 @@ export function LossCurve({ losses, axis, height }: { losses: Series; axis: XAxi
   const label =
     first === undefined || point === undefined
       ? 'Loss: no step yet.'
-      : `Loss by ${axis}: ${formatLoss(data.line[0]!)} at first, ${formatLoss(data.line.at(-1)!)} now.`;
+      : `Loss by ${axis}: ${formatLoss(first.value)} at first, ${formatLoss(points.at(-1)!.value)} now.`;
   return (
     <figure class="curve">
       <figcaption>
         <span>loss</span>
         <span class="number">
-          {point === undefined ? '–' : formatLoss(data.line[shown]!)}
+          {point === undefined ? '–' : formatLoss(point.value)}
           {hovered.value !== null && point !== undefined && <span class="dim"> at {placeName(axis, point)}</span>}
         </span>
       </figcaption>
@@ -61,19 +65,27 @@ export function LossCurve({ losses, axis, height }: { losses: Series; axis: XAxi
 
 export function AccuracyCurve({
   evaluations,
+  losses,
   axis,
   height,
 }: {
   evaluations: readonly Evaluation[];
+  losses: Series;
   axis: XAxis;
   height: number;
 }) {
   const hovered = useSignal<number | null>(null);
+  const start = losses.points[0] ?? ORIGIN;
+  const end = losses.pending.at(-1) ?? losses.points.at(-1) ?? { step: 0, at: 1000 };
   const data = useMemo(
-    () => ({ x: evaluations.map((one) => xOf(axis, one)), line: evaluations.map((one) => one.accuracy) }),
-    [evaluations, axis],
+    // A place without a value at either end: the same stretch of x as the loss above.
+    () => ({
+      x: [start, ...evaluations, end].map((place) => xOf(axis, place)),
+      line: [null, ...evaluations.map((one) => one.accuracy), null],
+    }),
+    [evaluations, axis, start, end],
   );
-  const one = evaluations[hovered.value ?? evaluations.length - 1];
+  const one = (hovered.value === null ? undefined : evaluations[hovered.value - 1]) ?? evaluations.at(-1);
   const label =
     one === undefined ? 'Accuracy: not measured yet.' : `Accuracy by ${axis}: ${formatShare(one.accuracy, 1)} now.`;
   return (
@@ -81,12 +93,12 @@ export function AccuracyCurve({
       <figcaption>
         <span>accuracy</span>
         <span class="number">
-          {one === undefined ? <span class="dim">measured after every pass</span> : formatShare(one.accuracy, 1)}
+          {one === undefined ? <span class="dim">not measured yet</span> : formatShare(one.accuracy, 1)}
           {hovered.value !== null && one !== undefined && <span class="dim"> at {placeName(axis, one)}</span>}
         </span>
       </figcaption>
       <Chart
-        sync="accuracy"
+        sync="training"
         data={data}
         height={height}
         points
@@ -102,7 +114,7 @@ export function AccuracyCurve({
 }
 
 function placeName(axis: XAxis, place: Place): string {
-  return axis === 'step' ? `step ${place.step}` : formatClock(place.at);
+  return axis === 'step' ? `step ${place.step + 1}` : formatClock(place.at);
 }
 
 /** Ticks need fewer digits than values. */
@@ -120,22 +132,24 @@ function sample<Row>(rows: readonly Row[]): Row[] {
 
 function NumbersTable({ name, rows }: { name: string; rows: readonly (readonly [Place, string])[] }) {
   return (
-    <table class="away">
-      <caption>{name}, some of the values</caption>
-      <thead>
-        <tr>
-          <th>step</th>
-          <th>{name}</th>
-        </tr>
-      </thead>
-      <tbody>
-        {rows.map(([place, value]) => (
-          <tr key={place.step}>
-            <td>{place.step}</td>
-            <td>{value}</td>
+    <div class="away">
+      <table>
+        <caption>{name}, some of the values</caption>
+        <thead>
+          <tr>
+            <th>step</th>
+            <th>{name}</th>
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {rows.map(([place, value]) => (
+            <tr key={place.step}>
+              <td>{place.step + 1}</td>
+              <td>{value}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }

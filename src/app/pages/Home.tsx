@@ -14,7 +14,11 @@ export function Home({ wrongCode }: { wrongCode: string | null }) {
         <h1>Train one model in many tabs.</h1>
         <p class="lead">
           Open this page on a few machines. Each tab computes on its own share of the data; then the tabs add up what
-          they found, by an <Term of="all-reduce" />, straight from browser to browser.
+          they found, by an{' '}
+          <span class="nowrap">
+            <Term of="all-reduce" />,
+          </span>{' '}
+          straight from browser to browser.
         </p>
         <div class="home-ways">
           <a class="button primary" href="#new">

@@ -2,6 +2,7 @@
 import { formatMs } from '../format.ts';
 import { RankMark } from '../parts/RankMark.tsx';
 import { Term } from '../parts/Term.tsx';
+import { identityOf } from '../rankIdentity.ts';
 import type { Run } from '../view.ts';
 
 export function Lanes({ run }: { run: Run }) {
@@ -29,6 +30,7 @@ export function Lanes({ run }: { run: Run }) {
           {ranks.map((one) => (
             <li
               key={one.rank}
+              style={{ '--own': `var(--rank-${identityOf(one.rank).colour})` }}
               aria-label={`rank ${one.rank}: computing ${formatMs(one.computeMs)}, talking ${formatMs(one.communicateMs)}, step ${formatMs(one.stepMs)}`}
             >
               <RankMark rank={one.rank} />

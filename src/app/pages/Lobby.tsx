@@ -1,7 +1,6 @@
 /** Before a run: the code to join by, who is here, what will be trained, and the one button that starts it. */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { isHost, missingToStart, startObstacle } from '../derive.ts';
-import { plural } from '../format.ts';
+import { isHost, missingToStart, startNote, startObstacle } from '../derive.ts';
 import { describeJob } from '../jobForm.ts';
 import { Banner } from '../parts/Banner.tsx';
 import { CopyButton } from '../parts/CopyButton.tsx';
@@ -12,7 +11,7 @@ import { RankMark } from '../parts/RankMark.tsx';
 import { StatusLine } from '../parts/StatusLine.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
 import { isLocalOnly, roomLink } from '../route.ts';
-import { configure, dismissFailure, giveFiles, leave, start } from '../store.ts';
+import { configure, dismissFailure, giveFiles, start } from '../store.ts';
 import type { Lobby as LobbyView, View } from '../view.ts';
 
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
@@ -36,9 +35,6 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <p class="link">{link.replace(/^https?:\/\//, '')}</p>
           <div class="row">
             <CopyButton text={link}>Copy the link</CopyButton>
-            <button type="button" class="quiet" onClick={leave}>
-              Leave
-            </button>
           </div>
           {isLocalOnly(location.hostname) && (
             <p class="dim small note">
@@ -68,7 +64,11 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <h2 id="what">
             {lobby.job.job} <span class="dim">with</span> {lobby.job.model}
           </h2>
-          {host ? <JobForm job={lobby.job} onjob={configure} /> : <p class="dim">{describeJob(lobby.job)}.</p>}
+          {host && lobby.phase === 'FORMING' ? (
+            <JobForm job={lobby.job} onjob={configure} />
+          ) : (
+            <p class="dim">{describeJob(lobby.job)}.</p>
+          )}
           {lobby.job.data.kind === 'files' && <FileDrop onfiles={giveFiles} />}
           <Starting lobby={lobby} host={host} />
         </section>
@@ -85,14 +85,18 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
           <RankMark rank={rank} size={20} />
           <span class="ellipsis">
             {one.name}
-            {one.member === view.member && <span class="dim"> (you)</span>}
-            {one.member === lobby.host && <span class="dim"> host</span>}
+            <span class="dim">{roles(one.member === view.member, one.member === lobby.host)}</span>
           </span>
           <span class="dim small ellipsis">{one.device === null ? 'getting ready …' : one.device.adapter}</span>
         </li>
       ))}
     </ul>
   );
+}
+
+function roles(you: boolean, host: boolean): string {
+  const words = [you ? 'you' : '', host ? 'host' : ''].filter((word) => word !== '');
+  return words.length === 0 ? '' : ` (${words.join(', ')})`;
 }
 
 /** The ring that will be: who is here, and pale places for those whom an automatic start waits for. */
@@ -107,26 +111,24 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
 }
 
 function Starting({ lobby, host }: { lobby: LobbyView; host: boolean }) {
+  const started = lobby.phase !== 'FORMING';
   const missing = missingToStart(lobby);
   const obstacle = startObstacle(lobby);
   const automatic =
     missing === null
       ? null
       : `Starts by itself when ${lobby.startAt} are ready${missing > 0 ? ` (${missing} more)` : ''}.`;
-  if (!host) return <p class="waiting">{automatic ?? 'Waiting for the host to start.'}</p>;
+  if (!host)
+    return <p class="waiting">{started ? 'The run is starting.' : (automatic ?? 'Waiting for the host to start.')}</p>;
   return (
     <div class="starting">
       <button type="button" class="primary" disabled={obstacle !== null} aria-describedby="start-note" onClick={start}>
         Start
       </button>
       <p id="start-note" class="dim small">
-        {obstacle ?? automatic ?? startNote(lobby.members.length)}
+        {obstacle ?? startNote(lobby)}
+        {obstacle === null && automatic !== null && ` ${automatic}`}
       </p>
     </div>
   );
-}
-
-function startNote(count: number): string {
-  if (count === 1) return 'You can start alone; there is nothing to exchange then.';
-  return `All ${plural(count, 'tab')} are ready. Who comes later waits for the next start.`;
 }

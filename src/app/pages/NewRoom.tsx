@@ -1,10 +1,13 @@
 /** Opening a room: who you are, what to train, and whether this tab can take part. */
 import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { MAX_WORLD_SIZE } from '../../protocol/control.ts';
 import { DEFAULT_JOB, type JobSpec } from '../../protocol/job.ts';
 import { Banner } from '../parts/Banner.tsx';
 import { NameField, NumberField } from '../parts/Fields.tsx';
 import { JobForm } from '../parts/JobForm.tsx';
 import { Preflight } from '../parts/Preflight.tsx';
+import { askForServerData } from '../serverData.ts';
 import { createRoom, dismissFailure, entering, name } from '../store.ts';
 import type { Failure } from '../view.ts';
 
@@ -12,8 +15,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const job = useSignal<JobSpec>(DEFAULT_JOB);
   const startAt = useSignal<number | null>(null);
   const blocked = useSignal(false);
-  const wrongStart =
-    startAt.value !== null && !(Number.isInteger(startAt.value) && startAt.value >= 1 && startAt.value <= 64);
+  useEffect(() => void askForServerData(), []);
   const nameless = name.value.trim() === '';
   return (
     <main class="narrow wrap">
@@ -29,7 +31,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         class="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          if (!wrongStart) createRoom(job.value, startAt.value);
+          createRoom(job.value, startAt.value);
         }}
       >
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
@@ -38,14 +40,13 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
             label="Start by itself at … tabs"
             value={startAt.value}
             empty="when you say so"
-            onpick={(value) => (startAt.value = value)}
+            onpick={(value) => {
+              const possible = value === null || (Number.isInteger(value) && value >= 1 && value <= MAX_WORLD_SIZE);
+              if (possible) startAt.value = value;
+              return possible ? null : `From 1 to ${MAX_WORLD_SIZE} tabs.`;
+            }}
           />
         </JobForm>
-        {wrongStart && (
-          <p class="problem" role="alert">
-            A room starts by itself with 1 to 64 tabs.
-          </p>
-        )}
         <Preflight blocked={blocked} />
         <div class="row">
           <button type="submit" class="primary grow" disabled={nameless || blocked.value || entering.value}>

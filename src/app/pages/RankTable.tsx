@@ -16,7 +16,9 @@ export function RankTable({ run }: { run: Run }) {
             <th scope="col">
               <Term of="rank" />
             </th>
-            <th scope="col">computes with</th>
+            <th scope="col" class="adapter">
+              <span>computes with</span>
+            </th>
             <th scope="col" class="right">
               computing
             </th>
@@ -42,7 +44,7 @@ export function RankTable({ run }: { run: Run }) {
                   <RankMark rank={rank} size={18} /> {one.name}
                   {rank === run.rank && <span class="dim"> (you)</span>}
                 </th>
-                <td>
+                <td class="adapter" title={one.device?.adapter}>
                   {one.device === null ? '–' : one.device.adapter}
                   {one.device !== null && <span class="dim"> {one.device.backend}</span>}
                 </td>

@@ -74,11 +74,13 @@ export function ResultPanel({ result, host }: { result: RunResult; host: boolean
             </button>
           </>
         ) : (
-          <span class="dim">The host may start again.</span>
+          <>
+            <span class="dim">The host may start again.</span>
+            <button type="button" class="quiet" onClick={leave}>
+              Leave
+            </button>
+          </>
         )}
-        <button type="button" class="quiet" onClick={leave}>
-          Leave
-        </button>
       </div>
     </section>
   );

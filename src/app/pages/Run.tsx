@@ -2,18 +2,18 @@
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { AccuracyCurve, LossCurve, type XAxis } from '../charts/Curves.tsx';
-import { isHost } from '../derive.ts';
-import { narrow, reducedMotion } from '../env.ts';
+import { isHost, spokenState } from '../derive.ts';
+import { reducedMotion } from '../env.ts';
 import { Banner } from '../parts/Banner.tsx';
 import { Fold } from '../parts/Fold.tsx';
-import { StatusLine } from '../parts/StatusLine.tsx';
 import { Term } from '../parts/Term.tsx';
 import { GridView } from '../ring/GridView.tsx';
 import { PlayerBar } from '../ring/PlayerBar.tsx';
 import { RunRing } from '../ring/RunRing.tsx';
 import { Caption } from '../ring/SimulatedRing.tsx';
 import { usePlayer } from '../ring/usePlayer.ts';
-import { closeRun, leave } from '../store.ts';
+import { pageWidth } from '../theme.ts';
+import { closeRun, start } from '../store.ts';
 import type { Run as RunView, View } from '../view.ts';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
@@ -29,29 +29,26 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const player = usePlayer(stage, { autoplay: WATCHED, keys: true });
   const axis = useSignal<XAxis>('step');
   const alone = worldSize === 1;
+  const spoken = spokenState(view);
+  const narrow = pageWidth.value === 'narrow';
   const names = run.members.map((one) => one.name);
   return (
     <main class="run wrap">
       {view.failure !== null && (
         <Banner failure={view.failure}>
+          {!view.failure.fatal && isHost(view) && (
+            <button type="button" class="primary" onClick={start}>
+              Start again
+            </button>
+          )}
           <button type="button" onClick={closeRun}>
             {view.failure.fatal ? 'Join again' : 'Back to the lobby'}
-          </button>
-          <button type="button" class="quiet" onClick={leave}>
-            Leave
           </button>
         </Banner>
       )}
       {run.result !== null && <ResultPanel result={run.result} host={isHost(view)} />}
-      <div class="row spread run-head">
-        <StatusLine view={view} />
-        {run.result === null && view.failure === null && (
-          <button type="button" class="quiet" onClick={leave}>
-            Leave
-          </button>
-        )}
-      </div>
-      <Strip run={run} model={view.model} />
+      <Strip view={view} run={run} />
+      {spoken.word === 'training' && spoken.text !== spoken.word && <p class="dim small">{spoken.text}</p>}
       <div class="run-columns">
         <section class="stage" aria-label="The ring">
           <RunRing view={view} run={run} player={player} />
@@ -61,9 +58,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
                 Alone: nothing to exchange. With more tabs, an <Term of="all-reduce" /> goes round here.
               </span>
             ) : run.trace === null && player.stage.value === null ? (
-              <span class="dim">
-                The first <Term of="all-reduce" /> will be replayed here.
-              </span>
+              <Unplayed view={view} />
             ) : (
               <Caption player={player} you={run.rank} />
             )}
@@ -83,10 +78,10 @@ export function Run({ view, run }: { view: View; run: RunView }) {
               </button>
             ))}
           </div>
-          <LossCurve losses={run.losses} axis={axis.value} height={176} />
-          {!narrow.value && (
+          <LossCurve losses={run.losses} axis={axis.value} height={160} />
+          {!narrow && (
             <>
-              <AccuracyCurve evaluations={run.evaluations} axis={axis.value} height={120} />
+              <AccuracyCurve evaluations={run.evaluations} losses={run.losses} axis={axis.value} height={112} />
               <Lanes run={run} />
             </>
           )}
@@ -97,10 +92,10 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           </div>
         )}
       </div>
-      <div class="run-columns">
-        {narrow.value && (
+      <div class="run-columns lower">
+        {narrow && (
           <Fold title="Accuracy, and where time goes" class="more-curves">
-            <AccuracyCurve evaluations={run.evaluations} axis={axis.value} height={120} />
+            <AccuracyCurve evaluations={run.evaluations} losses={run.losses} axis={axis.value} height={112} />
             <Lanes run={run} />
           </Fold>
         )}
@@ -114,5 +109,21 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         </Fold>
       </div>
     </main>
+  );
+}
+
+/** Under a ring on which nothing travels yet. */
+function Unplayed({ view }: { view: View }) {
+  const { word, text } = spokenState(view);
+  return (
+    <span class="dim">
+      {text === word ? (
+        <>
+          The first <Term of="all-reduce" /> will be replayed here.
+        </>
+      ) : (
+        text
+      )}
+    </span>
   );
 }

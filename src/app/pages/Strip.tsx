@@ -2,18 +2,20 @@
 import type { ComponentChildren } from 'preact';
 import { agreement, samplesPerSecond, talking, timeLeft, type Agreement } from '../derive.ts';
 import { formatClock, formatCount, formatLoss, formatShare, list } from '../format.ts';
+import { StatusLine } from '../parts/StatusLine.tsx';
 import { Term } from '../parts/Term.tsx';
-import type { ModelSizes, Run } from '../view.ts';
+import type { Run, View } from '../view.ts';
 
-export function Strip({ run, model }: { run: Run; model: ModelSizes | null }) {
+export function Strip({ view, run }: { view: View; run: Run }) {
+  const { model } = view;
   const last = run.recent.at(-1);
   const rate = samplesPerSecond(run);
   const share = talking(run);
-  const left = timeLeft(run, model?.totalSteps ?? null);
+  const left = view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
   const alone = run.worldSize === 1;
   return (
     <dl class="strip">
-      <Cell label="job">
+      <Cell label={<StatusLine view={view} brief />}>
         {run.job.job} <span class="dim">{run.job.model}</span>
       </Cell>
       <Cell label={<Term of="epoch" />}>
@@ -24,17 +26,17 @@ export function Strip({ run, model }: { run: Run; model: ModelSizes | null }) {
         {last === undefined ? '–' : last.step + 1}
         {model !== null && <span class="dim"> / {model.totalSteps}</span>}
       </Cell>
-      <Cell label="samples per second">{rate === null ? '–' : formatCount(rate)}</Cell>
+      <Cell label="samples/s">{rate === null ? '–' : formatCount(rate)}</Cell>
       <Cell label="loss">{last === undefined ? '–' : formatLoss(last.loss)}</Cell>
       <Cell label={<Term of="world size" />}>
         {run.worldSize} <span class="dim">{run.worldSize === 1 ? 'rank' : 'ranks'}</span>
       </Cell>
       <Cell label={<Term of="state hash">same state?</Term>}>
-        <Agrees of={agreement(run.hashes)} alone={alone} />
+        <Agrees of={agreement(run.hashes)} worldSize={run.worldSize} />
       </Cell>
       <Cell label={<Term of="talking" />}>
         {alone ? (
-          <span class="dim">nothing to exchange</span>
+          <span class="dim">–</span>
         ) : share === null ? (
           '–'
         ) : (
@@ -57,20 +59,21 @@ function Cell({ label, children }: { label: ComponentChildren; children: Compone
   );
 }
 
-function Agrees({ of, alone }: { of: Agreement; alone: boolean }) {
+/** Short, for the strip; the table marks each of them. */
+function differing(ranks: readonly number[], worldSize: number): string {
+  if (ranks.length === 0) return 'not all';
+  if (ranks.length === 1) return `not rank ${ranks[0]}`;
+  return ranks.length === 2 ? `not ${list(ranks)}` : `not ${ranks.length} of ${worldSize}`;
+}
+
+function Agrees({ of, worldSize }: { of: Agreement; worldSize: number }) {
   switch (of.kind) {
     case 'unknown':
-      return <span class="dim">not compared yet</span>;
+      return <span class="dim">not yet</span>;
     case 'agree':
-      return <span class="good">{alone ? 'one copy ✓' : 'all agree ✓'}</span>;
+      return <span class="good">{worldSize === 1 ? 'one copy ✓' : 'all agree ✓'}</span>;
     case 'differ':
-      return (
-        <span class="wrong">
-          {of.ranks.length === 0
-            ? 'not all agree ✕'
-            : `rank ${list(of.ranks)} ${of.ranks.length === 1 ? 'differs' : 'differ'} ✕`}
-        </span>
-      );
+      return <span class="wrong">{differing(of.ranks, worldSize)} ✕</span>;
     default:
       return of satisfies never;
   }

@@ -1,4 +1,7 @@
 /** Labelled inputs. They report when a value is settled (`change`), not on every key. */
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { MAX_NAME_LENGTH } from '../route.ts';
 
 export function Select<Value extends string>({
   label,
@@ -26,7 +29,10 @@ export function Select<Value extends string>({
   );
 }
 
-/** A number; where `empty` is given, nothing typed means `null` and is shown as that word. */
+/**
+ * A number; where `empty` is given, nothing typed means `null` and is shown as that word. What cannot be stays as it was
+ * typed, is said beside the field, and keeps its form from being sent.
+ */
 export function NumberField<Value extends number | null>({
   label,
   value,
@@ -36,8 +42,11 @@ export function NumberField<Value extends number | null>({
   label: string;
   value: Value;
   empty?: string;
-  onpick: (value: Value) => void;
+  /** Returns what is wrong with the number, `null` when it is taken. */
+  onpick: (value: Value) => string | null;
 }) {
+  const typed = useSignal<string | null>(null);
+  const problem = useSignal<string | null>(null);
   return (
     <label class="field">
       <span>{label}</span>
@@ -45,28 +54,43 @@ export function NumberField<Value extends number | null>({
         type="text"
         inputMode="decimal"
         autocomplete="off"
-        value={value ?? ''}
+        value={typed.value ?? value ?? ''}
         placeholder={empty ?? ''}
+        aria-invalid={problem.value !== null}
         onChange={(event) => {
-          const text = event.currentTarget.value.trim();
-          // What is no number goes on as NaN: the job's schema says what it must be.
-          const next = text === '' && empty !== undefined ? null : text === '' ? Number.NaN : Number(text);
-          onpick(next as Value);
+          const input = event.currentTarget;
+          const text = input.value.trim().replace(',', '.');
+          const none = text === '' && empty !== undefined;
+          const number = none ? null : Number(text === '' ? Number.NaN : text);
+          problem.value = Number.isNaN(number) ? 'This must be a number.' : onpick(number as Value);
+          typed.value = problem.value === null ? null : text;
+          input.setCustomValidity(problem.value ?? '');
         }}
       />
+      {problem.value !== null && (
+        <small class="wrong" role="alert">
+          ✕ {problem.value}
+        </small>
+      )}
     </label>
   );
 }
 
 export function NameField({ value, oninput }: { value: string; oninput: (value: string) => void }) {
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    // Not on touch screens, where a keyboard would hide half the page.
+    if (input.current?.value === '' && matchMedia('(pointer: fine)').matches) input.current.focus();
+  }, []);
   return (
     <label class="field">
       <span>Your name</span>
       <input
+        ref={input}
         type="text"
         name="name"
         autocomplete="nickname"
-        maxLength={40}
+        maxLength={MAX_NAME_LENGTH}
         required
         value={value}
         onInput={(event) => oninput(event.currentTarget.value)}

@@ -31,9 +31,9 @@ export function FileDrop({ onfiles }: { onfiles: (files: File[]) => void }) {
       <p>
         <button type="button" onClick={() => input.current?.click()}>
           Choose the MNIST files
-        </button>{' '}
-        <span class="dim">or drop them here: images and labels, for training and for testing (IDX).</span>
+        </button>
       </p>
+      <p class="dim small">Or drop them here: images and labels, for training and for testing (IDX).</p>
       <input
         ref={input}
         class="away"

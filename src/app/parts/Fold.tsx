@@ -1,9 +1,9 @@
 /** A titled section; on a phone folded away until asked for. */
 import type { ComponentChildren } from 'preact';
-import { narrow } from '../env.ts';
+import { pageWidth } from '../theme.ts';
 
 export function Fold({ title, class: name, children }: { title: string; class: string; children: ComponentChildren }) {
-  if (narrow.value) {
+  if (pageWidth.value === 'narrow') {
     return (
       <details class={`fold panel ${name}`}>
         <summary>{title}</summary>

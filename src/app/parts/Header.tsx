@@ -1,25 +1,34 @@
 /** The line above and the line below every page. */
+import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { projector, theme, toggleProjector, toggleTheme } from '../theme.ts';
 import { helpOpen } from './HowItWorks.tsx';
 
-export function Header({ inRoom }: { inRoom: boolean }) {
+export function Header({ room, onleave }: { room: string | null; onleave: (() => void) | null }) {
   const dark = theme.value === 'dark';
   return (
     <header class="header wrap">
-      {inRoom ? (
-        <span class="brand">{LOGO} peergrad</span>
-      ) : (
+      {onleave === null ? (
         <a class="brand" href="#">
           {LOGO} peergrad
         </a>
+      ) : (
+        <span class="brand">
+          {LOGO} <span class="brand-name">peergrad</span>{' '}
+          {room !== null && <span class="brand-room">{formatRoomCode(room)}</span>}
+        </span>
       )}
       <nav class="row" aria-label="Page">
+        {onleave !== null && (
+          <button type="button" class="quiet" onClick={onleave}>
+            Leave
+          </button>
+        )}
         <button type="button" class="quiet" onClick={() => (helpOpen.value = true)}>
           How it works
         </button>
         <button
           type="button"
-          class="quiet glyph"
+          class="quiet glyph large-letters"
           aria-pressed={projector.value}
           aria-label="Large letters, for a projector"
           title="Large letters, for a projector"

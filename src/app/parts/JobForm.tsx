@@ -1,9 +1,9 @@
 /** What to train: two choices in front, the rest under "advanced". Says what is wrong instead of sending it. */
 import type { ComponentChildren } from 'preact';
-import { useSignal } from '@preact/signals';
 import { parseJob, type JobSpec } from '../../protocol/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { JOBS, MODELS, OPTIMIZERS, withJob, withOptimizer } from '../jobForm.ts';
+import { SERVER_DATA, serverHasData } from '../serverData.ts';
 import { NumberField, Select } from './Fields.tsx';
 
 export function JobForm({
@@ -16,20 +16,24 @@ export function JobForm({
   /** More rows under "advanced". */
   children?: ComponentChildren;
 }) {
-  const problem = useSignal<string | null>(null);
-  const offer = (next: JobSpec): void => {
+  const offer = (next: JobSpec): string | null => {
     try {
       onjob(parseJob(next));
-      problem.value = null;
+      return null;
     } catch (error) {
-      problem.value = messageOf(error);
+      return messageOf(error);
     }
   };
-  const set = (change: Partial<JobSpec>): void => offer({ ...job, ...change });
+  const set = (change: Partial<JobSpec>): string | null => offer({ ...job, ...change });
   return (
     <div class="form">
       <div class="fields">
-        <Select label="Job" value={job.job} options={JOBS} onpick={(value) => offer(withJob(job, value))} />
+        <Select
+          label="Job"
+          value={job.job}
+          options={JOBS}
+          onpick={(value) => offer(withJob(job, value, serverHasData.value ? SERVER_DATA : null))}
+        />
         <Select label="Model" value={job.model} options={MODELS} onpick={(model) => set({ model })} />
       </div>
       <details class="fold">
@@ -59,36 +63,33 @@ export function JobForm({
           {children}
         </div>
       </details>
-      {problem.value !== null && (
-        <p class="problem" role="alert">
-          <span aria-hidden="true">✕</span> {problem.value}
-        </p>
-      )}
     </div>
   );
 }
 
-const SOURCES = { files: 'files that every tab picks', url: 'a folder on the web' } as const;
+const SOURCES = { files: 'files each tab picks', url: 'a web folder' } as const;
 
-function DataFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => void }) {
-  const url = job.data.kind === 'url' ? job.data.url : null;
+function DataFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+  const folder = job.data.kind === 'url' ? job.data.url : null;
   return (
     <>
       <Select
         label="Data from"
-        value={url === null ? 'files' : 'url'}
+        value={folder === null ? 'files' : 'url'}
         options={SOURCES}
-        onpick={(kind) =>
-          offer({ ...job, data: kind === 'files' ? { kind } : { kind, url: new URL('mnist/', location.href).href } })
-        }
+        onpick={(kind) => offer({ ...job, data: kind === 'files' ? { kind } : { kind, url: SERVER_DATA } })}
       />
-      {url !== null && (
+      {folder !== null && (
         <label class="field wide">
           <span>Folder's address</span>
           <input
-            type="url"
-            value={url}
-            onChange={(event) => offer({ ...job, data: { kind: 'url', url: event.currentTarget.value.trim() } })}
+            type="text"
+            inputMode="url"
+            value={folder}
+            onChange={(event) => {
+              const url = event.currentTarget.value.trim();
+              event.currentTarget.setCustomValidity(offer({ ...job, data: { kind: 'url', url } }) ?? '');
+            }}
           />
         </label>
       )}

@@ -4,15 +4,17 @@ import type { View } from '../view.ts';
 
 const ICONS = { good: '●', busy: '◌', wait: '○', wrong: '✕' } as const;
 
-export function StatusLine({ view }: { view: View }) {
-  const { word, detail, mood } = spokenState(view);
+export function StatusLine({ view, brief = false }: { view: View; brief?: boolean }) {
+  const { word, text, mood } = spokenState(view);
   return (
-    <p class="status" role="status">
+    <span class="status" role="status">
       <span class={`status-icon ${mood}`} aria-hidden="true">
         {ICONS[mood]}
       </span>
-      <span class="status-word">{word}</span>
-      {detail !== '' && <span class="dim">{detail}</span>}
-    </p>
+      <span>
+        <span class="status-word">{word}</span>
+        {!brief && <span class="dim">{text.slice(word.length)}</span>}
+      </span>
+    </span>
   );
 }

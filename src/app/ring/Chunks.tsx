@@ -1,12 +1,12 @@
 /**
- * The chunks on their way: a capsule with the chunk's letter and one slot per rank, filled for each rank whose numbers
- * are in its sum. One capsule per sending rank, moved by hand on every frame.
+ * The chunks on their way. Where there is room, a chunk is a capsule with its letter and one slot per rank, filled for
+ * each rank whose numbers are in its sum; in a crowd it is a bar that fills, and in a throng a dot. One per sending
+ * rank, moved by hand on every frame.
  */
 import { effect, type ReadonlySignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
-import { identityOf } from '../rankIdentity.ts';
-import { chunkName, includes, type Frame } from './frameAt.ts';
-import { angleAlong, pointAt, type RingLayout } from './geometry.ts';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { chunkName, includes, type Flight, type Frame } from './frameAt.ts';
+import { angleAlong, capsuleFor, pointAt, type RingLayout } from './geometry.ts';
 
 interface Props {
   layout: RingLayout;
@@ -15,79 +15,67 @@ interface Props {
   textSize: number;
 }
 
-/** Beyond this many ranks the slots of single ranks are too thin to see: a bar shows how many are in. */
-export const MOST_SLOTS = 16;
-
-function capsule(n: number, textSize: number) {
-  const slot = n <= 4 ? 8 : n <= 6 ? 6 : n <= 8 ? 5 : 3;
-  const slots = n <= MOST_SLOTS ? slot * n : 24;
-  const letter = n <= MOST_SLOTS ? textSize * 1.25 : 0;
-  const height = n <= MOST_SLOTS ? textSize * 1.55 : 8;
-  return { slot, slots, letter, height, width: slots + letter + (n <= MOST_SLOTS ? 6 : 2) };
-}
-
 export function Chunks({ layout, n, frame, textSize }: Props) {
   const group = useRef<SVGGElement>(null);
-  const shape = capsule(n, textSize);
-  const clearance = n <= MOST_SLOTS ? shape.height * 0.75 : 2;
+  const capsule = useMemo(() => capsuleFor(layout, n, textSize), [layout, n, textSize]);
   useEffect(() => {
-    const capsules = [...(group.current?.children ?? [])].filter((one) => one instanceof SVGGElement);
-    let drawn = -1;
+    const elements = [...(group.current?.children ?? [])];
+    const half = { width: capsule.width / 2, height: capsule.height / 2 };
+    let filled = -1;
     return effect(() => {
       const now = frame.value;
       const flights = now?.flights ?? [];
-      const fresh = now !== null && flights.length > 0 && drawn !== now.completed;
-      drawn = now !== null && flights.length > 0 ? now.completed : -1;
-      capsules.forEach((capsuleElement, rank) => {
+      const completed = now === null || flights.length === 0 ? -1 : now.completed;
+      elements.forEach((element, rank) => {
         const flight = flights[rank];
-        if (flight === undefined) {
-          capsuleElement.setAttribute('visibility', 'hidden');
-          return;
-        }
-        if (fresh)
-          fill(
-            capsuleElement,
-            chunkName(flight.chunk),
-            (slot) => includes(flight.parts, n, slot),
-            flight.parts.count / n,
-          );
-        const { x, y } = pointAt(layout, angleAlong(layout, n, rank, flight.progress, clearance));
-        capsuleElement.setAttribute('transform', `translate(${x.toFixed(1)},${y.toFixed(1)})`);
-        capsuleElement.setAttribute('visibility', 'visible');
+        element.setAttribute('visibility', flight === undefined ? 'hidden' : 'visible');
+        if (flight === undefined) return;
+        if (completed !== filled) fill(element, flight, n);
+        const { x, y } = pointAt(layout, angleAlong(layout, n, rank, flight.progress, half));
+        element.setAttribute('transform', `translate(${x.toFixed(1)},${y.toFixed(1)})`);
       });
+      filled = completed;
     });
-  }, [layout, n, frame, clearance]);
-  const left = -shape.width / 2;
-  const slotsAt = left + shape.letter + 2;
+  }, [layout, capsule, n, frame]);
+  const { width, height, letter, slot } = capsule;
+  const left = -width / 2;
+  const top = -height / 2;
+  const slotsAt = left + letter + 2;
   return (
     <g ref={group} aria-hidden="true">
       {Array.from({ length: n }, (_, rank) => (
-        <g key={rank} class="chunk" visibility="hidden">
-          <rect
-            x={left}
-            y={-shape.height / 2}
-            width={shape.width}
-            height={shape.height}
-            rx={n <= MOST_SLOTS ? 4 : 2}
-            class="chunk-paper"
-          />
-          {n <= MOST_SLOTS ? (
+        <g key={rank} visibility="hidden">
+          {capsule.kind === 'dot' ? (
+            <circle r={width / 2} class="dot" />
+          ) : (
+            <rect
+              x={left}
+              y={top}
+              width={width}
+              height={height}
+              rx={capsule.kind === 'bar' ? 2 : 4}
+              class="chunk-paper"
+            />
+          )}
+          {capsule.kind === 'bar' && (
+            <rect x={left + 1} y={top + 1} width={width - 2} height={height - 2} class="bar" />
+          )}
+          {capsule.kind === 'slots' && (
             <>
-              <text x={left + 2 + shape.letter / 2} y={textSize * 0.36} text-anchor="middle" class="chunk-name" />
-              <rect x={slotsAt} y={-shape.height / 2 + 4} width={shape.slots} height={shape.height - 8} class="slots" />
-              {Array.from({ length: n }, (__, slot) => (
-                <Slot
-                  key={slot}
-                  rank={slot}
-                  x={slotsAt + slot * shape.slot}
-                  y={-shape.height / 2 + 4}
-                  width={shape.slot}
-                  height={shape.height - 8}
+              <text x={left + 2 + letter / 2} y={textSize * 0.36} text-anchor="middle" class="chunk-name" />
+              <rect x={slotsAt} y={top + 4} width={slot * n} height={height - 8} class="slots" />
+              {Array.from({ length: n }, (__, one) => (
+                <rect
+                  key={one}
+                  x={slotsAt + one * slot + 0.5}
+                  y={top + 4}
+                  width={slot - 1}
+                  height={height - 8}
+                  class="slot"
+                  style={{ fill: `var(--rank-${one})` }}
                 />
               ))}
             </>
-          ) : (
-            <rect x={left + 1} y={-shape.height / 2 + 1} width={shape.slots} height={shape.height - 2} class="bar" />
           )}
         </g>
       ))}
@@ -95,26 +83,13 @@ export function Chunks({ layout, n, frame, textSize }: Props) {
   );
 }
 
-function Slot({ rank, x, y, width, height }: { rank: number; x: number; y: number; width: number; height: number }) {
-  const { colour, outlined } = identityOf(rank);
-  return (
-    <rect
-      x={x + 0.5}
-      y={outlined ? y + height / 4 : y}
-      width={width - 1}
-      height={outlined ? height / 2 : height}
-      class="slot"
-      style={{ fill: `var(--rank-${colour})` }}
-    />
-  );
-}
-
-function fill(capsuleElement: Element, name: string, isIn: (rank: number) => boolean, share: number): void {
-  const letter = capsuleElement.querySelector('.chunk-name');
-  if (letter !== null) letter.textContent = name;
-  capsuleElement
-    .querySelectorAll('.slot')
-    .forEach((slot, rank) => slot.setAttribute('opacity', isIn(rank) ? '1' : '0'));
-  const bar = capsuleElement.querySelector<SVGRectElement>('.bar');
-  if (bar !== null) bar.style.transform = `scaleX(${share})`;
+/** Once a ring step: what is in the chunk that this capsule stands for now. */
+function fill(element: Element, flight: Flight, n: number): void {
+  const letter = element.querySelector('.chunk-name');
+  if (letter !== null) letter.textContent = chunkName(flight.chunk);
+  element.querySelectorAll('.slot').forEach((slot, rank) => {
+    slot.setAttribute('opacity', includes(flight.parts, n, rank) ? '1' : '0');
+  });
+  const bar = element.querySelector<SVGElement>('.bar');
+  if (bar !== null) bar.style.transform = `scaleX(${flight.parts.count / n})`;
 }

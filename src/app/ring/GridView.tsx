@@ -7,7 +7,7 @@ import { effect, useSignal, type ReadonlySignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { RankMark } from '../parts/RankMark.tsx';
 import { useSize } from '../parts/useSize.ts';
-import { projector, theme } from '../theme.ts';
+import { theme, zoom } from '../theme.ts';
 import { drawGrid, readPalette } from './drawGrid.ts';
 import { chunkName, type Frame } from './frameAt.ts';
 import { narrateCell } from './narrate.ts';
@@ -27,8 +27,7 @@ export function GridView({ n, names, frame, still }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(canvas);
   const hovered = useSignal<{ rank: number; chunk: number } | null>(null);
-  const rowHeight =
-    (n <= 4 ? 32 : n <= 8 ? 24 : n <= 16 ? 16 : n <= 32 ? 10 : 6) * (projector.value && n <= 16 ? 1.5 : 1);
+  const rowHeight = (n <= 4 ? 32 : n <= 8 ? 24 : n <= 16 ? 16 : n <= 32 ? 10 : 6) * (n <= 16 ? zoom.value : 1);
   const height = rowHeight * n;
   const colours = theme.value;
   useEffect(() => {
@@ -43,7 +42,7 @@ export function GridView({ n, names, frame, still }: Props) {
     let completed = -1;
     let flying = false;
     let animation = 0;
-    const draw = (now: Frame): void => {
+    const draw = (now: Frame | null): void => {
       cancelAnimationFrame(animation);
       const age = still.peek() ? 1 : Math.min(1, (performance.now() - changedAt) / FILL_MS);
       context.setTransform(scale, 0, 0, scale, 0, 0);
@@ -52,8 +51,10 @@ export function GridView({ n, names, frame, still }: Props) {
     };
     const stop = effect(() => {
       const now = frame.value;
-      if (now === null) {
-        context.clearRect(0, 0, element.width, element.height);
+      // Of another world, until its first trace: nothing to show.
+      if (now === null || now.cells.length !== n) {
+        completed = -1;
+        draw(null);
         return;
       }
       const newlyFlying = now.flights.length > 0;

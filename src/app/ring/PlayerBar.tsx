@@ -1,9 +1,12 @@
 /** Play, pause, step, scrub; and how much slower than life it is. */
+import { formatCount, formatMs } from '../format.ts';
 import { ringStepCount } from '../../collectives/ringPlan.ts';
 import type { Player } from './player.ts';
 
 /** Resolution of the scrubber. */
 const SCRUB = 1000;
+
+const MOST_TICKS = 40;
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4] as const;
 
@@ -71,11 +74,10 @@ export function PlayerBar({ player, simulated = false }: Props) {
 }
 
 function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
-  const line = player.timeline.value;
-  const n = player.stage.value?.n ?? 0;
-  const duration = line?.duration ?? 0;
-  const ends = line === null || duration <= 0 ? [] : line.arrives.map((at) => at / duration);
-  const turn = ends[ringStepCount(n) / 2 - 1] ?? 0.5;
+  const ends = player.watch.value?.ends ?? [];
+  // Ticks closer than a few pixels are noise: then only where adding up turns into handing out.
+  const turn = ends[ends.length / 2 - 1] ?? 0.5;
+  const shown = ends.length <= MOST_TICKS ? ends.slice(0, -1) : [turn];
   return (
     <div class="scrub">
       <div class="phases small dim" aria-hidden="true">
@@ -88,8 +90,8 @@ function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
       </div>
       <div class="track">
         <div class="ticks" aria-hidden="true">
-          {ends.slice(0, -1).map((end, i) => (
-            <i key={i} class={end === turn ? 'turn' : ''} style={{ left: `${(end * 100).toFixed(2)}%` }} />
+          {shown.map((end) => (
+            <i key={end} class={end === turn ? 'turn' : ''} style={{ left: `${(end * 100).toFixed(2)}%` }} />
           ))}
         </div>
         <Handle player={player} disabled={disabled} />
@@ -124,15 +126,15 @@ function Handle({ player, disabled }: { player: Player; disabled: boolean }) {
 }
 
 function Slowdown({ player }: { player: Player }) {
-  const slowdown = player.slowdown.value;
-  const duration = player.timeline.value?.duration;
-  if (slowdown === null || duration === undefined) return <>nothing to replay yet</>;
-  const took = duration < 10 ? duration.toFixed(1) : Math.round(duration);
-  const factor = slowdown < 10 ? slowdown.toFixed(1) : Math.round(slowdown);
-  const pace = slowdown >= 1 ? `${factor}× slower` : `${(1 / slowdown).toFixed(1)}× faster`;
+  const watch = player.watch.value;
+  if (watch === null) return <>nothing to replay yet</>;
+  const took = formatMs(watch.timeline.duration);
+  const slower = watch.slowdown / player.speed.value;
+  const pace = slower >= 1 ? `${formatCount(slower)}× slower` : `${formatCount(1 / slower)}× faster`;
   return (
     <>
-      took {took} ms as timed by this rank; replayed {pace}
+      took {took} as timed by this rank; replayed {pace}
+      {watch.stretched && ', quick hops more'}
     </>
   );
 }

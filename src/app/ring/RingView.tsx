@@ -6,7 +6,7 @@ import type { ReadonlySignal } from '@preact/signals';
 import { useMemo, useRef } from 'preact/hooks';
 import { useSize } from '../parts/useSize.ts';
 import { identityOf, shapePath } from '../rankIdentity.ts';
-import { projector } from '../theme.ts';
+import { smallText } from '../theme.ts';
 import { Chunks } from './Chunks.tsx';
 import type { Frame } from './frameAt.ts';
 import { angleAlong, angleOf, arcPath, layoutRing, pointAt, type RingLayout } from './geometry.ts';
@@ -39,7 +39,7 @@ export function RingView({ members, you, edges, frame, centre, label }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const { width, height } = useSize(box);
   const n = members.length;
-  const textSize = projector.value ? 19.5 : 13;
+  const textSize = smallText.value;
   const named = members.some((one) => one.name !== null && one.name !== '');
   // The same object while nothing changes: the moving chunks hang on it.
   const layout = useMemo(() => layoutRing(width, height, n, textSize, named), [width, height, n, textSize, named]);
@@ -47,7 +47,9 @@ export function RingView({ members, you, edges, frame, centre, label }: Props) {
     <div class="ring" ref={box}>
       {width > 0 && (
         <svg width={width} height={height} role="img" aria-label={label}>
-          {n === 1 ? null : (
+          {n === 1 ? (
+            <circle cx={layout.cx} cy={layout.cy} r={Math.min(width, height) * 0.36} class="edge ghost" />
+          ) : (
             <g aria-hidden="true">
               {members.map((_, rank) => (
                 <Edge key={rank} layout={layout} n={n} rank={rank} edge={edges?.[rank]} textSize={textSize} />
@@ -65,6 +67,9 @@ export function RingView({ members, you, edges, frame, centre, label }: Props) {
   );
 }
 
+/** A line is as thin as nothing; a little air before the marks. */
+const EDGE = { width: 2, height: 2 };
+
 interface PlaceProps {
   layout: RingLayout;
   n: number;
@@ -73,10 +78,10 @@ interface PlaceProps {
 }
 
 function Edge({ layout, n, rank, edge, textSize }: PlaceProps & { edge: RingEdge | undefined }) {
-  const from = angleAlong(layout, n, rank, 0, layout.mark * 0.35);
-  const to = angleAlong(layout, n, rank, 1, layout.mark * 0.35);
+  const from = angleAlong(layout, n, rank, 0, EDGE);
+  const to = angleAlong(layout, n, rank, 1, EDGE);
   const middle = (from + to) / 2;
-  const label = n <= 6 ? (edge?.label ?? '') : '';
+  const label = n <= 6 && layout.named ? (edge?.label ?? '') : '';
   const at = pointAt(layout, middle, layout.radius + textSize * 1.1);
   return (
     <>
@@ -97,14 +102,14 @@ function chevronAt(layout: RingLayout, angle: number): string {
 }
 
 /** Longest name beside a mark, letters. */
-const NAME_LETTERS = 12;
+const NAME_LETTERS = 14;
 
 function Mark({ layout, n, rank, member, you, textSize }: PlaceProps & { member: RingMember; you: boolean }) {
   const angle = angleOf(rank, n);
   const { x, y } = pointAt(layout, angle);
   const { shape, colour, outlined } = identityOf(rank);
   const numberInside = n <= 16;
-  const gap = layout.mark * 1.4 + (numberInside ? 4 : 2);
+  const gap = layout.mark * 1.4 + (numberInside ? 6 : 2);
   const anchor = anchorFor(angle, 0.25);
   const beside = pointAt(layout, angle, layout.radius + gap);
   const above = Math.sin(angle) < -0.9;
@@ -147,8 +152,8 @@ function Mark({ layout, n, rank, member, you, textSize }: PlaceProps & { member:
 
 function Centre({ layout, n, centre, textSize }: Omit<PlaceProps, 'rank'> & { centre: Props['centre'] }) {
   const { cx } = layout;
-  // Alone, the one rank stands above the middle, as rank 0 always does.
-  const cy = n === 1 ? layout.cy + textSize : layout.cy;
+  // Alone, the one rank has the middle.
+  const cy = n === 1 ? layout.cy + layout.mark * 1.4 + textSize * 1.6 : layout.cy;
   return (
     <g text-anchor="middle">
       <text x={cx} y={cy - textSize * 1.5} class="centre-side">

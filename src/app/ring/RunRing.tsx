@@ -20,12 +20,12 @@ export function RunRing({ view, run, player }: { view: View; run: Run; player: P
       ? {
           top: '',
           title: run.worldSize === 1 ? 'alone' : spoken.word,
-          bottom: run.worldSize === 1 ? '' : spoken.detail,
+          bottom: '',
         }
       : {
-          top: `step ${stage.trace.step + 1}${buckets > 1 ? `, bucket ${stage.trace.bucket + 1} of ${buckets}` : ''}`,
+          top: `replay of step ${stage.trace.step + 1}`,
           title,
-          bottom: `${formatBytes(stage.trace.bytes)} of gradients`,
+          bottom: `${buckets > 1 ? `bucket ${stage.trace.bucket + 1} of ${buckets}, ` : ''}${formatBytes(stage.trace.bytes)}`,
         };
   return (
     <RingView

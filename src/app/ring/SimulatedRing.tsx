@@ -2,6 +2,7 @@
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { narrate } from './narrate.ts';
+import { Term } from '../parts/Term.tsx';
 import type { Player } from './player.ts';
 import { RingView, type RingMember } from './RingView.tsx';
 import { simulatedTrace } from './simulatedTrace.ts';
@@ -27,6 +28,15 @@ export function SimulatedRing({ members, you, bottom = 'simulated' }: Props) {
           <Caption player={player} you={you} />
         )}
       </figcaption>
+      {n >= 2 && (
+        <p class="legend dim small">
+          A capsule is a chunk of a{' '}
+          <span class="nowrap">
+            <Term of="gradient" />;
+          </span>{' '}
+          its slots show whose numbers are in it.
+        </p>
+      )}
     </figure>
   );
 }

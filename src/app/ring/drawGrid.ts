@@ -1,7 +1,9 @@
 /** Paints the grid of cells; knows colours and rectangles, not the page. */
 import { identityOf, SHAPES } from '../rankIdentity.ts';
-import { MOST_SLOTS } from './Chunks.tsx';
 import { includes, type Frame } from './frameAt.ts';
+
+/** Beyond this many ranks the slots of single ranks are too thin to see: a shade says how many are in. */
+const MOST_SLOTS = 16;
 
 export interface Palette {
   ink: string;
@@ -26,7 +28,8 @@ interface Picture {
   n: number;
   width: number;
   height: number;
-  frame: Frame;
+  /** `null`: nobody knows yet, the cells are empty. */
+  frame: Frame | null;
   /** 0 .. 1: how far the cells of the last ring step have filled. */
   fresh: number;
   palette: Palette;
@@ -38,9 +41,9 @@ export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): v
   const cellHeight = height / n;
   const gap = n <= 8 ? 4 : n <= 16 ? 3 : 1;
   context.clearRect(0, 0, width, height);
-  const arriving = new Map(frame.flights.map((flight) => [flight.to, flight.chunk]));
+  const arriving = new Map(frame?.flights.map((flight) => [flight.to, flight.chunk]));
   for (let rank = 0; rank < n; rank++) {
-    const landed = frame.landed[rank];
+    const landed = frame?.landed[rank];
     for (let chunk = 0; chunk < n; chunk++) {
       const box = {
         x: chunk * cellWidth + gap / 2,
@@ -73,9 +76,10 @@ function drawCell(
   chunk: number,
   fresh: number,
 ): void {
-  const parts = frame.cells[rank]![chunk]!;
   context.fillStyle = palette.cell;
   context.fillRect(box.x, box.y, box.width, box.height);
+  const parts = frame?.cells[rank]?.[chunk];
+  if (parts === undefined) return;
   if (n > MOST_SLOTS) {
     context.fillStyle = palette.ink;
     context.globalAlpha = 0.12 + (0.88 * parts.count * fresh) / n;

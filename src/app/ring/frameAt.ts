@@ -45,15 +45,21 @@ export interface Timeline {
  */
 const LEAST_TRAVEL = 0.4;
 
+/** Least length of a ring step, as a share of an even one: clocks have steps too, and arrivals may seem to coincide. */
+const LEAST_STEP = 0.02;
+
 export function timelineOf(trace: Trace, n: number): Timeline {
+  const steps = ringStepCount(n);
+  const hops = Array.from({ length: steps }, (_, ringStep) => trace.hops.find((one) => one.ringStep === ringStep));
+  const times = hops.flatMap((hop) => [sinceStart(trace, hop?.sentAt), sinceStart(trace, hop?.receivedAt)]);
+  const least = (LEAST_STEP * Math.max(0, ...times.filter((time) => time !== null))) / Math.max(1, steps);
   const leaves: number[] = [];
   const arrives: number[] = [];
   let now = 0;
-  for (let ringStep = 0; ringStep < ringStepCount(n); ringStep++) {
-    const hop = trace.hops.find((one) => one.ringStep === ringStep);
-    const sent = sinceStart(trace, hop?.sentAt ?? null);
-    const received = sinceStart(trace, hop?.receivedAt ?? null);
-    const arrive = Math.max(now, received ?? sent ?? now);
+  for (const hop of hops) {
+    const sent = sinceStart(trace, hop?.sentAt);
+    const received = sinceStart(trace, hop?.receivedAt);
+    const arrive = Math.max(now + least, received ?? sent ?? now);
     const latest = now + (arrive - now) * (1 - LEAST_TRAVEL);
     leaves.push(Math.min(Math.max(now, sent ?? now), latest));
     arrives.push(arrive);
@@ -106,6 +112,6 @@ export function chunkName(chunk: number): string {
   return chunk < 26 ? letter : chunkName(Math.floor(chunk / 26) - 1) + letter;
 }
 
-function sinceStart(trace: Trace, at: number | null): number | null {
-  return at === null ? null : at - trace.startedAt;
+function sinceStart(trace: Trace, at: number | null | undefined): number | null {
+  return at === null || at === undefined ? null : at - trace.startedAt;
 }

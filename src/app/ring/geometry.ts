@@ -9,7 +9,7 @@ export interface RingLayout {
   radius: number;
   /** Radius of a rank's mark. */
   mark: number;
-  /** Whether names fit beside the marks. */
+  /** Whether names, and words on edges, fit beside the marks. */
   named: boolean;
 }
 
@@ -19,24 +19,45 @@ export function angleOf(rank: number, n: number): number {
 }
 
 export function layoutRing(width: number, height: number, n: number, textSize: number, named: boolean): RingLayout {
-  const mark = n <= 6 ? 20 : n <= 12 ? 16 : n <= 16 ? 12 : n <= 32 ? 6 : 4;
-  const fits = named && n <= 12;
+  const mark = ((n <= 6 ? 20 : n <= 12 ? 16 : n <= 16 ? 12 : n <= 32 ? 6 : 4) * textSize) / 13;
   // A name stands above, below or beside its mark: it needs a line's height there and a word's width here.
-  const roomY = mark * 1.4 + (fits ? textSize * 2.7 : textSize * 1.6);
-  const roomX = mark * 1.4 + (fits ? textSize * (n === 2 ? 2 : 6.5) : textSize * 1.6);
-  const radius = Math.max(24, Math.min(height / 2 - roomY, width / 2 - roomX));
-  return { width, height, cx: width / 2, cy: height / 2, radius, mark, named: fits };
+  const radiusWith = (lines: number, letters: number): number =>
+    Math.min(height / 2 - mark * 1.4 - textSize * lines, width / 2 - mark * 1.4 - textSize * letters);
+  const withNames = radiusWith(2.7, n === 2 ? 3 : 7.5);
+  // Names may not press the ring so small that its own middle has no room: then marks and numbers must do.
+  const fits = named && n <= 12 && withNames >= textSize * 7.5;
+  // Alone, the one rank is its own centre.
+  const radius = n === 1 ? 0 : Math.max(24, fits ? withNames : radiusWith(1.6, 1.6));
+  return { width, height, cx: width / 2, cy: height / 2, radius, mark, named: fits || (named && n === 1) };
 }
 
 export function pointAt(layout: RingLayout, angle: number, radius: number = layout.radius): { x: number; y: number } {
   return { x: layout.cx + radius * Math.cos(angle), y: layout.cy + radius * Math.sin(angle) };
 }
 
-/** The angle of something that has gone `progress` of the way from `rank` to its right neighbour, marks left free. */
-export function angleAlong(layout: RingLayout, n: number, rank: number, progress: number, clearance: number): number {
+/**
+ * The angle of a box that has gone `progress` of the way from `rank` to its right neighbour; it starts and stops where it
+ * just touches their marks.
+ *
+ * @param half half the box's width and height.
+ */
+export function angleAlong(
+  layout: RingLayout,
+  n: number,
+  rank: number,
+  progress: number,
+  half: { width: number; height: number },
+): number {
   const whole = (2 * Math.PI) / n;
-  const gap = Math.min((layout.mark + clearance) / layout.radius, whole * 0.4);
-  return angleOf(rank, n) + gap + (whole - 2 * gap) * progress;
+  const from = angleOf(rank, n);
+  const gapAt = (angle: number): number => {
+    // On its way along the circle here, the box reaches this far ahead of its middle.
+    const reach = half.width * Math.abs(Math.sin(angle)) + half.height * Math.abs(Math.cos(angle));
+    return Math.min((layout.mark * 1.25 + reach) / layout.radius, whole * 0.42);
+  };
+  const start = from + gapAt(from);
+  const end = from + whole - gapAt(from + whole);
+  return start + (end - start) * progress;
 }
 
 /** An arc along the ring from angle `a` to angle `b`, clockwise. */
@@ -46,4 +67,33 @@ export function arcPath(layout: RingLayout, a: number, b: number): string {
   const large = b - a > Math.PI ? 1 : 0;
   const r = layout.radius.toFixed(1);
   return `M${from.x.toFixed(1)},${from.y.toFixed(1)}A${r},${r} 0 ${large} 1 ${to.x.toFixed(1)},${to.y.toFixed(1)}`;
+}
+
+/** How a chunk on its way is drawn, pixels. */
+export interface Capsule {
+  kind: 'slots' | 'bar' | 'dot';
+  width: number;
+  height: number;
+  /** Room for the letter, in a capsule with slots. */
+  letter: number;
+  /** Width of one rank's slot. */
+  slot: number;
+}
+
+/** Slots of more ranks than there are colours could not be told apart. */
+const MOST_SLOTS = 8;
+
+/** The most telling capsule that can still be seen to move between two marks. */
+export function capsuleFor(layout: RingLayout, n: number, textSize: number): Capsule {
+  const free = (2 * Math.PI * layout.radius) / n - 2.5 * layout.mark;
+  const letter = textSize * 1.25;
+  for (const size of [8, 6, 5, 4, 3]) {
+    const slot = (size * textSize) / 13;
+    const width = letter + slot * n + 6;
+    if (n <= MOST_SLOTS && width <= free * 0.8) {
+      return { kind: 'slots', width, height: Math.round(textSize * 1.55), letter, slot };
+    }
+  }
+  if (free >= 24) return { kind: 'bar', width: 20, height: 8, letter: 0, slot: 0 };
+  return { kind: 'dot', width: 5, height: 5, letter: 0, slot: 0 };
 }

@@ -1,4 +1,5 @@
 /** What a frame of the ring shows, as a sentence: the caption that a person new to all-reduce reads, and a screen reader's. */
+import { modulo, transferFrom } from '../../collectives/ringPlan.ts';
 import { plural } from '../format.ts';
 import { chunkName, type Frame } from './frameAt.ts';
 
@@ -11,40 +12,43 @@ export interface Narration {
 /** @param you this page's rank, if it is one of the ring's. */
 export function narrate(frame: Frame, n: number, you: number | null): Narration {
   const half = n - 1;
+  // Who is in no ring yet has not met ranks.
+  const each = you === null ? 'tab' : 'rank';
   if (frame.phase === 'done') {
     return {
       title: 'all the same',
-      text: `Every rank now holds the same ${n} sums. Divided by the samples, they are the average gradient, and every rank takes the same step with it.`,
+      text: `Every ${each} now holds the same sums, and so the same average gradient: all take the same step.`,
     };
   }
   if (frame.completed === 0 && frame.flights.length === 0) {
     return {
       title: 'own gradients',
-      text: `Every rank has computed a gradient from its own share of the samples, and cut it into ${plural(n, 'chunk')}.`,
+      text: `Every ${each} has computed a gradient from its own share of the samples, and cut it into ${plural(n, 'chunk')}.`,
     };
   }
-  const flight = you === null ? undefined : frame.flights.find((one) => one.to === you);
-  const yours = you === null ? undefined : frame.flights.find((one) => one.from === you);
+  // From the plan, not the flights: between two ring steps this is what comes next.
+  const yours = you === null ? null : transferFrom(n, frame.completed, you);
+  const theirs = you === null ? null : transferFrom(n, frame.completed, modulo(you - 1, n));
   if (frame.phase === 'reduce-scatter') {
     const title = `adding up ${frame.completed + 1}/${half}`;
-    if (flight === undefined || yours === undefined) {
+    if (theirs === null || yours === null) {
       return {
         title,
-        text: 'Each rank passes one chunk to the right, and adds its own numbers to the one that comes in.',
+        text: `Each ${each} passes one chunk to the right, and adds its own numbers to the one that comes in.`,
       };
     }
     return {
       title,
-      text: `You send chunk ${chunkName(yours.chunk)} to rank ${yours.to}, and add your numbers to chunk ${chunkName(flight.chunk)} from rank ${flight.from}.`,
+      text: `You send chunk ${chunkName(yours.chunk)} to rank ${yours.to}, and add your numbers to chunk ${chunkName(theirs.chunk)} from rank ${theirs.from}.`,
     };
   }
   const title = `handing out ${frame.completed - half + 1}/${half}`;
-  if (flight === undefined || yours === undefined) {
-    return { title, text: 'Each finished sum travels round once more, and every rank that it meets keeps a copy.' };
+  if (theirs === null || yours === null) {
+    return { title, text: `Each finished sum travels round once more, and every ${each} that it meets keeps a copy.` };
   }
   return {
     title,
-    text: `You pass the finished chunk ${chunkName(yours.chunk)} on to rank ${yours.to}, and keep a copy of chunk ${chunkName(flight.chunk)} from rank ${flight.from}.`,
+    text: `You pass the finished chunk ${chunkName(yours.chunk)} on to rank ${yours.to}, and keep a copy of chunk ${chunkName(theirs.chunk)} from rank ${theirs.from}.`,
   };
 }
 

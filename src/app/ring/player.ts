@@ -4,8 +4,8 @@
  * scrubbing and stepping are exact.
  */
 import { computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
-import { ringStepCount } from '../../collectives/ringPlan.ts';
 import { frameAt, timelineOf, type Frame, type Timeline } from './frameAt.ts';
+import { nextStop, planWatch, snap, timeAt, type Watch } from './watch.ts';
 import type { Trace } from '../view.ts';
 
 /** What is being played. */
@@ -17,14 +17,13 @@ export interface Stage {
 export interface Player {
   readonly stage: ReadonlySignal<Stage | null>;
   readonly timeline: ReadonlySignal<Timeline | null>;
+  readonly watch: ReadonlySignal<Watch | null>;
   readonly frame: ReadonlySignal<Frame | null>;
-  /** 0 .. 1 through the round. */
+  /** 0 .. 1 through the round, as it is watched. */
   readonly position: ReadonlySignal<number>;
   readonly playing: ReadonlySignal<boolean>;
   /** How many rounds in the usual round's time. */
   readonly speed: Signal<number>;
-  /** How many times slower than it happened; `null` when nothing is on stage. */
-  readonly slowdown: ReadonlySignal<number | null>;
   play(): void;
   pause(): void;
   toggle(): void;
@@ -35,19 +34,18 @@ export interface Player {
   dispose(): void;
 }
 
-/** A ring step takes about this long to watch, milliseconds … */
-const WATCH_STEP_MS = 750;
-/** … and a whole round between these. */
-const SHORTEST_ROUND_MS = 4000;
-const LONGEST_ROUND_MS = 20_000;
 /** The picture stands still before and after a round, milliseconds: where things start, and where they end. */
 const HOLD_BEFORE_MS = 700;
 const HOLD_AFTER_MS = 1400;
-/** Longest time one animation frame may count for: a tab that was hidden goes on where it was. */
-const LONGEST_FRAME_MS = 100;
+/** Thirty pictures a second are smooth enough; machines without a GPU paint them on the CPU that trains. */
+const FRAME_MS = 33;
+/** Where pictures come late the machine has better things to do than to paint: then it paints this much of its time. */
+const PAINT_SHARE = 0.1;
+/** Longest time one picture may count for: a tab that was hidden goes on where it was. */
+const LONGEST_FRAME_MS = 250;
 
 /**
- * @param newest the newest trace, read (and subscribed to) whenever a round ends or nothing is on stage.
+ * @param newest the newest trace, read whenever a round ends, and followed while nothing plays.
  * @param autoplay whether the first trace plays by itself.
  * @param reducedMotion whether to jump from ring step to ring step.
  */
@@ -62,112 +60,94 @@ export function createPlayer(
   /** Milliseconds of watching at speed 1, holds included; the one moving part. */
   const clock = signal(0);
   const timeline = computed(() => (stage.value === null ? null : timelineOf(stage.value.trace, stage.value.n)));
-  const roundMs = computed(() => (stage.value === null ? 0 : roundFor(stage.value.n)));
+  const watch = computed(() => (timeline.value === null ? null : planWatch(timeline.value)));
   const position = computed(() => {
-    const running = Math.min(1, Math.max(0, (clock.value - HOLD_BEFORE_MS) / Math.max(1, roundMs.value)));
-    const line = timeline.value;
-    return line !== null && playing.value && reducedMotion.value ? snap(line, running) : running;
+    const plan = watch.value;
+    if (plan === null) return 0;
+    const running = Math.min(1, Math.max(0, (clock.value - HOLD_BEFORE_MS) / plan.duration));
+    return playing.value && reducedMotion.value ? snap(plan, running) : running;
   });
   const frame = computed(() => {
     const on = stage.value;
-    const line = timeline.value;
-    return on === null || line === null ? null : frameAt(on.trace, on.n, position.value * line.duration);
-  });
-  const slowdown = computed(() => {
-    const line = timeline.value;
-    return line === null || line.duration <= 0 ? null : roundMs.value / speed.value / line.duration;
+    const plan = watch.value;
+    return on === null || plan === null ? null : frameAt(on.trace, on.n, timeAt(plan, position.value));
   });
 
+  /** What the user last asked for; nothing to play is no reason to forget it. */
+  let wanted = autoplay;
   let animation = 0;
   let last = 0;
+  let pause = FRAME_MS;
   const tick = (now: number): void => {
     animation = requestAnimationFrame(tick);
-    const passed = Math.min(LONGEST_FRAME_MS, Math.max(0, now - last)) * speed.peek();
+    if (now - last < pause) return;
+    const passed = Math.min(LONGEST_FRAME_MS, now - last) * speed.peek();
     last = now;
+    const began = performance.now();
     const next = clock.peek() + passed;
-    if (next < HOLD_BEFORE_MS + roundMs.peek() + HOLD_AFTER_MS) clock.value = next;
+    if (next < HOLD_BEFORE_MS + (watch.peek()?.duration ?? 0) + HOLD_AFTER_MS) clock.value = next;
     else begin(newest.peek());
+    pause = Math.min(LONGEST_FRAME_MS, Math.max(FRAME_MS, (performance.now() - began) / PAINT_SHARE));
   };
   const begin = (next: Stage | null): void => {
     stage.value = next;
     clock.value = 0;
   };
-  const play = (): void => {
+  const run = (): void => {
     if (playing.peek() || stage.peek() === null) return;
     if (position.peek() >= 1) begin(newest.peek() ?? stage.peek());
     playing.value = true;
     last = performance.now();
     animation = requestAnimationFrame(tick);
   };
-  const pause = (): void => {
+  const halt = (): void => {
     playing.value = false;
     cancelAnimationFrame(animation);
   };
-  const seek = (to: number): void => {
-    pause();
-    clock.value = HOLD_BEFORE_MS + Math.min(1, Math.max(0, to)) * roundMs.peek();
+  const play = (): void => {
+    wanted = true;
+    run();
   };
-  const stepBy = (direction: 1 | -1): void => {
-    const line = timeline.peek();
-    if (line !== null) seek(nextStop(line, position.peek(), direction));
+  const rest = (): void => {
+    wanted = false;
+    halt();
+  };
+  const seek = (to: number): void => {
+    rest();
+    clock.value = HOLD_BEFORE_MS + Math.min(1, Math.max(0, to)) * (watch.peek()?.duration ?? 0);
   };
 
-  let started = false;
-  const stopWatching = effect(() => {
+  const stopFollowing = effect(() => {
     const next = newest.value;
     const on = stage.peek();
     // Another world (or none): what is on stage is of ranks that are not there any more.
-    if (next === null || on === null || next.n !== on.n) {
-      begin(next);
-      if (next === null) pause();
-      else if (autoplay && !started) {
-        started = true;
-        play();
-      }
-    }
+    const stale = next === null || on === null || next.n !== on.n;
+    // Untouched, a player at rest shows the newest beginning.
+    const untouched = !playing.peek() && clock.peek() === 0;
+    if (stale || untouched) begin(next);
+    if (next === null) halt();
+    else if (stale && wanted) run();
   });
 
   return {
     stage,
     timeline,
+    watch,
     frame,
     position,
     playing,
     speed,
-    slowdown,
     play,
-    pause,
-    toggle: () => (playing.peek() ? pause() : play()),
+    pause: rest,
+    toggle: () => (playing.peek() ? rest() : play()),
     seek,
-    stepBy,
+    stepBy: (direction) => {
+      const plan = watch.peek();
+      if (plan !== null) seek(nextStop(plan, position.peek(), direction));
+    },
     dispose: () => {
-      pause();
-      stopWatching();
+      halt();
+      stopFollowing();
     },
   };
-}
-
-function roundFor(n: number): number {
-  return Math.min(LONGEST_ROUND_MS, Math.max(SHORTEST_ROUND_MS, WATCH_STEP_MS * ringStepCount(n)));
-}
-
-/** The places worth stopping at: the start, the middle of each flight (something to see), the end. */
-function stops(line: Timeline): number[] {
-  if (line.duration <= 0) return [0, 1];
-  const middles = line.leaves.map((leave, i) => (leave + line.arrives[i]!) / 2 / line.duration);
-  return [0, ...middles, 1];
-}
-
-export function nextStop(line: Timeline, position: number, direction: 1 | -1): number {
-  const all = stops(line);
-  const far = 1e-6;
-  if (direction > 0) return all.find((stop) => stop > position + far) ?? 1;
-  return all.findLast((stop) => stop < position - far) ?? 0;
-}
-
-/** The last stop at or before `position`: discrete steps for those who asked for less motion. */
-export function snap(line: Timeline, position: number): number {
-  if (position >= 1) return 1;
-  const index = line.arrives.findIndex((arrive) => arrive / Math.max(line.duration, Number.EPSILON) > position);
-  return position <= 0 || index < 0 ? 0 : stops(line)[index + 1]!;
 }

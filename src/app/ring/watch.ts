@@ -1,0 +1,79 @@
+/**
+ * How long each ring step of a trace is shown: in proportion to how long it took, but never so short that eyes miss it
+ * (one hop of a round may take a tenth of a millisecond and the next, behind a straggler, fifty). Pure.
+ */
+import type { Timeline } from './frameAt.ts';
+
+export interface Watch {
+  /** Milliseconds to watch the whole round at speed 1. */
+  duration: number;
+  /** How many times slower than it happened the longest hops are shown; shorter ones are shown slower still. */
+  slowdown: number;
+  /** Whether some hops are shown slower than that. */
+  stretched: boolean;
+  /** Where each ring step ends, 0 .. 1 of the time watched. */
+  ends: number[];
+  timeline: Timeline;
+}
+
+/** A ring step takes about this long to watch, milliseconds … */
+const STEP_MS = 750;
+/** … and a round of evenly long steps between these. */
+const SHORTEST_ROUND_MS = 4000;
+const LONGEST_ROUND_MS = 20_000;
+/** Least time for one ring step, as a share of what it would have in an even round. */
+const LEAST_SHARE = 0.5;
+
+export function planWatch(timeline: Timeline): Watch {
+  const { arrives, duration } = timeline;
+  const steps = Math.max(1, arrives.length);
+  const round = Math.min(LONGEST_ROUND_MS, Math.max(SHORTEST_ROUND_MS, STEP_MS * steps));
+  const slowdown = duration > 0 ? round / duration : 0;
+  const least = (LEAST_SHARE * round) / steps;
+  const times = arrives.map((arrive, i) => (arrive - (arrives[i - 1] ?? 0)) * slowdown);
+  let sum = 0;
+  const sums = times.map((ms) => (sum += Math.max(least, ms)));
+  return {
+    duration: sum,
+    slowdown,
+    stretched: times.some((ms) => ms < least * 0.999),
+    ends: sums.map((ms) => (sum > 0 ? ms / sum : 1)),
+    timeline,
+  };
+}
+
+/** The trace's time, milliseconds since the all-reduce began, at `position` (0 .. 1) of watching it. */
+export function timeAt({ ends, timeline }: Watch, position: number): number {
+  const step = ends.findIndex((end) => position < end);
+  if (step < 0) return timeline.duration;
+  const start = ends[step - 1] ?? 0;
+  const from = timeline.arrives[step - 1] ?? 0;
+  const share = (Math.max(0, position) - start) / (ends[step]! - start);
+  return from + (timeline.arrives[step]! - from) * share;
+}
+
+/** The places worth stopping at: the start, the middle of each flight (something to see), the end. */
+function stops({ ends, timeline: { leaves, arrives } }: Watch): number[] {
+  const middles = ends.map((end, step) => {
+    const start = ends[step - 1] ?? 0;
+    const from = arrives[step - 1] ?? 0;
+    const whole = arrives[step]! - from;
+    const middle = whole > 0 ? ((leaves[step]! + arrives[step]!) / 2 - from) / whole : 0.5;
+    return start + (end - start) * middle;
+  });
+  return [0, ...middles, 1];
+}
+
+export function nextStop(watch: Watch, position: number, direction: 1 | -1): number {
+  const all = stops(watch);
+  const far = 1e-6;
+  if (direction > 0) return all.find((stop) => stop > position + far) ?? 1;
+  return all.findLast((stop) => stop < position - far) ?? 0;
+}
+
+/** The still picture for `position`: discrete steps for those who asked for less motion. */
+export function snap(watch: Watch, position: number): number {
+  if (position >= 1) return 1;
+  const step = watch.ends.findIndex((end) => end > position);
+  return position <= 0 || step < 0 ? 0 : stops(watch)[step + 1]!;
+}

@@ -1,0 +1,119 @@
+/**
+ * A process group for programs of one's own: `initProcessGroup` and `destroyProcessGroup` as in torch.distributed. Runs on a
+ * page's main thread, where WebRTC is, without our app and without a worker.
+ */
+import * as tf from '@tensorflow/tfjs';
+import { ProcessGroup } from '../collectives/processGroup.ts';
+import { PROTOCOL_VERSION } from '../protocol/control.ts';
+import { DEFAULT_JOB } from '../protocol/job.ts';
+import { parseRoomCode } from '../protocol/roomCode.ts';
+import { connectPeer } from '../transport/peerLink.ts';
+import { systemClock } from '../util/clock.ts';
+import { within } from '../util/deadline.ts';
+import { deferred } from '../util/deferred.ts';
+import { TimeoutError, UsageError } from '../util/errors.ts';
+import { Rendezvous, type Epoch } from './rendezvous.ts';
+
+/** How long the other ranks may take to come: people open tabs by hand. */
+const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
+/** What ranks of a library world tell the server as their state: it is theirs to compare. */
+const NO_STATE = 'library';
+
+export interface InitProcessGroupOptions {
+  /** Address of the signaling server, `https://host:port`. */
+  server: string;
+  /** Code of the room to join; without one, a new room is opened, and `onroom` tells its code. */
+  room?: string;
+  /** Opening a room: the group forms once this many ranks are there. */
+  worldSize?: number;
+  /** Shown to the others. */
+  name?: string;
+  /** Called with the room's code once admitted. */
+  onroom?: (room: string) => void;
+  /** Milliseconds for the whole world to come together. */
+  timeoutMs?: number;
+}
+
+interface Membership {
+  rendezvous: Rendezvous;
+  epoch: Epoch;
+  /** Lets the rendezvous end the epoch. */
+  release: () => void;
+}
+
+const memberships = new WeakMap<ProcessGroup, Membership>();
+
+/**
+ * Joins (or opens) a room and resolves with the process group once its whole world is linked.
+ *
+ * @throws (rejects) UsageError for a bad code or a room without a world size, SignalingError where the server is not there
+ *   or refuses, TimeoutError where the others do not come.
+ */
+export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
+  const { server, worldSize, name = 'library', timeoutMs = DEFAULT_INIT_TIMEOUT_MS } = options;
+  const room = options.room === undefined ? null : parseRoomCode(options.room);
+  if (options.room !== undefined && room === null) throw new UsageError(`"${options.room}" is not a room code.`);
+  if (room === null && worldSize === undefined) throw new UsageError('Opening a room needs a worldSize.');
+  await tf.ready();
+  const clock = systemClock;
+  const joined = deferred<ProcessGroup>();
+  const rendezvous: Rendezvous = new Rendezvous({
+    ...{ server, clock, connectPeer },
+    hello:
+      room === null
+        ? { type: 'create', version: PROTOCOL_VERSION, name, job: DEFAULT_JOB, startAt: worldSize ?? null }
+        : { type: 'join', version: PROTOCOL_VERSION, name, room },
+    onadmitted: (message) => {
+      options.onroom?.(message.room);
+      const backend = tf.getBackend();
+      const device = {
+        backend: backend === 'webgpu' || backend === 'webgl' ? backend : 'cpu',
+        adapter: backend,
+      } as const;
+      rendezvous.send({ type: 'ready', device });
+    },
+    onroom: () => {},
+    onstate: () => {},
+    onepoch: async (epoch) => {
+      const { rank, left, right, signal } = epoch;
+      const group = new ProcessGroup({ rank, left, right, clock, epoch: epoch.epoch, worldSize: epoch.worldSize });
+      const released = deferred();
+      const release = (): void => {
+        group.destroy();
+        released.resolve();
+      };
+      signal.addEventListener('abort', release, { once: true });
+      await epoch.synced(0, NO_STATE);
+      memberships.set(group, { rendezvous, epoch, release });
+      joined.resolve(group);
+      await released.promise;
+    },
+    onfailed: joined.reject,
+    onfatal: joined.reject,
+  });
+  try {
+    await rendezvous.start();
+    return await within(
+      clock,
+      timeoutMs,
+      joined.promise,
+      () => new TimeoutError(`Timed out: not all ranks had come after ${timeoutMs / 1000} s.`),
+    );
+  } catch (error) {
+    rendezvous.leave();
+    throw error;
+  }
+}
+
+/** Leaves the group once every rank is done with it. Ops must not be in flight. */
+export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
+  const membership = memberships.get(group);
+  if (!membership)
+    throw new UsageError('This process group was not made by initProcessGroup, or is destroyed already.');
+  memberships.delete(group);
+  const { rendezvous, epoch, release } = membership;
+  // An epoch that has ended early is over for everyone: nobody is left to wait for.
+  if (!epoch.signal.aborted) await epoch.finished(0, NO_STATE).catch(() => {});
+  release();
+  rendezvous.leave();
+}

@@ -1,0 +1,31 @@
+/**
+ * peergrad as a library: torch.distributed and DistributedDataParallel for browser tabs.
+ *
+ *     const group = await initProcessGroup({ server: location.origin, room: 'K7F-3QX' });
+ *     const ddp = await DistributedDataParallel.create(model, group);
+ */
+export { ReduceOp } from './protocol/frame.ts';
+export { ProcessGroup, type AllReduceOptions, type OpOptions } from './collectives/processGroup.ts';
+export { Work } from './collectives/work.ts';
+export {
+  DistributedDataParallel,
+  type BackwardOptions,
+  type DistributedDataParallelOptions,
+  type Reduction,
+} from './parallel/ddp.ts';
+export { DistributedSampler, type DistributedSamplerOptions } from './parallel/sampler.ts';
+export { createOptimizer, type Optimizer, type OptimizerOptions, type OptimizerState } from './optim/index.ts';
+export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './engine/initProcessGroup.ts';
+export { Trainer, type TrainerOptions } from './engine/trainer.ts';
+export {
+  DataError,
+  DeviceError,
+  MismatchError,
+  PeerGoneError,
+  PeergradError,
+  ProtocolError,
+  SignalingError,
+  TimeoutError,
+  UsageError,
+  type ErrorContext,
+} from './util/errors.ts';

@@ -1,0 +1,36 @@
+/** Plausible events for tests of the page. */
+import type { RosterEntry } from '../../src/protocol/control.ts';
+import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+
+export function member(name: string, ready = true): RosterEntry {
+  return {
+    member: `member-${name.toLowerCase()}`,
+    name,
+    device: ready ? { backend: 'webgpu', adapter: 'Test GPU' } : null,
+  };
+}
+
+/** A step of 40 ms, of which 10 ms were talk and 4 ms of that were waited for; 100 samples. */
+export function stepEvent(step: number): Extract<EngineEvent, { type: 'step' }> {
+  const ms = { total: 40, compute: 25, readback: 3, communicate: 10, exposed: 4, update: 2 };
+  return { type: 'step', step, dataEpoch: 0, loss: 2 / (step + 1), samples: 100, ms, at: 50 * step };
+}
+
+export const RESULT: RunResult = {
+  worldSize: 3,
+  backend: 'webgpu',
+  adapter: 'Test GPU',
+  transport: 'webrtc',
+  steps: 10,
+  epochs: 1,
+  loss: 0.2,
+  accuracy: 0.95,
+  stateHash: ['a', 'a', 'a'],
+  bytesSentPerRank: [1, 1, 1],
+  otherBytesSentPerRank: [1, 1, 1],
+  gradientBytes: 100,
+  stepMs: { median: 40, p95: 50, compute: 25, communicate: 10, exposed: 4 },
+  losses: [],
+  restarts: 0,
+  ms: 400,
+};

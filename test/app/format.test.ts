@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest';
+import {
+  formatBytes,
+  formatClock,
+  formatCount,
+  formatLoss,
+  formatMs,
+  formatShare,
+  list,
+} from '../../src/app/format.ts';
+import { withJob, withOptimizer } from '../../src/app/jobForm.ts';
+import { identityOf, shapePath, SHAPES } from '../../src/app/rankIdentity.ts';
+import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
+
+test('numbers as people read them', () => {
+  expect([0, 7.25, 812, 9999, 12_800, 2.4e6].map(formatCount)).toEqual(['0', '7.3', '812', '9999', '12.8 k', '2.4 M']);
+  expect([0, 999, 213_400, 1e6, 99.96e6, 2.5e9].map(formatBytes)).toEqual([
+    '0 B',
+    '999 B',
+    '213 kB',
+    '1.0 MB',
+    '100 MB',
+    '2.5 GB',
+  ]);
+  expect([0.44, 12, 999.4, 1300].map(formatMs)).toEqual(['0.4 ms', '12 ms', '999 ms', '1.3 s']);
+  expect([0, 7000, 72_400, 3_729_000].map(formatClock)).toEqual(['0:00', '0:07', '1:12', '1:02:09']);
+  expect([12.34, 2.312, 0.2134, 0.00042].map(formatLoss)).toEqual(['12.3', '2.31', '0.213', '0.00042']);
+  expect(formatLoss(Number.NaN)).toBe('not a number');
+  expect([formatShare(0.314), formatShare(0.9721, 1), formatShare(Number.NaN)]).toEqual(['31 %', '97.2 %', '–']);
+});
+
+test('lists', () => {
+  expect([list([]), list([1]), list([1, 3]), list([1, 2, 3])]).toEqual(['', '1', '1 and 3', '1, 2 and 3']);
+});
+
+test('sixteen ranks look different', () => {
+  const looks = Array.from({ length: 16 }, (_, rank) => JSON.stringify(identityOf(rank)));
+  expect(new Set(looks).size).toBe(16);
+  expect(identityOf(0)).toEqual({ shape: 'circle', colour: 0, outlined: false });
+  expect(identityOf(9)).toEqual({ shape: 'square', colour: 1, outlined: true });
+  for (const shape of SHAPES) expect(shapePath(shape, 10)).toMatch(/^M.*Z$/);
+});
+
+test('every job that the form can make is valid', () => {
+  const mnist = withJob(DEFAULT_JOB, 'mnist', null);
+  expect(parseJob(mnist).data).toEqual({ kind: 'files' });
+  expect(parseJob(withJob(DEFAULT_JOB, 'mnist', '/data/')).data).toEqual({ kind: 'url', url: '/data/' });
+  expect(parseJob(withJob(mnist, 'digits', null)).data).toEqual({ kind: 'drawn' });
+  expect(withOptimizer(DEFAULT_JOB, 'sgd').learningRate).toBe(0.1);
+  expect(withOptimizer({ ...DEFAULT_JOB, learningRate: 0.5 }, 'sgd').learningRate).toBe(0.5);
+});

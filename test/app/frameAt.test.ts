@@ -1,0 +1,148 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { cellsAfter, chunkName, frameAt, includes, timelineOf } from '../../src/app/ring/frameAt.ts';
+import { narrate } from '../../src/app/ring/narrate.ts';
+import { simulatedTrace } from '../../src/app/ring/simulatedTrace.ts';
+import { ringStepCount, transfersAt } from '../../src/collectives/ringPlan.ts';
+import type { Trace } from '../../src/app/view.ts';
+
+/** Three ranks, four ring steps: chunks leave at 11, 21, 31, 41 and arrive at 20, 30, 40, 50; the clock began at 10. */
+const TRACE: Trace = {
+  step: 7,
+  bucket: 0,
+  bytes: 1200,
+  startedAt: 10,
+  hops: [0, 1, 2, 3].map((ringStep) => ({
+    ringStep,
+    sentChunk: 0,
+    receivedChunk: 0,
+    sentAt: 11 + 10 * ringStep,
+    receivedAt: 20 + 10 * ringStep,
+  })),
+};
+
+const worlds = fc.integer({ min: 2, max: 17 });
+
+describe('timelineOf', () => {
+  test('counts from the start of the all-reduce', () => {
+    expect(timelineOf(TRACE, 3)).toEqual({ leaves: [1, 11, 21, 31], arrives: [10, 20, 30, 40], duration: 40 });
+  });
+
+  test('never goes back, whatever the clock said, and lets every chunk travel', () => {
+    const time = fc.option(fc.double({ min: -5, max: 100, noNaN: true }), { nil: null });
+    fc.assert(
+      fc.property(worlds, fc.array(fc.tuple(time, time), { minLength: 32, maxLength: 32 }), (n, times) => {
+        const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => ({
+          ringStep,
+          sentChunk: 0,
+          receivedChunk: 0,
+          sentAt: times[ringStep]![0],
+          receivedAt: times[ringStep]![1],
+        }));
+        const { leaves, arrives, duration } = timelineOf({ ...TRACE, startedAt: 0, hops }, n);
+        let before = 0;
+        arrives.forEach((arrive, i) => {
+          expect(leaves[i]).toBeGreaterThanOrEqual(before);
+          expect(leaves[i]).toBeLessThanOrEqual(arrive);
+          if (duration > 1e-6) expect(leaves[i]).toBeLessThan(arrive);
+          before = arrive;
+        });
+        expect(duration).toBe(arrives.at(-1));
+      }),
+    );
+  });
+});
+
+describe('frameAt', () => {
+  test('shows chunks on their way by the plan', () => {
+    const frame = frameAt(TRACE, 3, 5.5);
+    expect(frame.completed).toBe(0);
+    expect(frame.phase).toBe('reduce-scatter');
+    expect(frame.flights.map(({ from, to, chunk }) => ({ from, to, chunk }))).toEqual(
+      transfersAt(3, 0).map(({ from, to, chunk }) => ({ from, to, chunk })),
+    );
+    for (const flight of frame.flights) expect(flight.progress).toBeCloseTo(0.5);
+  });
+
+  test('between two ring steps nothing travels', () => {
+    expect(frameAt(TRACE, 3, 0.5).flights).toEqual([]);
+    expect(frameAt(TRACE, 3, 10.5)).toMatchObject({ completed: 1, flights: [] });
+  });
+
+  test('turns from adding up to handing out after n - 1 ring steps, and ends done', () => {
+    expect(frameAt(TRACE, 3, 19.9).phase).toBe('reduce-scatter');
+    expect(frameAt(TRACE, 3, 20).phase).toBe('all-gather');
+    expect(frameAt(TRACE, 3, 40)).toMatchObject({ completed: 4, phase: 'done', flights: [] });
+    expect(frameAt(TRACE, 3, 1e9).phase).toBe('done');
+  });
+
+  test('a chunk is never drawn off its edge, and time only completes ring steps', () => {
+    fc.assert(
+      fc.property(worlds, fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 20 }), (n, places) => {
+        const trace = simulatedTrace(n);
+        const { duration } = timelineOf(trace, n);
+        let completed = 0;
+        for (const place of places.sort((a, b) => a - b)) {
+          const frame = frameAt(trace, n, place * duration);
+          expect(frame.completed).toBeGreaterThanOrEqual(completed);
+          completed = frame.completed;
+          for (const flight of frame.flights) {
+            expect(flight.to).toBe((flight.from + 1) % n);
+            expect(flight.progress).toBeGreaterThanOrEqual(0);
+            expect(flight.progress).toBeLessThanOrEqual(1);
+            expect(flight.parts).toEqual(frame.cells[flight.from]![flight.chunk]);
+          }
+        }
+      }),
+    );
+  });
+});
+
+describe('cellsAfter', () => {
+  test('starts with everybody’s own, ends with everybody’s sum', () => {
+    fc.assert(
+      fc.property(worlds, (n) => {
+        cellsAfter(n, 0).forEach((row, rank) => {
+          for (const parts of row) expect(parts).toEqual({ first: rank, count: 1 });
+        });
+        for (const row of cellsAfter(n, ringStepCount(n))) for (const parts of row) expect(parts.count).toBe(n);
+      }),
+    );
+  });
+
+  test('after adding up, rank r owns the whole sum of chunk r, and no rank is in a sum twice', () => {
+    fc.assert(
+      fc.property(worlds, fc.nat(32), (n, steps) => {
+        const completed = Math.min(steps, ringStepCount(n));
+        cellsAfter(n, completed).forEach((row, rank) => {
+          row.forEach((parts) => {
+            expect(parts.count).toBeLessThanOrEqual(n);
+            expect(includes(parts, n, rank)).toBe(true);
+          });
+        });
+        cellsAfter(n, n - 1).forEach((row, rank) => expect(row[rank]!.count).toBe(n));
+      }),
+    );
+  });
+});
+
+test('chunks are named by letters', () => {
+  expect([0, 1, 25, 26, 27, 63].map(chunkName)).toEqual(['A', 'B', 'Z', 'AA', 'AB', 'BL']);
+});
+
+describe('narrate', () => {
+  test('says what this rank does, by the plan, also between two ring steps', () => {
+    // Ring step 1 of 3 ranks: rank 0 sends chunk B (0 - 1 - 1 = -2 = 1), rank 2 sends chunk A to it.
+    for (const t of [10.5, 15]) {
+      expect(narrate(frameAt(TRACE, 3, t), 3, 0).text).toBe(
+        'You send chunk B to rank 1, and add your numbers to chunk A from rank 2.',
+      );
+    }
+  });
+
+  test('has a beginning and an end', () => {
+    expect(narrate(frameAt(TRACE, 3, 0), 3, 0).text).toContain('cut it into 3 chunks');
+    expect(narrate(frameAt(TRACE, 3, 40), 3, 0).title).toBe('all the same');
+    expect(narrate(frameAt(TRACE, 3, 25), 3, null)).toMatchObject({ title: 'handing out 1/2' });
+  });
+});

@@ -1,0 +1,138 @@
+import { signal } from '@preact/signals';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { timelineOf } from '../../src/app/ring/frameAt.ts';
+import { createPlayer, type Stage } from '../../src/app/ring/player.ts';
+import { simulatedTrace } from '../../src/app/ring/simulatedTrace.ts';
+import { nextStop, planWatch, snap, timeAt } from '../../src/app/ring/watch.ts';
+
+/** Two ranks: two ring steps, in flight 0.6 .. 3.6 and 4.6 .. 7.6 ms. */
+const LINE = planWatch(timelineOf(simulatedTrace(2), 2));
+const still = signal(false);
+
+function stageOf(n: number, step = 0): Stage {
+  return { n, trace: { ...simulatedTrace(n), step } };
+}
+
+/** Animation frames by hand. */
+let frames: ((now: number) => void)[] = [];
+let now = 0;
+
+function advance(ms: number): void {
+  for (let passed = 0; passed < ms; passed += 50) {
+    now += 50;
+    const due = frames;
+    frames = [];
+    for (const frame of due) frame(now);
+  }
+}
+
+beforeEach(() => {
+  frames = [];
+  now = 0;
+  vi.stubGlobal('requestAnimationFrame', (frame: (now: number) => void) => frames.push(frame));
+  vi.stubGlobal('cancelAnimationFrame', () => (frames = []));
+  vi.spyOn(performance, 'now').mockImplementation(() => now);
+});
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+});
+
+describe('stepping', () => {
+  test('goes from the start through the middle of every flight to the end, and back', () => {
+    const times = [0];
+    let place = 0;
+    for (let i = 0; i < 4; i++) {
+      place = nextStop(LINE, place, 1);
+      times.push(Number(timeAt(LINE, place).toFixed(3)));
+    }
+    expect(times).toEqual([0, 2.1, 6.1, 7.6, 7.6]);
+    expect(timeAt(LINE, nextStop(LINE, 0.6, -1))).toBeCloseTo(2.1);
+    expect(nextStop(LINE, 0, -1)).toBe(0);
+  });
+
+  test('less motion: a round is a few still pictures', () => {
+    expect(snap(LINE, 0)).toBe(0);
+    expect(snap(LINE, 0.1)).toBe(snap(LINE, 0.4));
+    expect(timeAt(LINE, snap(LINE, 0.6))).toBeCloseTo(6.1);
+    expect(snap(LINE, 1)).toBe(1);
+  });
+});
+
+describe('watching', () => {
+  test('even steps are shown in proportion', () => {
+    expect(LINE).toMatchObject({ duration: 4000, stretched: false });
+    expect(LINE.slowdown).toBeCloseTo(4000 / 7.6);
+    expect(LINE.ends[0]).toBeCloseTo(3.6 / 7.6);
+  });
+
+  test('a hop too quick to be seen is shown longer, and that is admitted', () => {
+    const quick = planWatch({ leaves: [0, 0.1], arrives: [0.1, 50], duration: 50 });
+    expect(quick.stretched).toBe(true);
+    expect(quick.ends[0]! * quick.duration).toBeCloseTo(1000);
+    expect(timeAt(quick, quick.ends[0]! / 2)).toBeCloseTo(0.05);
+    expect(timeAt(quick, 1)).toBe(50);
+  });
+});
+
+describe('playing', () => {
+  test('starts by itself, moves, and takes the newest trace at the end of a round', () => {
+    const newest = signal<Stage | null>(null);
+    const player = createPlayer(newest, true, still);
+    expect(player.playing.value).toBe(false);
+    newest.value = stageOf(2, 1);
+    expect(player.playing.value).toBe(true);
+    advance(2000);
+    expect(player.position.value).toBeGreaterThan(0.2);
+    newest.value = stageOf(2, 9);
+    expect(player.stage.value!.trace.step).toBe(1);
+    advance(6000);
+    expect(player.stage.value!.trace.step).toBe(9);
+    player.dispose();
+  });
+
+  test('stays where it was put', () => {
+    const player = createPlayer(signal<Stage | null>(stageOf(3)), true, still);
+    player.seek(0.5);
+    advance(1000);
+    expect(player.position.value).toBe(0.5);
+    expect(player.playing.value).toBe(false);
+    player.dispose();
+  });
+
+  test('leaves the stage at once when the world changes', () => {
+    const newest = signal<Stage | null>(stageOf(3));
+    const player = createPlayer(newest, true, still);
+    newest.value = stageOf(4);
+    expect(player.frame.value!.cells).toHaveLength(4);
+    newest.value = null;
+    expect(player.frame.value).toBeNull();
+    expect(player.playing.value).toBe(false);
+    player.dispose();
+  });
+
+  test('at rest and untouched, it shows the newest; once moved, it stays', () => {
+    const newest = signal<Stage | null>(stageOf(3, 1));
+    const player = createPlayer(newest, false, still);
+    newest.value = stageOf(3, 2);
+    expect(player.stage.value!.trace.step).toBe(2);
+    player.stepBy(1);
+    newest.value = stageOf(3, 3);
+    expect(player.stage.value!.trace.step).toBe(2);
+    player.dispose();
+  });
+
+  test('plays on in the next run, if it played in the last', () => {
+    const newest = signal<Stage | null>(stageOf(3));
+    const player = createPlayer(newest, true, still);
+    newest.value = null;
+    newest.value = stageOf(3, 5);
+    expect(player.playing.value).toBe(true);
+    player.pause();
+    newest.value = null;
+    newest.value = stageOf(3, 6);
+    expect(player.playing.value).toBe(false);
+    player.dispose();
+  });
+});

@@ -1,0 +1,38 @@
+import { describe, expect, test } from 'vitest';
+import { isLocalOnly, parseRoute, roomLink } from '../../src/app/route.ts';
+
+describe('parseRoute', () => {
+  test.each(['', '#', '#/', '#?name=Ada'])('%s is home', (hash) => {
+    expect(parseRoute(hash)).toMatchObject({ page: 'home', room: null, wrongCode: null });
+  });
+
+  test.each(['#K7F3QX', '#k7f-3qx', '#/K7F-3QX', '#K7F%203QX'])('%s is a room', (hash) => {
+    expect(parseRoute(hash)).toMatchObject({ page: 'join', room: 'K7F3QX', auto: false, name: null });
+  });
+
+  test('takes a name, and joins by itself when told', () => {
+    expect(parseRoute('#K7F3QX?name=Ada%20Lovelace&auto')).toMatchObject({ name: 'Ada Lovelace', auto: true });
+    expect(parseRoute('#K7F3QX?name=%20')).toMatchObject({ name: null, auto: false });
+    expect(parseRoute(`#K7F3QX?name=${'x'.repeat(99)}`).name).toHaveLength(40);
+  });
+
+  test('shows a wrong code instead of guessing', () => {
+    expect(parseRoute('#K7F30X')).toMatchObject({ page: 'home', wrongCode: 'K7F30X' });
+    expect(parseRoute('#%E0%A4%A')).toMatchObject({ page: 'home', wrongCode: '%E0%A4%A' });
+  });
+
+  test('knows the page for a new room', () => {
+    expect(parseRoute('#new')).toMatchObject({ page: 'new' });
+  });
+});
+
+test('a room’s link is the page without its query', () => {
+  expect(roomLink({ origin: 'https://peergrad.example', pathname: '/' }, 'K7F3QX')).toBe(
+    'https://peergrad.example/#K7F-3QX',
+  );
+});
+
+test('links to this machine only are told apart', () => {
+  expect(['localhost', '127.0.0.1', '[::1]', 'a.localhost'].every(isLocalOnly)).toBe(true);
+  expect(['192.168.1.4', 'peergrad.example', '[fe80::1]'].some(isLocalOnly)).toBe(false);
+});

@@ -1,0 +1,111 @@
+import { describe, expect, test } from 'vitest';
+import { initialView, RECENT_STEPS, reduce, withoutRun, type View } from '../../src/app/view.ts';
+import type { EngineEvent, HopEvent } from '../../src/protocol/events.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { member, RESULT, stepEvent } from './events.ts';
+
+const MEMBERS = [member('Ada'), member('Grace'), member('Edsger')];
+const ADMITTED: EngineEvent = { type: 'admitted', member: MEMBERS[1]!.member, room: 'K7F3QX' };
+const ROOM: EngineEvent = {
+  type: 'room',
+  phase: 'FORMING',
+  host: MEMBERS[0]!.member,
+  members: MEMBERS,
+  job: DEFAULT_JOB,
+  startAt: null,
+};
+const EPOCH: EngineEvent = { type: 'epoch', epoch: 1, rank: 1, worldSize: 3, members: MEMBERS, job: DEFAULT_JOB };
+
+function fold(...events: EngineEvent[]): View {
+  return events.reduce(reduce, initialView);
+}
+
+function trace(step: number, hops: number): EngineEvent {
+  const all: HopEvent[] = Array.from({ length: hops }, (_, ringStep) => ({
+    ringStep,
+    sentChunk: 0,
+    receivedChunk: 0,
+    sentAt: ringStep,
+    receivedAt: ringStep + 1,
+  }));
+  return { type: 'trace', step, bucket: 0, bytes: 1, startedAt: 0, hops: all };
+}
+
+function failed(fatal: boolean): EngineEvent {
+  return { type: 'failed', name: 'PeerGoneError', message: 'x', fatal };
+}
+
+describe('the room', () => {
+  test('is known once admitted and told', () => {
+    const view = fold(ADMITTED, ROOM);
+    expect(view).toMatchObject({ room: 'K7F3QX', member: MEMBERS[1]!.member, run: null });
+    expect(view.lobby?.members).toHaveLength(3);
+  });
+
+  test('is gone after a fatal failure, and stays after another', () => {
+    expect(fold(ADMITTED, ROOM, failed(true))).toMatchObject({ lobby: null, member: null, state: 'OFFLINE' });
+    expect(fold(ADMITTED, ROOM, failed(false)).lobby).not.toBeNull();
+    expect(fold(failed(true), ADMITTED).failure).toBeNull();
+  });
+});
+
+describe('the run', () => {
+  test('begins with an epoch; what comes before it is dropped', () => {
+    expect(fold(stepEvent(0)).run).toBeNull();
+    expect(fold(EPOCH).run).toMatchObject({ rank: 1, worldSize: 3, trace: null, result: null });
+  });
+
+  test('collects losses and the last steps, bounded', () => {
+    const view = fold(EPOCH, ...Array.from({ length: 100 }, (_, step) => stepEvent(step)));
+    expect(view.run!.losses.points).toHaveLength(100);
+    expect(view.run!.recent).toHaveLength(RECENT_STEPS);
+    expect(view.run!.recent.at(-1)!.step).toBe(99);
+  });
+
+  test('goes on over a new epoch, with links and traces of the new ring only', () => {
+    const link: EngineEvent = { type: 'link', peerRank: 2, up: true, route: 'direct', roundTripMs: 1 };
+    const view = fold(EPOCH, link, stepEvent(0), stepEvent(1), trace(1, 4), { ...EPOCH, epoch: 2, worldSize: 2 });
+    expect(view.run!.losses.points).toHaveLength(2);
+    expect(view.run).toMatchObject({ trace: null, links: {}, worldSize: 2 });
+  });
+
+  test('starts afresh after a result', () => {
+    const finished: EngineEvent = { type: 'finished', result: RESULT };
+    const done = fold(EPOCH, stepEvent(0), finished);
+    expect(done.run!.result).toBe(RESULT);
+    const again = reduce(done, { ...EPOCH, epoch: 2 });
+    expect(again.run!.result).toBeNull();
+    expect(again.run!.losses.points).toHaveLength(0);
+  });
+
+  test('a step that is made again replaces the one before, and what was measured after it', () => {
+    const evaluation: EngineEvent = { type: 'evaluation', step: 2, accuracy: 0.5, samples: 10 };
+    const view = fold(EPOCH, stepEvent(0), stepEvent(1), stepEvent(2), evaluation, stepEvent(1));
+    expect(view.run!.recent.map((one) => one.step)).toEqual([0, 1]);
+    expect(view.run!.evaluations).toEqual([]);
+  });
+
+  test('shows complete traces only: all 2(n-1) ring steps', () => {
+    expect(fold(EPOCH, trace(0, 3)).run!.trace).toBeNull();
+    const view = fold(EPOCH, trace(0, 4), trace(1, 2));
+    expect(view.run!.trace!.step).toBe(0);
+  });
+
+  test('can be closed', () => {
+    const view = fold(ADMITTED, ROOM, EPOCH, { type: 'failed', name: 'TimeoutError', message: 'x', fatal: false });
+    expect(withoutRun(view)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });
+  });
+});
+
+test('a warm-up is over with the first step', () => {
+  const warm = fold(EPOCH, { type: 'warmup', message: 'compiling' });
+  expect(warm.warmup).toBe('compiling');
+  expect(reduce(warm, stepEvent(0)).warmup).toBeNull();
+});
+
+test('a recorded list of events is left as it was', () => {
+  const event = Object.freeze(stepEvent(0));
+  const before = fold(EPOCH);
+  Object.freeze(before.run);
+  expect(() => reduce(before, event)).not.toThrow();
+});

@@ -1,0 +1,168 @@
+/** The training loop over memory links, on TensorFlow.js's CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { Trainer } from '../../src/engine/trainer.ts';
+import { loadData, type Dataset } from '../../src/jobs/index.ts';
+import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import { parseJob } from '../../src/protocol/job.ts';
+import { runWorld } from '../../src/testing/index.ts';
+import { systemClock } from '../../src/util/clock.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+type Fields = Parameters<typeof parseJob>[0];
+
+/** Trains digits in a world of `n`; results and events by rank. */
+async function train(
+  n: number,
+  fields: Fields,
+  {
+    trainSize = 20_000,
+    signal = new AbortController().signal,
+    spoil = (_inputs: Float32Array): unknown => null,
+    tamper = (_trainer: Trainer, _group: ProcessGroup) => {},
+  } = {},
+): Promise<{ results: RunResult[]; events: EngineEvent[][] }> {
+  const job = parseJob(fields);
+  const { train: all, test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
+  const { inputShape, classes } = all;
+  const cut: Dataset = {
+    ...{ inputShape, classes, size: trainSize },
+    read: (indices, inputs, labels) => {
+      all.read(indices, inputs, labels);
+      spoil(inputs);
+    },
+  };
+  const some: Dataset = { inputShape, classes, size: 40, read: heldOut.read.bind(heldOut) };
+  const events: EngineEvent[][] = Array.from({ length: n }, () => []);
+  const results = await runWorld(n, async (group) => {
+    const trainer = await Trainer.prepare({
+      ...{ job, group, signal, data: { train: cut, test: some }, clock: systemClock },
+      device: { backend: 'cpu', adapter: 'test' },
+      transport: n === 1 ? 'none' : 'memory',
+      emit: (event) => events[group.rank]!.push(event),
+      checkDevice: () => {},
+    });
+    tamper(trainer, group);
+    try {
+      return await trainer.run();
+    } finally {
+      trainer.dispose();
+    }
+  });
+  return { results, events };
+}
+
+const relative = (a: number, b: number): number => Math.abs(a - b) / Math.abs(b);
+
+describe('Trainer', () => {
+  test('gives N ranks of batch b the losses of one rank of batch N*b', async () => {
+    const { results: one } = await train(1, { batchSize: 32, maxSteps: 8 });
+    const { results: four } = await train(4, { batchSize: 8, maxSteps: 8 });
+    expect(one[0]!.losses).toHaveLength(8);
+    for (const [step, loss] of one[0]!.losses.entries()) {
+      expect(relative(four[0]!.losses[step]!, loss)).toBeLessThan(1e-5);
+    }
+    expect(four[0]!.accuracy).toBeCloseTo(one[0]!.accuracy, 1);
+  });
+
+  test('keeps state equal on all ranks, and says so', async () => {
+    const { results, events } = await train(3, { batchSize: 4, maxSteps: 6, hashEvery: 2 });
+    for (const result of results) {
+      expect(new Set(result.stateHash).size).toBe(1);
+      expect(result.stateHash).toEqual(results[0]!.stateHash);
+      expect(result.losses).toEqual(results[0]!.losses);
+    }
+    const hashes = events[1]!.filter((event) => event.type === 'hashes');
+    expect(hashes.map(({ step, agree }) => [step, agree])).toEqual([
+      [1, true],
+      [3, true],
+      [5, true],
+    ]);
+  });
+
+  test.each(['sgd', 'momentum', 'adam', 'adamw'])('trains with %s', async (optimizer) => {
+    const { results } = await train(2, { optimizer, learningRate: 0.001, batchSize: 8, maxSteps: 3 });
+    expect(results[0]!.losses.every(Number.isFinite)).toBe(true);
+    expect(results[0]!.stateHash[0]).toBe(results[0]!.stateHash[1]);
+  });
+
+  test('trains the cnn', async () => {
+    const { results } = await train(2, { model: 'cnn', batchSize: 4, maxSteps: 2 });
+    expect(results[0]!.stateHash[0]).toBe(results[0]!.stateHash[1]);
+  });
+
+  test('covers a pass that does not divide, even when ranks run dry in the last step', async () => {
+    const { results, events } = await train(4, { batchSize: 4, epochs: 2 }, { trainSize: 17 });
+    const steps = events[0]!.filter((event) => event.type === 'step');
+    expect(steps.map(({ samples, dataEpoch }) => [samples, dataEpoch])).toEqual([
+      [16, 0],
+      [1, 0],
+      [16, 1],
+      [1, 1],
+    ]);
+    expect(results[0]!.epochs).toBe(2);
+    expect(results[0]!.losses.every((loss) => loss > 0)).toBe(true);
+    expect(new Set(results[0]!.stateHash).size).toBe(1);
+  });
+
+  test('sends the bytes of the theory for its steps, and counts the rest apart', async () => {
+    for (const n of [2, 4]) {
+      const { results } = await train(n, { batchSize: 2, maxSteps: 5 });
+      const { bytesSentPerRank, otherBytesSentPerRank, gradientBytes, steps } = results[0]!;
+      for (const bytes of bytesSentPerRank) {
+        const ratio = bytes / (((2 * (n - 1)) / n) * gradientBytes * steps);
+        expect(ratio).toBeGreaterThanOrEqual(1);
+        expect(ratio).toBeLessThan(1.01);
+      }
+      for (const bytes of otherBytesSentPerRank) expect(bytes).toBeGreaterThan(gradientBytes / 2);
+    }
+  });
+
+  test('tells every step, its way round the ring, and the held-out accuracy', async () => {
+    const { results, events } = await train(2, { batchSize: 4, maxSteps: 10 });
+    const types = (type: EngineEvent['type']) => events[0]!.filter((event) => event.type === type).length;
+    expect(types('step')).toBe(10);
+    expect(types('trace')).toBe(10);
+    expect(types('model')).toBe(1);
+    const evaluations = events[0]!.filter((event) => event.type === 'evaluation');
+    expect(evaluations.at(-1)).toEqual({ type: 'evaluation', step: 9, accuracy: results[0]!.accuracy, samples: 40 });
+    expect(evaluations.length).toBeGreaterThanOrEqual(5);
+  });
+
+  test('stops and names the rank whose state differs', async () => {
+    const run = train(
+      3,
+      { batchSize: 4, maxSteps: 6, hashEvery: 2 },
+      {
+        tamper: (trainer, group) => {
+          if (group.rank !== 1) return;
+          const original = trainer.stateHash.bind(trainer);
+          trainer.stateHash = () => original().replace(/^../, (byte) => (byte === '00' ? '01' : '00'));
+        },
+      },
+    );
+    await expect(run).rejects.toThrow('After step 2 the state of rank 1 differs from the others');
+  });
+
+  test('stops with advice when the loss is no longer a number', async () => {
+    let reads = 0;
+    const run = train(
+      1,
+      { batchSize: 4, maxSteps: 20 },
+      { spoil: (inputs) => (reads++ === 3 ? inputs.fill(NaN) : inputs) },
+    );
+    await expect(run).rejects.toThrow(
+      /^The loss is no longer a number at step \d+: start again with a lower learning rate/,
+    );
+  });
+
+  test('stops when its epoch is over', async () => {
+    const signal = AbortSignal.abort(new Error('the room closed'));
+    const run = train(1, { maxSteps: 3 }, { signal });
+    await expect(run).rejects.toThrow('the room closed');
+  });
+});

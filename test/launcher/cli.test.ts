@@ -1,0 +1,114 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { runCli } from '../../launcher/cli.ts';
+import { resolveJob } from '../../launcher/jobOptions.ts';
+import { startSignaling } from '../../signaling/index.ts';
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'peergrad-cli-'));
+});
+afterAll(() => rm(folder, { recursive: true }));
+afterEach(() => vi.unstubAllEnvs());
+
+/** One command line, in this process. */
+async function cli(line: string, signal = new AbortController().signal) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
+  const code = await runCli(line.split(' '), io);
+  return { code, out: out.join('\n'), err: err.join('\n') };
+}
+
+describe('bad arguments exit with 2 and one sentence', () => {
+  test.each([
+    ['run --frobnicate', /unknown option '--frobnicate'/],
+    ['frobnicate', /unknown command 'frobnicate'/],
+    ['run elsewhere', /too many arguments/],
+    ['run --job chess', /'chess' is invalid.*digits, mnist/],
+    ['run --model rnn', /'rnn' is invalid.*mlp, cnn/],
+    ['run --optimizer magic', /'magic' is invalid.*sgd/],
+    ['run --tabs 0', /whole number from 1 to 64/],
+    ['run --tabs many', /whole number from 1 to 64/],
+    ['run --steps 1.5', /'1.5' is invalid.*whole number/],
+    ['run --steps 0', /maxSteps/],
+    ['run --batch 100000', /batchSize/],
+    ['run --lr fast', /'fast' is invalid.*number/],
+    ['run --lr -1', /learningRate/],
+    ['run --gpu none', /auto, software, hardware/],
+    ['run --job mnist', /--data/],
+    ['run --job digits --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read: expected train-images-idx3-ubyte/],
+    ['run --screenshot /nowhere/at/all.png', /no folder for/],
+    ['run --browser /nowhere/chrome', /no browser at \/nowhere\/chrome/],
+    ['serve --port 99999', /from 0 to 65535/],
+    ['serve --cert /nowhere.pem --key /nowhere.pem', /\/nowhere.pem cannot be read/],
+    ['serve --cert /nowhere.pem', /pass both/],
+    ['serve --turn turn:host', /--turn-secret/],
+    ['serve --stun host', /not a STUN address/],
+    ['join http://127.0.0.1:8080/', /not a room's address/],
+    ['join K7F3QX', /not a room's address/],
+    ['join http://127.0.0.1:8080/#K7F3QX --name ' + 'x'.repeat(40), /1 to 36 characters/],
+    ['join', /missing required argument/],
+  ])('%s', async (line, sentence) => {
+    const { code, out, err } = await cli(line);
+    expect(err).toMatch(sentence);
+    expect(err.split('\n')).toHaveLength(1);
+    expect([code, out]).toEqual([2, '']);
+  });
+
+  test('no command at all shows the help', async () => {
+    const { code, err } = await cli('--');
+    expect(code).toBe(2);
+    expect(err).toContain('Usage: peergrad');
+  });
+
+  test('PEERGRAD_BROWSER that is not there', async () => {
+    vi.stubEnv('PEERGRAD_BROWSER', '/nowhere/chrome');
+    const { code, err } = await cli('run');
+    expect([code, err]).toEqual([2, expect.stringContaining('PEERGRAD_BROWSER')]);
+  });
+});
+
+test('help is no error', async () => {
+  const { code, out } = await cli('run --help');
+  expect(code).toBe(0);
+  expect(out).toContain('--tabs');
+});
+
+test('a port in use exits with 1', async () => {
+  const server = await startSignaling({ logLevel: 'silent' });
+  const { code, err } = await cli(`serve --port ${server.port}`);
+  await server.close();
+  expect(err).toMatch(/Port \d+ on 127.0.0.1 is in use/);
+  expect(code).toBe(1);
+});
+
+test('a process says the same as the function', async () => {
+  const bin = path.resolve(import.meta.dirname, '../../launcher/bin.js');
+  const failure: unknown = await promisify(execFile)(process.execPath, [bin, 'run', '--job', 'chess']).catch(
+    (error: unknown) => error,
+  );
+  expect(failure).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^peergrad: .*\n$/) as string });
+});
+
+describe('the job', () => {
+  test('is what the options say, else the default', async () => {
+    const { job, folder: data } = await resolveJob({ lr: 0.1, steps: 40 });
+    expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'drawn' } });
+    expect(data).toBeNull();
+  });
+
+  test('mnist reads a folder through the server, or a URL', async () => {
+    await writeFile(path.join(folder, 't10k-images-idx3-ubyte.gz'), '');
+    await expect(resolveJob({ job: 'mnist', data: folder })).rejects.toThrow(/holds no pair of images and labels/);
+    await writeFile(path.join(folder, 't10k-labels-idx1-ubyte'), '');
+    const local = await resolveJob({ job: 'mnist', data: folder });
+    expect(local).toMatchObject({ job: { data: { kind: 'url', url: '/data/' } }, folder });
+    const remote = await resolveJob({ job: 'mnist', data: 'https://a.example/mnist' });
+    expect(remote).toMatchObject({ job: { data: { url: 'https://a.example/mnist/' } }, folder: null });
+  });
+});

@@ -1,0 +1,94 @@
+import { expect, test } from 'vitest';
+import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import { disagreement, summarize } from '../../launcher/report.ts';
+import { RunWatch } from '../../launcher/watch.ts';
+import { ManualClock } from '../signaling/helpers.ts';
+
+const result = (...stateHash: string[]): RunResult => ({
+  worldSize: 2,
+  backend: 'webgpu',
+  adapter: 'test',
+  transport: 'webrtc',
+  steps: 40,
+  epochs: 1,
+  loss: 0.25,
+  accuracy: 0.9,
+  stateHash,
+  bytesSentPerRank: [5e6, 5e6],
+  otherBytesSentPerRank: [1, 1],
+  gradientBytes: 1e5,
+  stepMs: { median: 50, p95: 60, compute: 20, communicate: 20, exposed: 5 },
+  losses: [1],
+  restarts: 0,
+  ms: 2000,
+});
+const state = (name: 'WAITING' | 'RUNNING'): EngineEvent => ({ type: 'state', state: name, epoch: 1, detail: '' });
+
+function watch(stallsWhileWaiting = true) {
+  const clock = new ManualClock();
+  const tabs = ['tab-1', 'tab-2'];
+  return { clock, watch: new RunWatch({ tabs, timeoutMs: 900_000, stallMs: 120_000, stallsWhileWaiting, clock }) };
+}
+
+test('is done when every tab has finished, in the order of the tabs', async () => {
+  const { watch: w } = watch();
+  w.on('tab-2', { type: 'finished', result: result('b') });
+  w.on('tab-1', { type: 'finished', result: result('a') });
+  expect((await w.done).map((r) => r.stateHash)).toEqual([['a'], ['b']]);
+});
+
+test('names the tab that failed first', async () => {
+  const { watch: w } = watch();
+  w.on('tab-2', { type: 'failed', name: 'DeviceError', message: 'The GPU was lost', fatal: false });
+  w.fail('tab-1', 'something else');
+  await expect(w.done).rejects.toThrow('tab-2: The GPU was lost.');
+});
+
+test('says what everybody was doing when nothing happens any more', async () => {
+  const { clock, watch: w } = watch();
+  w.on('tab-1', state('RUNNING'));
+  w.on('tab-1', { type: 'step', step: 7 } as EngineEvent);
+  clock.advance(100_000);
+  w.on('tab-2', state('WAITING'));
+  clock.advance(100_000);
+  clock.advance(20_000);
+  await expect(w.done).rejects.toThrow('no progress for 120 s: tab-1 is RUNNING after step 8, tab-2 is WAITING.');
+});
+
+test('gives up when time is up, whatever happens', async () => {
+  const { clock, watch: w } = watch();
+  for (let i = 0; i < 10; i++) {
+    w.on('tab-1', state('RUNNING'));
+    clock.advance(90_000);
+  }
+  await expect(w.done).rejects.toThrow(
+    /within 900 s \(tab-1 is RUNNING, tab-2 is OFFLINE\): allow more with --timeout/,
+  );
+});
+
+test('waits for a host as long as it may', async () => {
+  const { clock, watch: w } = watch(false);
+  w.on('tab-1', state('WAITING'));
+  w.on('tab-2', state('WAITING'));
+  clock.advance(800_000);
+  w.on('tab-1', { type: 'finished', result: result('a') });
+  w.on('tab-2', { type: 'finished', result: result('a') });
+  expect(await w.done).toHaveLength(2);
+});
+
+test('ranks agree only when every hash of every rank is the same', () => {
+  expect(disagreement([result('a', 'a'), result('a', 'a')])).toBeNull();
+  expect(disagreement([result('a', 'b'), result('a', 'b')])).toMatch(/rank 0 a, rank 1 b/);
+  expect(disagreement([result('a', 'a'), result('b', 'b')])).not.toBeNull();
+  expect(disagreement([result('a'), result('a')])).not.toBeNull();
+  expect(disagreement([])).not.toBeNull();
+});
+
+test('the summary reads well', () => {
+  expect(summarize(result('ab', 'ab')).split('\n')).toEqual([
+    '2 ranks on webgpu (test) over webrtc: 40 steps in 2.0 s.',
+    'Loss 0.2500, accuracy 90.0 %. State ab on every rank.',
+    'A step took 50 ms (p95 60 ms): computing 20 ms, talking 20 ms, of which 5.0 ms nothing else ran beside.',
+    'Each rank sent 5.00 MB of gradients; one gradient is 0.10 MB.',
+  ]);
+});

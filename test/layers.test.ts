@@ -1,0 +1,84 @@
+/** The direction of imports (docs/ARCHITECTURE.md): a layer uses those named for it and nothing else of the project. */
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+
+const ALLOWED: Record<string, string[]> = {
+  'src/util': [],
+  'src/protocol': ['src/util'],
+  'src/transport': ['src/protocol', 'src/util'],
+  'src/collectives': ['src/transport', 'src/protocol', 'src/util'],
+  'src/parallel': ['src/collectives', 'src/util'],
+  'src/optim': ['src/util'],
+  'src/jobs': ['src/protocol', 'src/util'],
+  'src/telemetry': ['src/util'],
+  'src/engine': [
+    ...['src/jobs', 'src/optim', 'src/parallel', 'src/collectives', 'src/transport', 'src/telemetry'],
+    ...['src/protocol', 'src/util'],
+  ],
+  'src/app': ['src/engine', 'src/telemetry', 'src/collectives', 'src/protocol', 'src/util'],
+  'src/testing': ['src/collectives', 'src/transport', 'src/util'],
+  'src/index.ts': ['src/engine', 'src/parallel', 'src/optim', 'src/collectives', 'src/protocol', 'src/util'],
+  signaling: ['src/protocol', 'src/util'],
+  launcher: ['signaling', 'src/protocol', 'src/util'],
+};
+
+/** Narrower than a folder: the app draws the ring plan and starts the engine, and knows nothing else of either. */
+const ONLY_FILES: Record<string, string[]> = {
+  'src/app -> src/collectives': ['src/collectives/ringPlan.ts'],
+  'src/app -> src/engine': ['src/engine/page.ts'],
+};
+
+/** Who may use a package that others must not know of. */
+const PACKAGE_OWNERS: Record<string, RegExp> = {
+  'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
+  '@tensorflow/': /^src\/(parallel\/flatten\.ts$|engine\/|jobs\/)/,
+  ws: /^signaling\//,
+  'playwright-core': /^launcher\//,
+  preact: /^src\/app\//,
+};
+
+const layerOf = (file: string): string => {
+  const [top, second] = file.split('/');
+  return top === 'src' ? `src/${second}` : top!;
+};
+
+const files = ['src', 'signaling', 'launcher'].flatMap((folder) =>
+  readdirSync(path.join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.tsx?$/.test(name))
+    .map((name) => `${folder}/${name.replaceAll(path.sep, '/')}`),
+);
+
+const IMPORT = /(?:^|[\s;])(?:import|export)\s(?:[^'"]*?\sfrom\s)?['"]([^'"]+)['"]|import\(\s*['"]([^'"]+)['"]\s*\)/g;
+
+const importsOf = (file: string): string[] =>
+  Array.from(readFileSync(path.join(ROOT, file), 'utf8').matchAll(IMPORT), (match) => match[1] ?? match[2]!);
+
+describe('imports', () => {
+  test('are found', () => {
+    expect(files.length).toBeGreaterThan(50);
+    expect(importsOf('src/transport/peerLink.ts')).toContain('simple-peer/simplepeer.min.js');
+  });
+
+  test.each(files)('%s', (file) => {
+    const layer = layerOf(file);
+    expect(Object.keys(ALLOWED)).toContain(layer);
+    for (const specifier of importsOf(file)) {
+      if (specifier.startsWith('.')) {
+        const target = path.posix.normalize(path.posix.join(path.posix.dirname(file), specifier));
+        const targetLayer = layerOf(target);
+        if (targetLayer === layer) continue;
+        expect(ALLOWED[layer], `${file} imports ${specifier}`).toContain(targetLayer);
+        const only = ONLY_FILES[`${layer} -> ${targetLayer}`];
+        if (only) expect(only, `${file} imports ${specifier}`).toContain(target);
+      } else {
+        for (const [name, owner] of Object.entries(PACKAGE_OWNERS)) {
+          const isIt = name.endsWith('/') ? specifier.startsWith(name) : specifier.split('/')[0] === name;
+          if (isIt) expect(file, `${file} imports ${specifier}`).toMatch(owner);
+        }
+      }
+    }
+  });
+});

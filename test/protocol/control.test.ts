@@ -1,0 +1,73 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { ClientMessage, parseControl, ServerMessage } from '../../src/protocol/control.ts';
+import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
+import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET } from '../../src/protocol/roomCode.ts';
+import { ProtocolError, UsageError } from '../../src/util/errors.ts';
+
+describe('control messages', () => {
+  test('accepts what the protocol has', () => {
+    const create = { type: 'create', version: 1, name: 'Ada', job: DEFAULT_JOB, startAt: 4 };
+    expect(parseControl(ClientMessage, JSON.stringify(create))).toEqual(create);
+  });
+
+  test.each([
+    ['no JSON', 'hello', /was not JSON/],
+    ['an unknown type', '{"type":"nonsense"}', /type/],
+    ['another version', '{"type":"join","version":2,"room":"K7F3QX","name":"a"}', /version/],
+    ['a code that cannot be one', '{"type":"join","version":1,"room":"K7F30X","name":"a"}', /room/],
+    ['fields too many', '{"type":"heartbeat","admin":true}', /admin/],
+    ['a name of blanks', '{"type":"join","version":1,"room":"K7F3QX","name":"   "}', /name/],
+  ])('refuses %s, naming the field', (_name, data, message) => {
+    expect(() => parseControl(ClientMessage, data)).toThrow(message);
+  });
+
+  test.each(['renegotiate', 'transceiverRequest'])('lets no %s signal through to simple-peer', (type) => {
+    const signal = { type: 'signal', epoch: 1, to: 'member-id', attempt: 0, signal: { type, [type]: true } };
+    expect(() => parseControl(ClientMessage, JSON.stringify(signal))).toThrow(ProtocolError);
+  });
+
+  test('never throws anything but ProtocolError, whatever comes', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json()), (data) => {
+        for (const schema of [ClientMessage, ServerMessage]) {
+          try {
+            parseControl(schema, data);
+          } catch (error) {
+            expect(error).toBeInstanceOf(ProtocolError);
+          }
+        }
+      }),
+    );
+  });
+});
+
+describe('job', () => {
+  test('fills in defaults', () => {
+    expect(parseJob({ seed: 7 })).toEqual({ ...DEFAULT_JOB, seed: 7 });
+  });
+
+  test.each([
+    [{ job: 'chess' }, /job.*digits.*mnist/],
+    [{ batchSize: 0 }, /batchSize/],
+    [{ learningRate: Number.NaN }, /learningRate/],
+    [{ epochs: 1.5 }, /epochs/],
+    [{ speed: 'fast' }, /speed/],
+    [{ job: 'mnist' }, /mnist needs data/],
+  ])('refuses %j, naming the field', (fields, message) => {
+    expect(() => parseJob(fields)).toThrow(message);
+    expect(() => parseJob(fields)).toThrow(UsageError);
+  });
+});
+
+describe('room codes', () => {
+  test('are read however people type them', () => {
+    for (const typed of ['K7F3QX', 'k7f-3qx', ' K7F 3QX ']) expect(parseRoomCode(typed)).toBe('K7F3QX');
+    expect(formatRoomCode('K7F3QX')).toBe('K7F-3QX');
+  });
+
+  test('have no signs that are mistaken for each other', () => {
+    for (const sign of '0O1IL') expect(ROOM_CODE_ALPHABET).not.toContain(sign);
+    for (const typed of ['K7F3Q', 'K7F3QXX', 'K0F3QX', '']) expect(parseRoomCode(typed)).toBeNull();
+  });
+});

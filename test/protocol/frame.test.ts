@@ -1,0 +1,77 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  createFrame,
+  decodeJsonFrame,
+  emptyHeader,
+  encodeJsonFrame,
+  FRAME_HEADER_BYTES,
+  FrameKind,
+  readHeader,
+  writeHeader,
+  type FrameHeader,
+} from '../../src/protocol/frame.ts';
+import { ProtocolError } from '../../src/util/errors.ts';
+
+const u32 = fc.nat({ max: 0xffffffff });
+const header = fc.record<FrameHeader>({
+  kind: fc.constantFrom(...Object.values(FrameKind)),
+  op: fc.constantFrom(0, 1, 2, 3, 4),
+  dtype: fc.constantFrom(0, 1),
+  reduceOp: fc.constantFrom(0, 1, 2),
+  phase: fc.constantFrom(0, 1),
+  hop: fc.nat({ max: 0xffff }),
+  ...{ epoch: u32, seq: u32, bucket: u32, offset: u32, count: u32 },
+});
+
+describe('frame', () => {
+  test('reads back every header it writes, also over another', () => {
+    fc.assert(
+      fc.property(header, header, fc.nat({ max: 200 }), (first, second, bytes) => {
+        const frame = createFrame(first, bytes);
+        expect(frame.byteLength).toBe(FRAME_HEADER_BYTES + bytes);
+        expect(readHeader(frame)).toEqual(first);
+        writeHeader(frame, second);
+        expect(readHeader(frame)).toEqual(second);
+      }),
+    );
+  });
+
+  test('has the byte layout that docs/PROTOCOL.md gives', () => {
+    const frame = createFrame(
+      {
+        ...{ kind: FrameKind.DATA, op: 1, dtype: 1, reduceOp: 2, phase: 1, hop: 0x0102 },
+        ...{ epoch: 3, seq: 4, bucket: 5, offset: 6, count: 7 },
+      },
+      4,
+    );
+    expect(Array.from(new Uint8Array(frame, 0, 32))).toEqual([
+      ...[1, 3, 1, 1, 2, 1, 0x02, 0x01],
+      ...[3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0],
+      ...[6, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0],
+    ]);
+  });
+
+  test('refuses any bytes that are not a whole frame of this version, without another kind of error', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
+        try {
+          readHeader(bytes.slice().buffer);
+        } catch (error) {
+          expect(error).toBeInstanceOf(ProtocolError);
+        }
+      }),
+    );
+    const truncated = createFrame(emptyHeader(FrameKind.DATA, 1), 8).slice(0, 36);
+    expect(() => readHeader(truncated)).toThrow(/says 8 payload bytes and holds 4/);
+    const newer = createFrame(emptyHeader(FrameKind.DATA, 1), 0);
+    new Uint8Array(newer)[0] = 2;
+    expect(() => readHeader(newer)).toThrow(/version 2.*reload/);
+  });
+
+  test('carries JSON in control frames', () => {
+    const frame = encodeJsonFrame(emptyHeader(FrameKind.ABORT, 1), { message: 'größer' });
+    expect(decodeJsonFrame(frame)).toEqual({ message: 'größer' });
+    expect(() => decodeJsonFrame(createFrame(emptyHeader(FrameKind.ABORT, 1), 3))).toThrow(ProtocolError);
+  });
+});

@@ -1,0 +1,114 @@
+/** A clock that tests own, and a member that speaks the protocol over a real WebSocket. */
+import { WebSocket } from 'ws';
+import {
+  type ClientMessage,
+  type Device,
+  parseControl,
+  PROTOCOL_VERSION,
+  ServerMessage,
+  SIGNALING_PATH,
+} from '../../src/protocol/control.ts';
+import type { Clock } from '../../src/util/clock.ts';
+import type { SignalingServer } from '../../signaling/index.ts';
+
+export class ManualClock implements Clock {
+  #now = 0;
+  readonly #timers = new Set<{ at: number; fn: () => void }>();
+
+  now(): number {
+    return this.#now;
+  }
+
+  after(ms: number, fn: () => void): () => void {
+    const timer = { at: this.#now + ms, fn };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  /** Lets time pass; timers fire in order. */
+  advance(ms: number): void {
+    const until = this.#now + ms;
+    for (;;) {
+      const due = [...this.#timers].filter((timer) => timer.at <= until).sort((a, b) => a.at - b.at)[0];
+      if (due === undefined) break;
+      this.#timers.delete(due);
+      this.#now = due.at;
+      due.fn();
+    }
+    this.#now = until;
+  }
+}
+
+export const CPU: Device = { backend: 'cpu', adapter: 'test' };
+
+/** A distributive Omit, so that every message keeps its own fields. */
+type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
+
+export class TestMember {
+  readonly socket: WebSocket;
+  readonly closed: Promise<number>;
+  readonly #inbox: ServerMessage[] = [];
+  #wake: () => void = () => {};
+
+  constructor(server: SignalingServer, options: { origin?: string; path?: string; rejectUnauthorized?: boolean } = {}) {
+    const { path = SIGNALING_PATH, ...rest } = options;
+    this.socket = new WebSocket(server.url.replace(/^http/, 'ws') + path, rest);
+    this.socket.on('message', (data: Buffer) => {
+      // Whatever the server says must fit its own schema.
+      this.#inbox.push(parseControl(ServerMessage, data.toString()));
+      this.#wake();
+    });
+    this.closed = new Promise((resolve) => {
+      this.socket.on('close', (code) => resolve(code));
+      this.socket.on('error', () => {});
+    });
+  }
+
+  async opened(): Promise<this> {
+    if (this.socket.readyState !== WebSocket.OPEN) {
+      await new Promise((resolve, reject) => {
+        this.socket.once('open', resolve);
+        this.socket.once('error', reject);
+      });
+    }
+    return this;
+  }
+
+  async send(message: ClientMessage): Promise<void> {
+    await this.raw(JSON.stringify(message));
+  }
+
+  async raw(data: string | Buffer): Promise<void> {
+    await this.opened();
+    this.socket.send(data);
+  }
+
+  async join(room: string, name = 'Ada'): Promise<void> {
+    await this.send({ type: 'join', version: PROTOCOL_VERSION, room, name });
+  }
+
+  /** The next message of that type; what comes before it is dropped. Rejects when the socket closes first. */
+  async next<Type extends ServerMessage['type']>(
+    type: Type,
+    fits: (message: Of<Type>) => boolean = () => true,
+  ): Promise<Of<Type>> {
+    for (;;) {
+      const message = this.#inbox.shift();
+      if (message === undefined) {
+        const isOver = this.socket.readyState === WebSocket.CLOSED;
+        if (isOver) throw new Error(`The connection closed before a message "${type}" came.`);
+        await Promise.race([new Promise<void>((resolve) => (this.#wake = resolve)), this.closed]);
+      } else if (message.type === type && fits(message as Of<Type>)) {
+        return message as Of<Type>;
+      }
+    }
+  }
+}
+
+/** Joins and gets ready; resolves with the id. */
+export async function enter(member: TestMember, room: string, name: string): Promise<string> {
+  await member.join(room, name);
+  const { member: id } = await member.next('admitted');
+  await member.send({ type: 'ready', device: CPU });
+  return id;
+}

@@ -1,0 +1,302 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Device, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import {
+  createRoom,
+  LINKING_MS,
+  type RoomEffect,
+  type RoomEvent,
+  type RoomState,
+  step,
+  SYNCING_MS,
+} from '../../signaling/room.ts';
+
+const DEVICE: Device = { backend: 'webgpu', adapter: 'test' };
+const NAMES = ['Ada', 'Bo', 'Cy', 'Di'];
+
+/** Plays events; keeps the last state and all effects of the last event. */
+class Play {
+  state: RoomState;
+  effects: readonly RoomEffect[] = [];
+
+  constructor(startAt: number | null = null, capacity = 4) {
+    this.state = createRoom(DEFAULT_JOB, startAt, capacity);
+  }
+
+  do(...events: RoomEvent[]): this {
+    for (const event of events) ({ state: this.state, effects: this.effects } = step(this.state, event));
+    return this;
+  }
+
+  /** Members a .. of the first `n` names, joined and ready. */
+  enter(n: number): this {
+    for (const name of NAMES.slice(0, n)) {
+      this.do({ type: 'join', member: name, name }, { type: 'ready', member: name, device: DEVICE });
+    }
+    return this;
+  }
+
+  all(type: 'linked'): this {
+    for (const { member } of this.state.ring) this.do({ type, member, epoch: this.state.epoch });
+    return this;
+  }
+
+  report(type: 'synced' | 'finished', hashes: string[], atStep = 0): this {
+    const { ring, epoch } = this.state;
+    ring.forEach(({ member }, i) => this.do({ type, member, epoch, step: atStep, stateHash: hashes[i] ?? hashes[0]! }));
+    return this;
+  }
+
+  /** Two or more ready members, training. */
+  static running(n: number): Play {
+    return new Play().enter(n).do({ type: 'start', member: 'Ada' }).all('linked').report('synced', ['same']);
+  }
+
+  /** What the last event sent to a member. */
+  sentTo(member: string): ServerMessage[] {
+    return this.effects.flatMap((effect) =>
+      effect.type === 'send' && effect.to.includes(member) ? [effect.message] : [],
+    );
+  }
+
+  said<Type extends ServerMessage['type']>(member: string, type: Type): Extract<ServerMessage, { type: Type }> {
+    const message = this.sentTo(member).find((m) => m.type === type);
+    expect(message, `a "${type}" to ${member}`).toBeDefined();
+    return message as Extract<ServerMessage, { type: Type }>;
+  }
+}
+
+describe('a room', () => {
+  test('goes through a whole run', () => {
+    const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
+    expect(play.state.phase).toBe('LINKING');
+    expect(play.said('Cy', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Bo', 'Cy']);
+    expect(play.effects).toContainEqual({ type: 'setDeadline', ms: LINKING_MS, epoch: 1, phase: 'LINKING' });
+    play.all('linked');
+    expect(play.said('Bo', 'sync').epoch).toBe(1);
+    expect(play.effects).toContainEqual({ type: 'setDeadline', ms: SYNCING_MS, epoch: 1, phase: 'SYNCING' });
+    play.report('synced', ['same']);
+    expect(play.said('Bo', 'go').epoch).toBe(1);
+    expect(play.effects).toContainEqual({ type: 'clearDeadline' });
+    play.report('finished', ['end'], 40);
+    expect(play.said('Ada', 'ended')).toMatchObject({ epoch: 1, outcome: 'finished' });
+    expect(play.state).toMatchObject({ phase: 'FORMING', epoch: 1, ring: [] });
+    play.do({ type: 'start', member: 'Ada' });
+    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 2 });
+  });
+
+  test('starts by itself once, with startAt', () => {
+    const play = new Play(2).enter(1);
+    expect(play.state.phase).toBe('FORMING');
+    play.enter(2);
+    expect(play.state.phase).toBe('LINKING');
+    play.do({ type: 'failed', member: 'Bo', epoch: 1, message: 'No GPU.' });
+    play.do({ type: 'ready', member: 'Bo', device: DEVICE });
+    expect(play.state.phase).toBe('FORMING');
+  });
+
+  test('leaves out who is not ready, and keeps them waiting', () => {
+    const play = new Play().enter(2).do({ type: 'join', member: 'Cy', name: 'Cy' }, { type: 'start', member: 'Ada' });
+    expect(play.state.ring.map((m) => m.member)).toEqual(['Ada', 'Bo']);
+    expect(play.sentTo('Cy').map((m) => m.type)).toEqual(['room']);
+    play.do({ type: 'left', member: 'Cy', reason: 'left' });
+    expect(play.state.phase).toBe('LINKING');
+  });
+
+  test('only the host starts and configures, and only when ready', () => {
+    const play = new Play().do({ type: 'join', member: 'Ada', name: 'Ada' }, { type: 'start', member: 'Ada' });
+    expect(play.said('Ada', 'refused').code).toBe('not-now');
+    play.enter(2).do({ type: 'start', member: 'Bo' });
+    expect(play.said('Bo', 'refused').code).toBe('not-host');
+    const job = { ...DEFAULT_JOB, epochs: 3 };
+    play.do({ type: 'configure', member: 'Bo', job });
+    expect(play.said('Bo', 'refused').code).toBe('not-host');
+    play.do({ type: 'configure', member: 'Ada', job });
+    expect(play.said('Bo', 'room').job).toEqual(job);
+  });
+
+  test('refuses newcomers when it is full or training', () => {
+    const play = new Play(null, 2).enter(2).do({ type: 'join', member: 'Cy', name: 'Cy' });
+    expect(play.said('Cy', 'refused').code).toBe('room-full');
+    play.do({ type: 'start', member: 'Ada' }, { type: 'left', member: 'nobody', reason: 'left' });
+    play.do({ type: 'join', member: 'Cy', name: 'Cy' });
+    expect(play.said('Cy', 'refused').code).toBe('room-running');
+  });
+
+  test('ends the run when a rank leaves, and names it', () => {
+    const play = Play.running(3).do({ type: 'left', member: 'Cy', reason: 'left' });
+    const message = 'Rank 2 (Cy) left while training, so the run ended. Start again with the others.';
+    expect(play.said('Ada', 'ended')).toEqual({ type: 'ended', epoch: 1, outcome: 'failed', message });
+    expect(play.said('Ada', 'room').members).toHaveLength(2);
+    expect(play.state.phase).toBe('FORMING');
+  });
+
+  test('ends the run when a rank fails, with its own words', () => {
+    const play = Play.running(2).do({ type: 'failed', member: 'Bo', epoch: 1, message: 'The GPU was lost.' });
+    expect(play.said('Ada', 'ended').message).toBe('Rank 1 (Bo) could not go on, so the run ended: The GPU was lost.');
+    expect(play.said('Bo', 'ended').outcome).toBe('failed');
+  });
+
+  test('names who missed a deadline', () => {
+    const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
+    play.do({ type: 'linked', member: 'Bo', epoch: 1 }, { type: 'deadline', epoch: 1, phase: 'LINKING' });
+    expect(play.said('Bo', 'ended').message).toMatch(/^Rank 0 \(Ada\) and rank 2 \(Cy\) did not reach the neighbours/);
+    play.do({ type: 'deadline', epoch: 1, phase: 'LINKING' });
+    expect(play.effects).toEqual([]);
+  });
+
+  test('names who differs', () => {
+    const play = new Play()
+      .enter(3)
+      .do({ type: 'start', member: 'Ada' })
+      .all('linked')
+      .report('synced', ['x', 'y', 'y']);
+    expect(play.said('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with another state/);
+    const late = Play.running(2).report('finished', ['x', 'z'], 7);
+    expect(late.said('Ada', 'ended')).toMatchObject({ outcome: 'failed' });
+    expect(late.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) ended with another state .*step 7, state z/);
+  });
+
+  test('a rank that has finished may leave', () => {
+    const play = Play.running(2);
+    play.do({ type: 'finished', member: 'Ada', epoch: 1, step: 4, stateHash: 'x' });
+    play.do({ type: 'left', member: 'Ada', reason: 'left' });
+    expect(play.state.phase).toBe('RUNNING');
+    play.do({ type: 'finished', member: 'Bo', epoch: 1, step: 4, stateHash: 'x' });
+    expect(play.said('Bo', 'ended').outcome).toBe('finished');
+  });
+
+  test('the oldest member becomes host when the host leaves', () => {
+    const play = new Play().enter(3).do({ type: 'left', member: 'Ada', reason: 'left' });
+    expect(play.said('Cy', 'room').host).toBe('Bo');
+  });
+
+  test('is removed with its last member', () => {
+    const play = new Play().enter(1).do({ type: 'left', member: 'Ada', reason: 'left' });
+    expect(play.effects).toContainEqual({ type: 'remove' });
+  });
+
+  test('relays signals inside the epoch only', () => {
+    const play = Play.running(2).do({ type: 'join', member: 'Cy', name: 'Cy' });
+    const signal = { type: 'offer' as const, sdp: 'v=0' };
+    play.do({ type: 'signal', member: 'Ada', to: 'Bo', epoch: 1, attempt: 2, signal });
+    expect(play.sentTo('Bo')).toEqual([{ type: 'signal', from: 'Ada', epoch: 1, attempt: 2, signal }]);
+    for (const [member, to, epoch] of [
+      ['Ada', 'Bo', 0],
+      ['Ada', 'Cy', 1],
+      ['Cy', 'Ada', 1],
+    ] as const) {
+      play.do({ type: 'signal', member, to, epoch, attempt: 2, signal });
+      expect(play.effects).toEqual([]);
+    }
+  });
+});
+
+/** Any event, most of them about few members and a near epoch so that they often fit. */
+const member = fc.constantFrom(...NAMES, 'nobody');
+const epoch = fc.integer({ min: 0, max: 4 });
+const report = { member, epoch, step: fc.integer({ min: 0, max: 1 }), stateHash: fc.constantFrom('x', 'x', 'x', 'y') };
+const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
+  fc.record({ type: fc.constant('join' as const), member, name: fc.constant('Ada') }),
+  fc.record({ type: fc.constant('ready' as const), member, device: fc.constant(DEVICE) }),
+  fc.record({ type: fc.constant('configure' as const), member, job: fc.constant(DEFAULT_JOB) }),
+  fc.record({ type: fc.constant('start' as const), member }),
+  fc.record({ type: fc.constant('linked' as const), member, epoch }),
+  fc.record({ type: fc.constant('synced' as const), ...report }),
+  fc.record({ type: fc.constant('finished' as const), ...report }),
+  fc.record({ type: fc.constant('failed' as const), member, epoch, message: fc.string({ maxLength: 1000 }) }),
+  fc.record({ type: fc.constant('left' as const), member, reason: fc.constantFrom('left', 'silent', 'dropped') }),
+  fc.record({ type: fc.constant('deadline' as const), epoch, phase: fc.constantFrom('LINKING', 'SYNCING') }),
+  fc.record({
+    type: fc.constant('signal' as const),
+    member,
+    to: member,
+    epoch,
+    attempt: fc.constant(0),
+    signal: fc.constant({ type: 'offer' as const, sdp: '' }),
+  }),
+);
+
+/** The number steers: mostly the event that brings the room on, now and then any event. */
+const script = fc.array(fc.tuple(anyEvent, fc.integer({ min: 0, max: 99 })), { maxLength: 120 });
+
+/** What a well-behaved member would do next; `pick` chooses which. */
+function helpful(state: RoomState, pick: number): RoomEvent {
+  const late = state.ring.filter(
+    (m) => !state.reports.has(m.member) && state.members.some((x) => x.member === m.member),
+  );
+  const next = late[Math.floor(pick * late.length)];
+  const said = { epoch: state.epoch, step: 0, stateHash: 'x' };
+  if (next !== undefined && state.phase === 'LINKING')
+    return { type: 'linked', member: next.member, epoch: state.epoch };
+  if (next !== undefined && state.phase === 'SYNCING') return { type: 'synced', member: next.member, ...said };
+  if (next !== undefined && state.phase === 'RUNNING') return { type: 'finished', member: next.member, ...said };
+  const cold = state.members.find((m) => m.device === null);
+  if (cold !== undefined) return { type: 'ready', member: cold.member, device: DEVICE };
+  const outside = NAMES.find((name) => !state.members.some((m) => m.member === name));
+  if (outside !== undefined) return { type: 'join', member: outside, name: outside };
+  return { type: 'start', member: state.members[0]!.member };
+}
+
+test('whatever happens, in whatever order, a room keeps its laws', () => {
+  const phases = new Set<string>();
+  const outcomes = new Set<string>();
+  fc.assert(
+    fc.property(script, fc.constantFrom(null, 1, 2, 3), (events, startAt) => {
+      let state = createRoom(DEFAULT_JOB, startAt, 4);
+      let isTimed = false;
+      for (const [wild, pick] of events) {
+        const event = pick < 15 ? wild : helpful(state, pick / 100);
+        const before = state;
+        const { state: after, effects } = step(before, event);
+        state = after;
+        phases.add(after.phase);
+
+        expect(after.epoch - before.epoch === 0 || after.epoch - before.epoch === 1).toBe(true);
+        expect(after.members.length).toBeLessThanOrEqual(4);
+        expect(new Set(ids(after.members)).size).toBe(after.members.length);
+        expect(after.ring.length > 0).toBe(after.phase !== 'FORMING');
+        expect(after.phase !== 'FORMING' && after.reports.size >= after.ring.length).toBe(false);
+
+        for (const effect of effects) {
+          if (effect.type === 'setDeadline') isTimed = true;
+          else if (effect.type === 'clearDeadline') isTimed = false;
+          else if (effect.type === 'send' && effect.message.type === 'prepare') {
+            // Rank = index, in the order they joined; every one of them is told.
+            expect(effect.message.members).toEqual(after.ring);
+            expect(effect.to).toEqual(ids(after.ring));
+            expect(after.members.filter((m) => effect.to.includes(m.member))).toEqual(after.ring);
+          } else if (effect.type === 'send' && effect.message.type !== 'refused') {
+            for (const id of effect.to) expect(ids(after.members)).toContain(id);
+          }
+        }
+        // Linking and syncing never wait for ever; training is not the server's to time.
+        if (after.members.length > 0) expect(isTimed).toBe(after.phase === 'LINKING' || after.phase === 'SYNCING');
+
+        const isOver = before.phase !== 'FORMING' && after.phase === 'FORMING' && after.members.length > 0;
+        const told = effects.flatMap((e) => (e.type === 'send' && e.message.type === 'ended' ? [e] : []));
+        expect(told.length).toBe(isOver ? 1 : 0);
+        for (const { to, message } of told) {
+          if (message.type === 'ended') outcomes.add(message.outcome);
+          expect(message).toMatchObject({ epoch: before.epoch });
+          expect(to).toEqual(ids(before.ring).filter((id) => ids(after.members).includes(id)));
+        }
+        if (after.members.length === 0 && before.members.length > 0) {
+          expect(effects).toContainEqual({ type: 'remove' });
+          // The hub has forgotten the room; its code means a new one.
+          state = createRoom(DEFAULT_JOB, startAt, 4);
+          isTimed = false;
+        }
+      }
+    }),
+    { numRuns: 500 },
+  );
+  // The laws mean nothing where the dice never got far.
+  expect([...phases].sort()).toEqual(['FORMING', 'LINKING', 'RUNNING', 'SYNCING']);
+  expect([...outcomes].sort()).toEqual(['failed', 'finished']);
+});
+
+function ids(members: readonly RosterEntry[]): string[] {
+  return members.map((m) => m.member);
+}

@@ -1,0 +1,293 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { afterEach, describe, expect, test } from 'vitest';
+import { MAX_CONTROL_BYTES, PROTOCOL_VERSION, type ClientMessage } from '../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { startSignaling, type SignalingOptions, type SignalingServer } from '../../signaling/index.ts';
+import { CPU, enter, ManualClock, TestMember } from './helpers.ts';
+
+const open: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  while (open.length > 0) await open.pop()!();
+});
+
+async function start(options: SignalingOptions = {}): Promise<SignalingServer> {
+  const server = await startSignaling({ logLevel: 'silent', ...options });
+  open.push(() => server.close());
+  return server;
+}
+
+function member(server: SignalingServer, options: ConstructorParameters<typeof TestMember>[1] = {}): TestMember {
+  const one = new TestMember(server, options);
+  open.push(() => {
+    one.socket.terminate();
+    return Promise.resolve();
+  });
+  return one;
+}
+
+const create = (name = 'Ada', startAt: number | null = null): ClientMessage => ({
+  type: 'create',
+  version: PROTOCOL_VERSION,
+  name,
+  job: DEFAULT_JOB,
+  startAt,
+});
+
+/** Two members in a running room. */
+async function pair(options: SignalingOptions = {}) {
+  const server = await start(options);
+  const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
+  const [ada, bo] = [member(server), member(server)];
+  const adaId = await enter(ada, room, 'Ada');
+  const boId = await enter(bo, room, 'Bo');
+  const { epoch } = await ada.next('prepare');
+  await bo.next('prepare');
+  return { server, room, ada, bo, adaId, boId, epoch };
+}
+
+describe('members', () => {
+  test('go through a whole run', async () => {
+    const { ada, bo, adaId, boId, epoch } = await pair();
+    const both = [ada, bo];
+    const signal = { type: 'offer' as const, sdp: 'v=0' };
+    await ada.send({ type: 'signal', epoch, to: boId, attempt: 1, signal });
+    expect(await bo.next('signal')).toEqual({ type: 'signal', epoch, from: adaId, attempt: 1, signal });
+    for (const one of both) await one.send({ type: 'linked', epoch });
+    for (const one of both) await one.next('sync');
+    for (const one of both) await one.send({ type: 'synced', epoch, step: 0, stateHash: 'x' });
+    for (const one of both) await one.next('go');
+    for (const one of both) await one.send({ type: 'finished', epoch, step: 9, stateHash: 'y' });
+    for (const one of both) expect(await one.next('ended')).toMatchObject({ epoch, outcome: 'finished' });
+  });
+
+  test('open a room, and the host starts it', async () => {
+    const server = await start();
+    const ada = member(server);
+    await ada.send(create());
+    const { room, member: id, iceServers } = await ada.next('admitted');
+    expect(iceServers).toEqual([]);
+    expect(await ada.next('room')).toMatchObject({ host: id, phase: 'FORMING', startAt: null });
+    const bo = member(server);
+    await enter(bo, room, 'Bo');
+    await bo.send({ type: 'start' });
+    expect(await bo.next('refused')).toMatchObject({ code: 'not-host' });
+    await ada.send({ type: 'start' });
+    expect(await ada.next('refused')).toMatchObject({ code: 'not-now' });
+    await ada.send({ type: 'ready', device: CPU });
+    await ada.send({ type: 'start' });
+    expect((await bo.next('prepare')).members.map((m) => m.name)).toEqual(['Ada', 'Bo']);
+  });
+
+  test('who leaves ends the run', async () => {
+    const { ada, bo } = await pair();
+    ada.socket.terminate();
+    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) left while connecting/);
+    await bo.send({ type: 'leave' });
+    expect(await bo.closed).toBe(1000);
+  });
+
+  test('who is silent is gone, who sends heartbeats is not', async () => {
+    const clock = new ManualClock();
+    const { ada, bo } = await pair({ clock });
+    clock.advance(8_000);
+    await bo.send({ type: 'heartbeat' });
+    // What follows proves that the heartbeat has arrived.
+    await bo.send({ type: 'start' });
+    await bo.next('refused');
+    clock.advance(4_000);
+    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) fell silent/);
+    expect((await ada.next('refused', (m) => m.code === 'silent')).message).toMatch(/12 s/);
+    expect(await ada.closed).toBe(1008);
+  });
+
+  test('who connects and says nothing is closed', async () => {
+    const clock = new ManualClock();
+    const ada = await member(await start({ clock })).opened();
+    // The server's side of the connection exists once its answer is here.
+    clock.advance(5_000);
+    expect(await ada.next('refused')).toMatchObject({ code: 'silent' });
+    await ada.closed;
+  });
+
+  test('a missed deadline ends the run', async () => {
+    const clock = new ManualClock();
+    const { ada, bo, adaId, boId, epoch } = await pair({ clock, limits: { silentMs: 1e9 } });
+    await ada.send({ type: 'linked', epoch });
+    // What follows proves that the report has arrived.
+    await ada.send({ type: 'signal', epoch, to: boId, attempt: 0, signal: { type: 'offer', sdp: adaId } });
+    await bo.next('signal');
+    clock.advance(15_000);
+    expect((await bo.next('ended')).message).toMatch(/^Rank 1 \(Bo\) did not reach/);
+  });
+});
+
+describe('refusals', () => {
+  test('a wrong code', async () => {
+    const ada = member(await start());
+    await ada.join('AAAAAA');
+    expect((await ada.next('refused')).message).toMatch(/no room AAAAAA/);
+    expect(await ada.closed).toBe(1008);
+  });
+
+  test('too many wrong codes from one address, and only for a minute', async () => {
+    const clock = new ManualClock();
+    const server = await start({ clock, limits: { wrongCodesPerMinute: 2 } });
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    const answers: string[] = [];
+    for (const code of ['AAAAAA', 'AAAAAB', room]) {
+      const one = member(server);
+      await one.join(code);
+      answers.push((await one.next('refused')).code);
+    }
+    expect(answers).toEqual(['no-room', 'no-room', 'rate-limited']);
+    clock.advance(60_000);
+    const late = member(server);
+    await late.join(room);
+    await late.next('admitted');
+  });
+
+  test('a full room', async () => {
+    const server = await start({ limits: { roomCapacity: 1 } });
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    await enter(member(server), room, 'Ada');
+    const bo = member(server);
+    await bo.join(room);
+    expect((await bo.next('refused')).code).toBe('room-full');
+    expect(await bo.closed).toBe(1008);
+  });
+
+  test('a whole class behind one address is let in', async () => {
+    const server = await start();
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    const members = Array.from({ length: 64 }, () => member(server));
+    await Promise.all(members.map((one, i) => enter(one, room, `pupil ${i}`)));
+    const last = member(server);
+    await last.join(room);
+    expect((await last.next('refused')).code).toBe('room-full');
+  });
+
+  test('a room that is training', async () => {
+    const { server, room } = await pair();
+    const cy = member(server);
+    await cy.join(room);
+    expect((await cy.next('refused')).code).toBe('room-running');
+  });
+
+  test('more rooms than the server may hold; empty ones end after an hour', async () => {
+    const clock = new ManualClock();
+    const server = await start({ clock, limits: { maxRooms: 1 } });
+    server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(/holds 1 rooms/);
+    const ada = member(server);
+    await ada.send(create());
+    expect((await ada.next('refused')).code).toBe('rate-limited');
+    clock.advance(60 * 60 * 1000);
+    server.createRoom({ job: DEFAULT_JOB, startAt: null });
+  });
+
+  test.each([
+    ['no JSON', '{'],
+    ['null', 'null'],
+    ['another version', JSON.stringify({ ...create(), version: 99 })],
+    ['a signal that simple-peer would act on', '{"type":"signal","signal":{"type":"renegotiate"}}'],
+    ['a first message out of place', '{"type":"heartbeat"}'],
+    ['binary', Buffer.from('{}')],
+  ])('%s', async (_, data) => {
+    const ada = member(await start());
+    await ada.raw(data);
+    expect((await ada.next('refused')).code).toBe('bad-message');
+    expect(await ada.closed).toBe(1008);
+  });
+
+  test('a second room on one connection', async () => {
+    const ada = member(await start());
+    await ada.send(create());
+    await ada.send(create());
+    expect((await ada.next('refused')).code).toBe('bad-message');
+  });
+
+  test('a flood of messages', async () => {
+    const { ada, bo } = await pair({ limits: { messageBurst: 5 } });
+    for (let i = 0; i < 5; i++) await ada.send({ type: 'heartbeat' });
+    expect((await ada.next('refused')).code).toBe('rate-limited');
+    expect((await bo.next('ended')).message).toMatch(/was disconnected by the server/);
+  });
+
+  test('an oversize frame ends its connection, not the server', async () => {
+    const server = await start();
+    const ada = member(server);
+    await ada.raw('x'.repeat(MAX_CONTROL_BYTES + 1));
+    expect(await ada.closed).toBe(1009);
+    await member(server).send(create());
+  });
+
+  test('a reader that never reads', async () => {
+    const { ada, bo, adaId, epoch } = await pair({ limits: { messageBurst: 10_000, maxUnsentBytes: 100_000 } });
+    ada.socket.pause();
+    const sdp = 'x'.repeat(48 * 1024);
+    for (let attempt = 0; attempt < 400; attempt++) {
+      await bo.send({ type: 'signal', epoch, to: adaId, attempt, signal: { type: 'offer', sdp } });
+    }
+    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) left/);
+  });
+
+  test('another path, and a page of another site', async () => {
+    const server = await start();
+    await expect(member(server, { path: '/other' }).opened()).rejects.toThrow('404');
+    await expect(member(server, { origin: 'https://evil.example' }).opened()).rejects.toThrow('403');
+    await expect(member(server, { origin: 'null' }).opened()).rejects.toThrow('403');
+    await member(server, { origin: server.url }).opened();
+  });
+
+  test('more sockets from one address than two schools need', async () => {
+    const server = await start({ limits: { socketsPerAddress: 1 } });
+    const ada = await member(server).opened();
+    await expect(member(server).opened()).rejects.toThrow('429');
+    ada.socket.close();
+    await ada.closed;
+    // The server may hear of it a moment after the client does.
+    await expect
+      .poll(() =>
+        member(server)
+          .opened()
+          .then(() => 'open', String),
+      )
+      .toBe('open');
+  });
+});
+
+describe('the server', () => {
+  test('says that it closes, and leaves running rings alone', async () => {
+    const { server, ada, bo } = await pair();
+    await server.close();
+    for (const one of [ada, bo]) {
+      expect((await one.next('refused')).code).toBe('server-closing');
+      expect(await one.closed).toBe(1012);
+      await expect(one.next('ended')).rejects.toThrow('closed before');
+    }
+    await server.close();
+  });
+
+  test('closes although a client never answers', async () => {
+    const server = await start({ limits: { closeGraceMs: 10 } });
+    const socket = connect(server.port, '127.0.0.1');
+    socket.write(
+      'GET /signal HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
+        'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n',
+    );
+    await once(socket, 'data');
+    const stray = connect({ port: server.port, host: '127.0.0.1', allowHalfOpen: true });
+    stray.write('GET /other HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+    await once(stray, 'data');
+    await server.close();
+    socket.destroy();
+    stray.destroy();
+  });
+
+  test('says what to do when its port is in use', async () => {
+    const { port } = await start();
+    await expect(startSignaling({ port })).rejects.toThrow(/Port \d+ on 127.0.0.1 is in use: .*--port/);
+    await expect(startSignaling({ host: '203.0.113.1' })).rejects.toThrow(/no address 203.0.113.1/);
+  });
+});

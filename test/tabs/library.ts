@@ -1,0 +1,47 @@
+/** In a tab: README's ten lines, as a user of the library writes them. */
+import * as tf from '@tensorflow/tfjs';
+import '@tensorflow/tfjs-backend-webgpu';
+import { createOptimizer, destroyProcessGroup, DistributedDataParallel, initProcessGroup } from '../../src/index.ts';
+
+declare global {
+  interface Window {
+    /** Opens a room (or joins `room`), trains a line through rank's own points, and resolves with what was learned. */
+    train: (
+      room: string | null,
+    ) => Promise<{
+      rank: number;
+      worldSize: number;
+      parameters: number[];
+      model: number[];
+      buckets: number;
+      losses: number[];
+    }>;
+    onroom: (room: string) => void;
+  }
+}
+
+window.train = async (room) => {
+  await tf.setBackend('webgpu');
+  const group = await initProcessGroup({
+    server: location.origin,
+    ...(room === null ? { worldSize: 2, onroom: window.onroom } : { room }),
+  });
+  const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
+  // A bucket for each of the two parameters, to see several in flight.
+  const ddp = await DistributedDataParallel.create(model, group, { firstBucketBytes: 4, bucketCapBytes: 4 });
+  const optimizer = createOptimizer('adam', { learningRate: 0.3 }, ddp.layout.size);
+  // y = 3x - 2; each rank sees other x.
+  const xs = tf.tensor2d([-2, -1, 0, 1].map((x) => [x + group.rank]));
+  const ys = xs.mul(3).sub(2);
+  const losses: number[] = [];
+  for (let step = 0; step < 120; step++) {
+    const squaredError = (): tf.Scalar => tf.losses.meanSquaredError(ys, model.apply(xs) as tf.Tensor).asScalar();
+    losses.push((await ddp.backward(squaredError, { samples: 4 })).loss);
+    ddp.step(optimizer);
+  }
+  const parameters = Array.from(ddp.parameters);
+  const inModel = await Promise.all(model.getWeights().map(async (weight) => (await weight.data())[0]!));
+  const { rank, worldSize } = group;
+  await destroyProcessGroup(group);
+  return { rank, worldSize, parameters, model: inModel, buckets: ddp.layout.buckets.length, losses };
+};

@@ -1,0 +1,91 @@
+/** Training runs in real tabs: Chromium, WebRTC, WebGPU in software. */
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { RunResult } from '../../src/protocol/events.ts';
+import { type Tab, World } from './world.ts';
+
+// A run in four tabs on two slow cores; each wait inside has a deadline of its own that says more.
+vi.setConfig({ testTimeout: 150_000 });
+
+let world: World;
+beforeAll(async () => {
+  world = await World.start();
+}, 120_000);
+afterEach(() => world.reset());
+afterAll(() => world.stop());
+
+/** Trains in `n` tabs; every tab's result. */
+async function train(n: number, fields: Parameters<World['createRoom']>[0]): Promise<RunResult[]> {
+  const room = world.createRoom(fields, n);
+  const tabs = await Promise.all(Array.from({ length: n }, (_, i) => world.join(room, `tab-${i}`)));
+  return Promise.all(tabs.map(async (tab) => (await tab.event('finished')).result));
+}
+
+describe('training in real tabs', () => {
+  test('three tabs train on WebGPU over WebRTC, agree bit for bit, and send the bytes of the theory', async () => {
+    const results = await train(3, { maxSteps: 12, hashEvery: 4 });
+    for (const result of results) {
+      expect(result).toMatchObject({ worldSize: 3, backend: 'webgpu', transport: 'webrtc', steps: 12 });
+      expect(result.stateHash).toHaveLength(3);
+      expect(new Set(result.stateHash)).toEqual(new Set([results[0]!.stateHash[0]]));
+      expect(result.losses).toEqual(results[0]!.losses);
+      for (const bytes of result.bytesSentPerRank) {
+        const ratio = bytes / ((4 / 3) * result.gradientBytes * result.steps);
+        expect(ratio).toBeGreaterThanOrEqual(1);
+        expect(ratio).toBeLessThan(1.01);
+      }
+    }
+    const { losses } = results[0]!;
+    expect(losses.at(-1)).toBeLessThan(losses[0]! * 0.8);
+  });
+
+  test('four ranks with batch 32 have the losses of one with batch 128', async () => {
+    const [one] = await train(1, { batchSize: 128, maxSteps: 20 });
+    const [four] = await train(4, { batchSize: 32, maxSteps: 20 });
+    for (const [step, loss] of one!.losses.entries()) {
+      expect(Math.abs(four!.losses[step]! - loss) / loss).toBeLessThan(1e-4);
+    }
+  });
+
+  test('a tab without WebGPU trains beside one that has it, says so, and ends with the same bits', async () => {
+    const room = world.createRoom({ maxSteps: 4 }, 2);
+    const withGpu = await world.join(room, 'gpu');
+    const without = await world.join(room, 'no-gpu', {
+      // Workers inherit nothing from the page: the engine's own worker has to lose its GPU.
+      before: `const Original = Worker;
+        window.Worker = class extends Original {
+          constructor(url, options) {
+            const source = 'delete WorkerNavigator.prototype.gpu; import ' + JSON.stringify(String(url)) + ';';
+            super(URL.createObjectURL(new Blob([source], { type: 'text/javascript' })), options);
+          }
+        };`,
+    });
+    const { device, note } = await without.event('device');
+    expect(device.backend).not.toBe('webgpu');
+    expect(note).toMatch(/^Training on .* slower.*this browser has no WebGPU/);
+    const [a, b] = await Promise.all([withGpu.event('finished'), without.event('finished')]);
+    expect(a.result.backend).toBe('webgpu');
+    expect(b.result.stateHash).toEqual(a.result.stateHash);
+    expect(new Set(a.result.stateHash).size).toBe(1);
+  });
+});
+
+describe('a tab that goes', () => {
+  test.each([
+    ['while training', (tab: Tab) => tab.event('step', ({ step }) => step === 2)],
+    ['while the model is made ready', (tab: Tab) => tab.event('warmup')],
+    ['while linking', (tab: Tab) => tab.event('state', ({ state }) => state === 'LINKING')],
+  ])('%s ends the run with a sentence that names it, and the others can start again', async (_when, moment) => {
+    const room = world.createRoom({ maxSteps: 2000 }, 3);
+    const [a, b, c] = await Promise.all(['ann', 'ben', 'cid'].map((name) => world.join(room, name)));
+    await moment(c!);
+    await c!.page.close();
+    for (const tab of [a!, b!]) {
+      const { message, fatal } = await tab.event('failed');
+      expect(message).toMatch(/cid/);
+      expect(fatal).toBe(false);
+      // The sentence is on the screen, too.
+      await tab.page.getByText(message).first().waitFor();
+      expect((await tab.event('state', ({ state, epoch }) => state === 'WAITING' && epoch > 0)).state).toBe('WAITING');
+    }
+  });
+});

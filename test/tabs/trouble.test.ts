@@ -1,0 +1,115 @@
+/** What goes wrong for people, in real tabs: one clear sentence on the screen each, and nothing hangs. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { networkInterfaces, tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { type Tab, World } from './world.ts';
+
+vi.setConfig({ testTimeout: 90_000 });
+
+let data: string;
+let world: World;
+
+/** IDX files of `count` blank images and labels 0. */
+function idxPair(count: number): [images: Uint8Array, labels: Uint8Array] {
+  const images = new Uint8Array(16 + count * 784);
+  const labels = new Uint8Array(8 + count);
+  const view = new DataView(images.buffer);
+  [0x803, count, 28, 28].forEach((word, i) => view.setUint32(i * 4, word));
+  [0x801, count].forEach((word, i) => new DataView(labels.buffer).setUint32(i * 4, word));
+  return [images, labels];
+}
+
+beforeAll(async () => {
+  data = await mkdtemp(path.join(tmpdir(), 'peergrad-data-'));
+  const [images, labels] = idxPair(50);
+  await writeFile(path.join(data, 't10k-images-idx3-ubyte'), images.subarray(0, 5000));
+  await writeFile(path.join(data, 't10k-labels-idx1-ubyte'), labels);
+  world = await World.start({ data, host: '0.0.0.0' });
+}, 120_000);
+afterEach(() => world.reset());
+afterAll(async () => {
+  await world.stop();
+  await rm(data, { recursive: true });
+});
+
+const shows = (tab: Tab, text: string | RegExp): Promise<void> => tab.page.getByText(text).first().waitFor();
+
+async function failure(tab: Tab, fatal: boolean): Promise<string> {
+  const event = await tab.event('failed');
+  expect(event.fatal).toBe(fatal);
+  expect(event.message).not.toContain('\n');
+  await shows(tab, event.message);
+  return event.message;
+}
+
+describe('trouble', () => {
+  test('a room code that nobody has', async () => {
+    expect(await failure(await world.join('ZZZZZZ', 'ann'), true)).toMatch(/ZZZ-?ZZZ/);
+  });
+
+  test('a room that is training already', async () => {
+    const room = world.createRoom({ maxSteps: 500 }, 1);
+    const first = await world.join(room, 'ann');
+    await first.event('step');
+    expect(await failure(await world.join(room, 'ben'), true)).toMatch(/training|running/);
+  });
+
+  test('data that is cut short', async () => {
+    const room = world.createRoom({ job: 'mnist', data: { kind: 'url', url: '/data/' } }, 1);
+    expect(await failure(await world.join(room, 'ann'), false)).toMatch(/t10k-images-idx3-ubyte/);
+  });
+
+  test('data that is not there', async () => {
+    const room = world.createRoom({ job: 'mnist', data: { kind: 'url', url: '/nothing/' } }, 1);
+    expect(await failure(await world.join(room, 'ann'), false)).toMatch(/\/nothing\//);
+  });
+
+  test('a page opened over plain http from another machine, which still trains without WebGPU', async () => {
+    const address = Object.values(networkInterfaces())
+      .flat()
+      .find((each) => each && !each.internal && each.family === 'IPv4')?.address;
+    // A machine without a network has no other machines either.
+    if (address === undefined) return;
+    const room = world.createRoom({ maxSteps: 1, batchSize: 4 }, 1);
+    const tab = await world.open(`#${room}?name=ann`, { origin: `http://${address}:${world.server.port}` });
+    await shows(tab, /https/);
+    await tab.page.getByRole('button', { name: 'Join' }).click();
+    expect((await tab.event('device')).note).toMatch(/not a secure context; open it over https/);
+    await tab.event('finished');
+  });
+
+  test('files that were dropped on the page, good ones', async () => {
+    const room = world.createRoom({ job: 'mnist', batchSize: 8, maxSteps: 2, data: { kind: 'files' } }, 1);
+    const tab = await world.open(`#${room}?name=ann`);
+    const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-files-'));
+    const [images, labels] = idxPair(40);
+    const files = [path.join(folder, 't10k-images-idx3-ubyte'), path.join(folder, 't10k-labels-idx1-ubyte')];
+    await writeFile(files[0]!, images);
+    await writeFile(files[1]!, labels);
+    await tab.page.getByRole('button', { name: 'Join' }).click();
+    await tab.page.locator('input[type=file]').setInputFiles(files);
+    const { result } = await tab.event('finished');
+    expect(result.steps).toBe(2);
+    await rm(folder, { recursive: true });
+  });
+});
+
+describe('a server that goes away', () => {
+  test('is named while waiting, and not needed while training', async () => {
+    const lonely = await World.start();
+    try {
+      const waiting = await lonely.join(lonely.createRoom({}, 2), 'ann');
+      const room = lonely.createRoom({ maxSteps: 12 }, 2);
+      const training = await Promise.all(['ben', 'cid'].map((name) => lonely.join(room, name)));
+      await training[0]!.event('step');
+      await lonely.server.close();
+      expect(await failure(waiting, true)).toMatch(/server/i);
+      const results = await Promise.all(training.map(async (tab) => (await tab.event('finished')).result));
+      expect(results.map(({ steps }) => steps)).toEqual([12, 12]);
+      expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
+    } finally {
+      await lonely.stop();
+    }
+  });
+});

@@ -1,0 +1,102 @@
+/** Real tabs for tests: a signaling server, a browser, and what each tab's engine tells. */
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { DIST, ensureBuilt } from '../../launcher/build.ts';
+import { launchBrowser } from '../../launcher/browser.ts';
+import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import { parseJob } from '../../src/protocol/job.ts';
+
+/** Long enough for the slowest machine that runs these tests; a failure says what it waited for. */
+const EVENT_TIMEOUT_MS = 60_000;
+
+type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
+
+export class Tab {
+  readonly page: Page;
+  readonly events: EngineEvent[] = [];
+  readonly #listeners = new Set<() => void>();
+
+  constructor(page: Page) {
+    this.page = page;
+  }
+
+  receive(event: EngineEvent): void {
+    this.events.push(event);
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Resolves with the first event of `type` that `matches`, past or future. */
+  event<Type extends EngineEvent['type']>(
+    type: Type,
+    matches: (event: EventOf<Type>) => boolean = () => true,
+  ): Promise<EventOf<Type>> {
+    return new Promise((resolve, reject) => {
+      const look = (): void => {
+        const found = this.events.find(
+          (event): event is EventOf<Type> => event.type === type && matches(event as EventOf<Type>),
+        );
+        if (!found) return;
+        clearTimeout(timer);
+        this.#listeners.delete(look);
+        resolve(found);
+      };
+      const timer = setTimeout(() => {
+        this.#listeners.delete(look);
+        const last = JSON.stringify(this.events.slice(-3));
+        reject(new Error(`No "${type}" event within ${EVENT_TIMEOUT_MS / 1000} s; the last were ${last}`));
+      }, EVENT_TIMEOUT_MS);
+      this.#listeners.add(look);
+      look();
+    });
+  }
+}
+
+export class World {
+  readonly server: SignalingServer;
+  readonly #browser: Browser;
+  readonly #contexts: BrowserContext[] = [];
+
+  private constructor(server: SignalingServer, browser: Browser) {
+    this.server = server;
+    this.#browser = browser;
+  }
+
+  static async start(options: Partial<Parameters<typeof startSignaling>[0]> = {}): Promise<World> {
+    const io = { out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal };
+    await ensureBuilt(io);
+    return new World(await startSignaling({ dist: DIST, ...options }), await launchBrowser());
+  }
+
+  /** Opens a room for `worldSize` ranks that starts by itself. */
+  createRoom(fields: Parameters<typeof parseJob>[0], worldSize: number): string {
+    return this.server.createRoom({ job: parseJob(fields), startAt: worldSize });
+  }
+
+  /** Opens a tab at `path` behind the server's address; `before` runs in the page ahead of everything else. */
+  async open(path: string, { before = '', origin = `http://localhost:${this.server.port}` } = {}): Promise<Tab> {
+    const context = await this.#browser.newContext();
+    this.#contexts.push(context);
+    await context.grantPermissions(['microphone']);
+    const page = await context.newPage();
+    const tab = new Tab(page);
+    await page.exposeBinding('peergradReport', (_source, event: EngineEvent) => tab.receive(event));
+    if (before !== '') await page.addInitScript(before);
+    await page.goto(`${origin}/${path}`);
+    return tab;
+  }
+
+  /** Opens a tab that joins `room` by itself. */
+  join(room: string, name: string, options: Parameters<World['open']>[1] = {}): Promise<Tab> {
+    return this.open(`#${room}?name=${name}&auto`, options);
+  }
+
+  /** Closes all tabs; server and browser stay for the next test. */
+  async reset(): Promise<void> {
+    await Promise.all(this.#contexts.splice(0).map((context) => context.close()));
+  }
+
+  async stop(): Promise<void> {
+    await this.#browser.close();
+    await this.server.close();
+  }
+}

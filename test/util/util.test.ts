@@ -1,0 +1,57 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { hashState } from '../../src/util/hash.ts';
+import { createRng, mixSeed, permutation } from '../../src/util/rng.ts';
+
+const text = (value: string): Uint8Array => new TextEncoder().encode(value);
+
+describe('hashState', () => {
+  test('is MurmurHash3, by its published test vectors', () => {
+    // The first half is seeded with 0.
+    expect(hashState([text('')]).slice(0, 8)).toBe('00000000');
+    expect(hashState([text('test')]).slice(0, 8)).toBe('ba6bd213');
+    expect(hashState([text('Hello, world!')]).slice(0, 8)).toBe('c0363e43');
+    expect(hashState([text('The quick brown fox jumps over the lazy dog')]).slice(0, 8)).toBe('2e4ff723');
+    // The second with 0x9747b28c.
+    expect(hashState([text('test')]).slice(8)).toBe('704b81dc');
+  });
+
+  test('differs when any bit of any part does', () => {
+    fc.assert(
+      fc.property(
+        fc.float32Array({ minLength: 1, maxLength: 50 }),
+        fc.nat(),
+        fc.nat({ max: 31 }),
+        (values, at, bit) => {
+          const other = values.slice();
+          new Uint32Array(other.buffer)[at % values.length]! ^= 1 << bit;
+          expect(hashState([values, values])).not.toBe(hashState([values, other]));
+        },
+      ),
+    );
+  });
+
+  test('does not depend on where in a buffer the values lie', () => {
+    const values = Float32Array.of(0, 1, 2, 3);
+    expect(hashState([values.subarray(1)])).toBe(hashState([Float32Array.of(1, 2, 3)]));
+  });
+});
+
+describe('seeded random numbers', () => {
+  test('are the same on every machine', () => {
+    const rng = createRng(1);
+    expect([rng.next(), rng.next(), rng.next()].map((x) => Math.round(x * 2 ** 32))).toEqual([
+      2693262067, 11749833, 2265367787,
+    ]);
+    expect(Array.from(permutation(8, 7))).toEqual(Array.from(permutation(8, 7)));
+    expect(mixSeed(1, 2)).not.toBe(mixSeed(2, 1));
+  });
+
+  test('permute: every index once', () => {
+    fc.assert(
+      fc.property(fc.nat({ max: 500 }), fc.nat(), (n, seed) => {
+        expect(Array.from(permutation(n, seed)).sort((a, b) => a - b)).toEqual(Array.from({ length: n }, (_, i) => i));
+      }),
+    );
+  });
+});
