@@ -1,4 +1,5 @@
 /** Numbers and sentences that follow from the view; pure. */
+import type { Device } from '../protocol/control.ts';
 import { list, plural } from './format.ts';
 import type { Lobby, Run, View } from './view.ts';
 
@@ -171,6 +172,13 @@ export function startNote(lobby: Lobby): string {
   }
   if (lobby.members.length === 1) return 'You can start alone; there is nothing to exchange then.';
   return `All ${lobby.members.length} tabs are ready. Who comes later waits for the next start.`;
+}
+
+/** Whether a device is this machine's processor, whatever its backend is called. */
+export function isSoftware(device: Device | null): boolean {
+  return (
+    device !== null && (device.backend === 'cpu' || /swiftshader|llvmpipe|software|basic render/i.test(device.adapter))
+  );
 }
 
 function clamp(share: number): number {

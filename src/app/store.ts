@@ -1,6 +1,6 @@
 /**
  * The page's one store: the address, the engine, and the view that its events add up to. Events are folded at once and
- * published at most ten times a second on an animation frame, so drawing never lags training, and a hidden tab draws
+ * published a few times a second on an animation frame, so drawing never lags training, and a hidden tab draws
  * nothing at all.
  */
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
@@ -9,6 +9,7 @@ import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { remembered } from './env.ts';
 import { parseRoute, roomHash, type Route } from './route.ts';
+import { isSoftware } from './derive.ts';
 import { initialView, reduce, withoutRun, type View } from './view.ts';
 
 declare global {
@@ -17,14 +18,17 @@ declare global {
   var peergradReport: ((event: EngineEvent) => void) | undefined;
 }
 
-/** Least time between two redraws, milliseconds. */
-const PUBLISH_MS = 100;
+/** Least time between two redraws, milliseconds: digits that change faster cannot be read. */
+const PUBLISH_MS = 200;
 
 export const route = signal<Route>(parseRoute(location.hash));
 const published = signal<View>(initialView);
 export const view: ReadonlySignal<View> = published;
 /** A create or join is under way and the room has not answered yet. */
 export const entering = signal(false);
+
+/** Whether what paints this page also trains: then it paints less. */
+export const computesOnCpu = computed(() => isSoftware(view.value.device));
 
 export type Screen = 'home' | 'new' | 'join' | 'lobby' | 'run';
 

@@ -35,7 +35,7 @@ export class Edge {
   readonly #isInitiator: boolean;
   readonly #linked = deferred<Link>();
   #attempt: { id: number; peer: PeerAttempt } | null = null;
-  #lastAttemptId = 0;
+  #lastAttemptId = -1;
   #lastFailure = 'no connection came about';
   #isOver = false;
   #opened: Link | null = null;
@@ -72,7 +72,7 @@ export class Edge {
         ),
       ),
     );
-    if (this.#isInitiator) this.#start(this.#lastAttemptId);
+    if (this.#isInitiator) this.#start(0);
     try {
       this.#opened = await this.#linked.promise;
       return this.#opened;
@@ -89,7 +89,7 @@ export class Edge {
   signal(attempt: number, signal: PeerSignal): void {
     if (this.#isOver) return;
     // The initiator alone opens attempts; the other end follows when the offer of a new one comes.
-    if (!this.#isInitiator && signal.type === 'offer' && attempt >= this.#lastAttemptId) this.#start(attempt);
+    if (!this.#isInitiator && signal.type === 'offer' && attempt > this.#lastAttemptId) this.#start(attempt);
     if (this.#attempt?.id === attempt) this.#attempt.peer.signal(signal);
   }
 

@@ -1,13 +1,17 @@
 import { signal } from '@preact/signals';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { timelineOf } from '../../src/app/ring/frameAt.ts';
-import { createPlayer, type Stage } from '../../src/app/ring/player.ts';
+import { createPlayer, type PlayerOptions, type Stage } from '../../src/app/ring/player.ts';
 import { simulatedTrace } from '../../src/app/ring/simulatedTrace.ts';
 import { nextStop, planWatch, snap, timeAt } from '../../src/app/ring/watch.ts';
 
 /** Two ranks: two ring steps, in flight 0.6 .. 3.6 and 4.6 .. 7.6 ms. */
 const LINE = planWatch(timelineOf(simulatedTrace(2), 2));
-const still = signal(false);
+const no = signal(false);
+
+function options(autoplay: boolean): PlayerOptions {
+  return { autoplay, reducedMotion: no, thrifty: no };
+}
 
 function stageOf(n: number, step = 0): Stage {
   return { n, trace: { ...simulatedTrace(n), step } };
@@ -79,7 +83,7 @@ describe('watching', () => {
 describe('playing', () => {
   test('starts by itself, moves, and takes the newest trace at the end of a round', () => {
     const newest = signal<Stage | null>(null);
-    const player = createPlayer(newest, true, still);
+    const player = createPlayer(newest, options(true));
     expect(player.playing.value).toBe(false);
     newest.value = stageOf(2, 1);
     expect(player.playing.value).toBe(true);
@@ -93,7 +97,7 @@ describe('playing', () => {
   });
 
   test('stays where it was put', () => {
-    const player = createPlayer(signal<Stage | null>(stageOf(3)), true, still);
+    const player = createPlayer(signal<Stage | null>(stageOf(3)), options(true));
     player.seek(0.5);
     advance(1000);
     expect(player.position.value).toBe(0.5);
@@ -103,7 +107,7 @@ describe('playing', () => {
 
   test('leaves the stage at once when the world changes', () => {
     const newest = signal<Stage | null>(stageOf(3));
-    const player = createPlayer(newest, true, still);
+    const player = createPlayer(newest, options(true));
     newest.value = stageOf(4);
     expect(player.frame.value!.cells).toHaveLength(4);
     newest.value = null;
@@ -114,7 +118,7 @@ describe('playing', () => {
 
   test('at rest and untouched, it shows the newest; once moved, it stays', () => {
     const newest = signal<Stage | null>(stageOf(3, 1));
-    const player = createPlayer(newest, false, still);
+    const player = createPlayer(newest, options(false));
     newest.value = stageOf(3, 2);
     expect(player.stage.value!.trace.step).toBe(2);
     player.stepBy(1);
@@ -125,7 +129,7 @@ describe('playing', () => {
 
   test('plays on in the next run, if it played in the last', () => {
     const newest = signal<Stage | null>(stageOf(3));
-    const player = createPlayer(newest, true, still);
+    const player = createPlayer(newest, options(true));
     newest.value = null;
     newest.value = stageOf(3, 5);
     expect(player.playing.value).toBe(true);

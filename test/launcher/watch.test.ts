@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import { disagreement, summarize } from '../../launcher/report.ts';
 import { RunWatch } from '../../launcher/watch.ts';
-import { ManualClock } from '../signaling/helpers.ts';
+import { ManualClock } from '../manualClock.ts';
 
 const result = (...stateHash: string[]): RunResult => ({
   worldSize: 2,

@@ -1,4 +1,4 @@
-/** A clock that tests own, and a member that speaks the protocol over a real WebSocket. */
+/** A member that speaks the protocol over a real WebSocket. */
 import { WebSocket } from 'ws';
 import {
   type ClientMessage,
@@ -8,36 +8,7 @@ import {
   ServerMessage,
   SIGNALING_PATH,
 } from '../../src/protocol/control.ts';
-import type { Clock } from '../../src/util/clock.ts';
 import type { SignalingServer } from '../../signaling/index.ts';
-
-export class ManualClock implements Clock {
-  #now = 0;
-  readonly #timers = new Set<{ at: number; fn: () => void }>();
-
-  now(): number {
-    return this.#now;
-  }
-
-  after(ms: number, fn: () => void): () => void {
-    const timer = { at: this.#now + ms, fn };
-    this.#timers.add(timer);
-    return () => this.#timers.delete(timer);
-  }
-
-  /** Lets time pass; timers fire in order. */
-  advance(ms: number): void {
-    const until = this.#now + ms;
-    for (;;) {
-      const due = [...this.#timers].filter((timer) => timer.at <= until).sort((a, b) => a.at - b.at)[0];
-      if (due === undefined) break;
-      this.#timers.delete(due);
-      this.#now = due.at;
-      due.fn();
-    }
-    this.#now = until;
-  }
-}
 
 export const CPU: Device = { backend: 'cpu', adapter: 'test' };
 

@@ -4,7 +4,8 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { MAX_CONTROL_BYTES, PROTOCOL_VERSION, type ClientMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../signaling/index.ts';
-import { CPU, enter, ManualClock, TestMember } from './helpers.ts';
+import { ManualClock } from '../manualClock.ts';
+import { CPU, enter, TestMember } from './helpers.ts';
 
 const open: (() => Promise<void>)[] = [];
 afterEach(async () => {

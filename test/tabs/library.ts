@@ -6,9 +6,7 @@ import { createOptimizer, destroyProcessGroup, DistributedDataParallel, initProc
 declare global {
   interface Window {
     /** Opens a room (or joins `room`), trains a line through rank's own points, and resolves with what was learned. */
-    train: (
-      room: string | null,
-    ) => Promise<{
+    train: (room: string | null) => Promise<{
       rank: number;
       worldSize: number;
       parameters: number[];

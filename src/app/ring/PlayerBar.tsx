@@ -114,7 +114,6 @@ function Handle({ player, disabled }: { player: Player; disabled: boolean }) {
       step={1}
       disabled={disabled}
       value={Math.round(position * SCRUB)}
-      style={{ '--done': `${(position * 100).toFixed(2)}%` }}
       onInput={(event) => player.seek(event.currentTarget.valueAsNumber / SCRUB)}
       onKeyDown={(event) => {
         if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;

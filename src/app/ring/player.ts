@@ -37,23 +37,24 @@ export interface Player {
 /** The picture stands still before and after a round, milliseconds: where things start, and where they end. */
 const HOLD_BEFORE_MS = 700;
 const HOLD_AFTER_MS = 1400;
-/** Thirty pictures a second are smooth enough; machines without a GPU paint them on the CPU that trains. */
+/** Between two pictures, milliseconds: thirty a second are smooth enough, and leave the processor to the training. */
 const FRAME_MS = 33;
-/** Where pictures come late the machine has better things to do than to paint: then it paints this much of its time. */
-const PAINT_SHARE = 0.1;
+/** The same where the processor itself computes, and paints: enough to follow. */
+const THRIFTY_FRAME_MS = 100;
 /** Longest time one picture may count for: a tab that was hidden goes on where it was. */
 const LONGEST_FRAME_MS = 250;
 
-/**
- * @param newest the newest trace, read whenever a round ends, and followed while nothing plays.
- * @param autoplay whether the first trace plays by itself.
- * @param reducedMotion whether to jump from ring step to ring step.
- */
-export function createPlayer(
-  newest: ReadonlySignal<Stage | null>,
-  autoplay: boolean,
-  reducedMotion: ReadonlySignal<boolean>,
-): Player {
+export interface PlayerOptions {
+  /** Whether the first trace plays by itself. */
+  autoplay: boolean;
+  /** Whether to jump from ring step to ring step. */
+  reducedMotion: ReadonlySignal<boolean>;
+  /** Whether to paint less often, because what paints also trains. */
+  thrifty: ReadonlySignal<boolean>;
+}
+
+/** @param newest the newest trace, read whenever a round ends, and followed while nothing plays. */
+export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
   const stage = signal<Stage | null>(null);
   const playing = signal(false);
   const speed = signal(1);
@@ -65,7 +66,7 @@ export function createPlayer(
     const plan = watch.value;
     if (plan === null) return 0;
     const running = Math.min(1, Math.max(0, (clock.value - HOLD_BEFORE_MS) / plan.duration));
-    return playing.value && reducedMotion.value ? snap(plan, running) : running;
+    return playing.value && options.reducedMotion.value ? snap(plan, running) : running;
   });
   const frame = computed(() => {
     const on = stage.value;
@@ -74,20 +75,18 @@ export function createPlayer(
   });
 
   /** What the user last asked for; nothing to play is no reason to forget it. */
-  let wanted = autoplay;
+  let wanted = options.autoplay;
   let animation = 0;
   let last = 0;
-  let pause = FRAME_MS;
   const tick = (now: number): void => {
     animation = requestAnimationFrame(tick);
-    if (now - last < pause) return;
+    // A little less, or a picture that comes a hair early would cost a whole one.
+    if (now - last < (options.thrifty.peek() ? THRIFTY_FRAME_MS : FRAME_MS) - 4) return;
     const passed = Math.min(LONGEST_FRAME_MS, now - last) * speed.peek();
     last = now;
-    const began = performance.now();
     const next = clock.peek() + passed;
     if (next < HOLD_BEFORE_MS + (watch.peek()?.duration ?? 0) + HOLD_AFTER_MS) clock.value = next;
     else begin(newest.peek());
-    pause = Math.min(LONGEST_FRAME_MS, Math.max(FRAME_MS, (performance.now() - began) / PAINT_SHARE));
   };
   const begin = (next: Stage | null): void => {
     stage.value = next;

@@ -2,13 +2,17 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { reducedMotion } from '../env.ts';
+import { computesOnCpu } from '../store.ts';
 import { createPlayer, type Player, type Stage } from './player.ts';
 
 /** @param newest what to play; a new object only when it is new. */
 export function usePlayer(newest: Stage | null, options: { autoplay: boolean; keys: boolean }): Player {
   const source = useSignal<Stage | null>(newest);
   const { autoplay, keys } = options;
-  const player = useMemo(() => createPlayer(source, autoplay, reducedMotion), [source, autoplay]);
+  const player = useMemo(
+    () => createPlayer(source, { autoplay, reducedMotion, thrifty: computesOnCpu }),
+    [source, autoplay],
+  );
   useEffect(() => {
     source.value = newest;
   }, [source, newest]);

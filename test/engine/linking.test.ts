@@ -1,0 +1,133 @@
+/** Linking two ends of an edge, over memory links that a test makes and breaks. */
+import { describe, expect, test } from 'vitest';
+import { Edge, LINKING_TIMEOUT_MS, type PeerConnector } from '../../src/engine/linking.ts';
+import type { PeerSignal } from '../../src/protocol/control.ts';
+import type { Hello } from '../../src/transport/handshake.ts';
+import type { Link } from '../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { deferred, type Deferred } from '../../src/util/deferred.ts';
+import { PeerGoneError, TimeoutError } from '../../src/util/errors.ts';
+import { ManualClock } from '../manualClock.ts';
+
+const alice: Hello = { room: 'K7F3QX', epoch: 3, member: 'alice-id', rank: 0 };
+const bob: Hello = { room: 'K7F3QX', epoch: 3, member: 'bob-id-1', rank: 1 };
+
+/** Lets everything that is under way between promises and microtasks happen. */
+const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+
+interface Attempt {
+  link: Deferred<Link>;
+  aborted: boolean;
+  initiator: boolean;
+}
+
+/** Two edges that signal to each other; attempt k of both opens when `opens(k)` says so. */
+function pair(opens: (attempt: number) => boolean) {
+  const clock = new ManualClock();
+  const attempts: { alice: Attempt[]; bob: Attempt[] } = { alice: [], bob: [] };
+  const connector =
+    (mine: 'alice' | 'bob'): PeerConnector =>
+    ({ initiator, onsignal }) => {
+      const attempt: Attempt = { link: deferred(), aborted: false, initiator };
+      attempts[mine].push(attempt);
+      if (initiator) queueMicrotask(() => onsignal({ type: 'offer', sdp: 'offer' }));
+      return {
+        link: attempt.link.promise,
+        signal: (signal: PeerSignal) => {
+          if (signal.type === 'offer') return onsignal({ type: 'answer', sdp: 'answer' });
+          const index = attempts.alice.length - 1;
+          if (!opens(index)) return attempts.alice[index]!.link.reject(new PeerGoneError('The connection failed.'));
+          const [a, b] = createMemoryLinkPair();
+          attempts.alice[index]!.link.resolve(a);
+          attempts.bob.at(-1)!.link.resolve(b);
+        },
+        abort: () => {
+          attempt.aborted = true;
+          attempt.link.reject(new PeerGoneError('Aborted.'));
+        },
+      };
+    };
+  const edges = {
+    alice: new Edge({
+      ...{ self: alice, peer: bob, iceServers: [], clock, connect: connector('alice') },
+      send: (attempt, signal) => edges.bob.signal(attempt, signal),
+    }),
+    bob: new Edge({
+      ...{ self: bob, peer: alice, iceServers: [], clock, connect: connector('bob') },
+      send: (attempt, signal) => edges.alice.signal(attempt, signal),
+    }),
+  };
+  return { clock, attempts, ...edges };
+}
+
+describe('Edge', () => {
+  test('links both ends; the lower member id initiates', async () => {
+    const world = pair(() => true);
+    const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
+    expect(world.attempts.alice.map(({ initiator }) => initiator)).toEqual([true]);
+    expect(world.attempts.bob.map(({ initiator }) => initiator)).toEqual([false]);
+    expect([a.state, b.state]).toEqual(['open', 'open']);
+  });
+
+  test('throws a failed attempt away and makes another, later each time', async () => {
+    const world = pair((attempt) => attempt === 2);
+    const links = Promise.all([world.alice.link(), world.bob.link()]);
+    for (const [made, backoff] of [
+      [1, 250],
+      [2, 500],
+    ] as const) {
+      await settle();
+      expect(world.attempts.alice).toHaveLength(made);
+      world.clock.advance(backoff - 1);
+      expect(world.attempts.alice).toHaveLength(made);
+      world.clock.advance(1);
+    }
+    await links;
+    expect(world.attempts.alice).toHaveLength(3);
+    expect(world.attempts.bob.map(({ aborted }) => aborted)).toEqual([true, true, false]);
+  });
+
+  test('gives up an attempt that says nothing', async () => {
+    const world = pair(() => true);
+    // Bob's tab is there but deaf: his edge never starts.
+    world.bob.signal = () => {};
+    world.alice.link().catch(() => {});
+    await settle();
+    world.clock.advance(6_000);
+    await settle();
+    expect(world.attempts.alice[0]!.aborted).toBe(true);
+    world.clock.advance(250);
+    expect(world.attempts.alice).toHaveLength(2);
+  });
+
+  test('ignores what is left of an attempt that is over', async () => {
+    const world = pair((attempt) => attempt === 1);
+    const links = Promise.all([world.alice.link(), world.bob.link()]);
+    await settle();
+    world.clock.advance(250);
+    world.alice.signal(0, { type: 'answer', sdp: 'late' });
+    world.bob.signal(0, { type: 'offer', sdp: 'late' });
+    await links;
+    expect(world.attempts.bob).toHaveLength(2);
+  });
+
+  test('names the rank it could not reach, the last failure, and the way out', async () => {
+    const world = pair(() => false);
+    const linking = world.alice.link();
+    const failed = linking.catch((error: unknown) => error);
+    await settle();
+    world.clock.advance(LINKING_TIMEOUT_MS);
+    const error = (await failed) as TimeoutError;
+    expect(error).toBeInstanceOf(TimeoutError);
+    expect(error.message).toMatch(/^Rank 0 could not connect to rank 1 within 14 s: The connection failed\. .*--turn/);
+    expect(error.context.missing).toEqual([1]);
+  });
+
+  test('closes its link when it is closed', async () => {
+    const world = pair(() => true);
+    const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
+    world.alice.close();
+    await settle();
+    expect([a.state, b.state]).toEqual(['closed', 'closed']);
+  });
+});

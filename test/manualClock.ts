@@ -1,0 +1,30 @@
+import type { Clock } from '../src/util/clock.ts';
+
+/** Time that stands still until a test lets it pass. */
+export class ManualClock implements Clock {
+  #now = 0;
+  readonly #timers = new Set<{ at: number; fn: () => void }>();
+
+  now(): number {
+    return this.#now;
+  }
+
+  after(ms: number, fn: () => void): () => void {
+    const timer = { at: this.#now + ms, fn };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  /** Lets time pass; timers fire in order. */
+  advance(ms: number): void {
+    const until = this.#now + ms;
+    for (;;) {
+      const due = [...this.#timers].filter((timer) => timer.at <= until).sort((a, b) => a.at - b.at)[0];
+      if (due === undefined) break;
+      this.#timers.delete(due);
+      this.#now = due.at;
+      due.fn();
+    }
+    this.#now = until;
+  }
+}
