@@ -18,9 +18,9 @@ const CANDIDATE_DEADLINE_MS = 3000;
 export function checkSecure(): Verdict {
   if (isSecureContext) return { kind: 'good', text: 'secure page' };
   return {
-    kind: 'bad',
+    kind: 'meh',
     text: 'not a secure page',
-    fix: 'This page was opened over plain http from another machine; WebGPU needs https. Ask the host for the https link.',
+    fix: 'This page was opened over plain http from another machine; WebGPU needs https. Ask the host for the https link, or go on without WebGPU: slower, and just as right.',
   };
 }
 

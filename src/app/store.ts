@@ -141,6 +141,8 @@ function update(next: View): void {
 
 /** So that a reload, a bookmark or a copied address leads to the room. */
 function showRoomInAddress(room: string): void {
+  // A link that led here stays as it is: with `auto`, a reload joins again.
+  if (route.peek().room === room) return;
   history.replaceState(null, '', roomHash(room));
   route.value = parseRoute(location.hash);
 }

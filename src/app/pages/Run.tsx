@@ -34,6 +34,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const names = run.members.map((one) => one.name);
   return (
     <main class="run wrap">
+      <h1 class="away">Training</h1>
       {view.failure !== null && (
         <Banner failure={view.failure}>
           {!view.failure.fatal && isHost(view) && (

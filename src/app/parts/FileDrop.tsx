@@ -33,7 +33,7 @@ export function FileDrop({ onfiles }: { onfiles: (files: File[]) => void }) {
           Choose the MNIST files
         </button>
       </p>
-      <p class="dim small">Or drop them here: images and labels, for training and for testing (IDX).</p>
+      <p class="dim small">Or drop them here: images and labels (IDX, gzipped or not). One pair will do.</p>
       <input
         ref={input}
         class="away"

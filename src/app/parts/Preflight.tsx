@@ -24,8 +24,8 @@ export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
     };
   }, [gpu, reach]);
   useEffect(() => {
-    blocked.value = secure.kind === 'bad' || reach.value.kind === 'bad';
-  }, [blocked, secure.kind, reach.value.kind]);
+    blocked.value = reach.value.kind === 'bad';
+  }, [blocked, reach.value.kind]);
   return (
     <ul class="checks plain" aria-label="What this tab can do">
       <Check verdict={secure} name="secure page" />

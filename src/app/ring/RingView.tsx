@@ -9,7 +9,7 @@ import { identityOf, shapePath } from '../rankIdentity.ts';
 import { smallText } from '../theme.ts';
 import { Chunks } from './Chunks.tsx';
 import type { Frame } from './frameAt.ts';
-import { angleAlong, angleOf, arcPath, layoutRing, pointAt, type RingLayout } from './geometry.ts';
+import { angleAlong, angleOf, arcPath, capsuleFor, layoutRing, pointAt, type RingLayout } from './geometry.ts';
 
 export interface RingMember {
   /** `null`: a place that nobody has taken yet. */
@@ -82,7 +82,10 @@ function Edge({ layout, n, rank, edge, textSize }: PlaceProps & { edge: RingEdge
   const to = angleAlong(layout, n, rank, 1, EDGE);
   const middle = (from + to) / 2;
   const label = n <= 6 && layout.named ? (edge?.label ?? '') : '';
-  const at = pointAt(layout, middle, layout.radius + textSize * 1.1);
+  // Beyond what passes on the edge, whichever way it leans here.
+  const { width, height } = capsuleFor(layout, n, textSize);
+  const reach = (width * Math.abs(Math.cos(middle)) + height * Math.abs(Math.sin(middle))) / 2;
+  const at = pointAt(layout, middle, layout.radius + reach + textSize * 0.6);
   return (
     <>
       <path d={arcPath(layout, from, to)} class={edge?.up === false ? 'edge down' : 'edge'} />

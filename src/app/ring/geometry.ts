@@ -53,7 +53,7 @@ export function angleAlong(
   const gapAt = (angle: number): number => {
     // On its way along the circle here, the box reaches this far ahead of its middle.
     const reach = half.width * Math.abs(Math.sin(angle)) + half.height * Math.abs(Math.cos(angle));
-    return Math.min((layout.mark * 1.25 + reach) / layout.radius, whole * 0.42);
+    return Math.min((layout.mark * 1.45 + reach) / layout.radius, whole * 0.42);
   };
   const start = from + gapAt(from);
   const end = from + whole - gapAt(from + whole);
@@ -85,7 +85,7 @@ const MOST_SLOTS = 8;
 
 /** The most telling capsule that can still be seen to move between two marks. */
 export function capsuleFor(layout: RingLayout, n: number, textSize: number): Capsule {
-  const free = (2 * Math.PI * layout.radius) / n - 2.5 * layout.mark;
+  const free = (2 * Math.PI * layout.radius) / n - 2.9 * layout.mark;
   const letter = textSize * 1.25;
   for (const size of [8, 6, 5, 4, 3]) {
     const slot = (size * textSize) / 13;
