@@ -44,7 +44,7 @@ export class RunWatch {
   /**
    * Every tab's result, in the tabs' order.
    *
-   * @throws PeergradError naming the tab that failed first; TimeoutError saying what each tab was doing.
+   * @throws PeergradError naming the tab that first failed before it had finished; TimeoutError saying what each tab was doing.
    */
   get done(): Promise<RunResult[]> {
     return this.#done.promise;
@@ -66,8 +66,10 @@ export class RunWatch {
     }
   }
 
-  /** A tab is lost: so is the run. */
+  /** A tab is lost: so is the run, unless the tab has finished. What comes after, such as a server gone, cannot undo it. */
   fail(name: string, message: string): void {
+    const isFinished = (this.#tabs.get(name)?.result ?? null) !== null;
+    if (isFinished) return;
     this.abort(new PeergradError(`${name}: ${message.replace(/[^.!?]$/, '$&.')}`));
   }
 

@@ -1,4 +1,5 @@
-/** Which addresses this machine can be reached at. */
+/** Which addresses this machine can be reached at, and which ones count as one. */
+import { isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 
 /** IPv4 addresses of this machine, loopback excluded. (Its IPv6 addresses change daily, and nobody types them.) */
@@ -19,4 +20,21 @@ function isWildcard(host: string): boolean {
 export function reachableHosts(host: string): string[] {
   if (isWildcard(host)) return [...localAddresses(), 'localhost'];
   return [host.includes(':') ? `[${host}]` : host];
+}
+
+/** Groups of an IPv6 address, and how many of them name the network. */
+const GROUPS = 8;
+const NETWORK_GROUPS = 4;
+
+/**
+ * What limits per address count by: an IPv4 address, or an IPv6 address's /64, whose other half its owner may choose
+ * anew for every connection. `address` is as the operating system writes it: lower case, no leading zeros.
+ */
+export function networkOf(address: string): string {
+  const ip = address.replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.)/, '');
+  if (!isIPv6(ip)) return ip;
+  const [head = [], tail] = ip.split('::').map((part) => (part === '' ? [] : part.split(':')));
+  const zeros = tail === undefined ? 0 : GROUPS - head.length - tail.length;
+  const groups = [...head, ...Array<string>(zeros).fill('0'), ...(tail ?? [])];
+  return `${groups.slice(0, NETWORK_GROUPS).join(':')}::/64`;
 }

@@ -41,6 +41,7 @@ export class Connection implements Peer {
   readonly member = randomBytes(MEMBER_BYTES).toString('base64url');
   readonly #token = randomBytes(TOKEN_BYTES).toString('base64url');
   readonly #socket: WebSocket;
+  /** What limits per address count by. */
   readonly #address: string;
   readonly #server: ServerContext;
   readonly #bucket: TokenBucket;
@@ -129,7 +130,7 @@ export class Connection implements Peer {
       return message.type === 'create' ? this.#create(message) : this.#join(message.room, message.name);
     }
     if (this.#room === null) throw new ProtocolError('The first message must be "create" or "join".');
-    if (message.type === 'heartbeat') return;
+    if (message.type === 'heartbeat') return this.send({ type: 'heartbeat' });
     if (message.type === 'leave') {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);
@@ -138,15 +139,17 @@ export class Connection implements Peer {
   }
 
   #create({ name, job, startAt }: Extract<ClientMessage, { type: 'create' }>): void {
-    const code = this.#server.hub.open(job, startAt);
+    const { hub } = this.#server;
+    const code = hub.open({ job, startAt, isPermanent: false });
     if (code === null)
       return this.refuse('rate-limited', 'This server holds as many rooms as it may: try again later.');
-    this.#join(code, name);
+    if (!this.#enter(code, name)) hub.forget(code);
   }
 
   #join(code: string, name: string): void {
     const { hub, wrongCodes } = this.#server;
-    // Right codes are refused as well while an address is blocked: else guessing would go on until one fits.
+    // Right codes are refused as well while an address is blocked: else guessing would go on until one fits. (Opening a
+    // room guesses nothing: one child's wrong codes must not stop a school.)
     if (wrongCodes.isBlocked(this.#address)) {
       return this.refuse(
         'rate-limited',
@@ -157,10 +160,16 @@ export class Connection implements Peer {
       wrongCodes.add(this.#address);
       return this.refuse('no-room', `There is no room ${code} here: check the code with whoever gave it to you.`);
     }
-    if (!hub.join(code, this, name)) return;
+    this.#enter(code, name);
+  }
+
+  /** Whether the room took this member; if not, it has said why. */
+  #enter(code: string, name: string): boolean {
+    if (!this.#server.hub.join(code, this, name)) return false;
     this.#room = code;
     this.#cancelTimer();
     this.#watchSilence();
+    return true;
   }
 
   /** Sleeps until the silence would be too long, and looks again. */

@@ -18,12 +18,19 @@ export interface Peer {
   send(message: ServerMessage): void;
 }
 
+export interface NewRoom {
+  job: JobSpec;
+  startAt: number | null;
+  /** Lasts as long as the server does; any other is forgotten some time after its last member left. */
+  isPermanent: boolean;
+}
+
 interface Room {
   state: RoomState;
   readonly peers: Map<string, Peer>;
+  /** Kept as long as the server runs, whoever leaves. */
+  readonly isPermanent: boolean;
   cancelDeadline: () => void;
-  /** Ends a room that nobody ever joined. */
-  cancelExpiry: () => void;
 }
 
 const nothing = (): void => {};
@@ -32,6 +39,8 @@ export class Hub {
   readonly #clock: Clock;
   readonly #limits: Limits;
   readonly #rooms = new Map<string, Room>();
+  /** Rooms to be forgotten unless somebody joins, in the order in which they became empty; what stops their clocks. */
+  readonly #expiring = new Map<string, () => void>();
 
   constructor(clock: Clock, limits: Limits) {
     this.#clock = clock;
@@ -47,16 +56,24 @@ export class Hub {
   }
 
   /** A new empty room's code, or `null` when the server holds as many rooms as it may. */
-  open(job: JobSpec, startAt: number | null): string | null {
-    if (this.#rooms.size >= this.#limits.maxRooms) return null;
+  open({ job, startAt, isPermanent }: NewRoom): string | null {
+    if (this.#rooms.size >= this.#limits.maxRooms) {
+      // Else who opens rooms and leaves them could keep everybody else from opening one.
+      const [longestEmpty] = this.#expiring.keys();
+      if (longestEmpty === undefined) return null;
+      this.forget(longestEmpty);
+    }
     const code = this.#unusedCode();
-    this.#rooms.set(code, {
-      state: createRoom(job, startAt, this.#limits.roomCapacity),
-      peers: new Map(),
-      cancelDeadline: nothing,
-      cancelExpiry: this.#clock.after(this.#limits.emptyRoomMs, () => this.#rooms.delete(code)),
-    });
+    const state = createRoom(job, startAt, this.#limits.roomCapacity);
+    this.#rooms.set(code, { state, peers: new Map(), isPermanent, cancelDeadline: nothing });
+    this.#expire(code);
     return code;
+  }
+
+  /** Drops a room that nobody is in. */
+  forget(code: string): void {
+    this.#keep(code);
+    this.#rooms.delete(code);
   }
 
   /** Asks the room to take `peer`; it answers through the peer. Whether it did. */
@@ -66,7 +83,7 @@ export class Hub {
     room.peers.set(peer.member, peer);
     this.dispatch(code, { type: 'join', member: peer.member, name });
     const admitted = room.state.members.some((m) => m.member === peer.member);
-    if (admitted) room.cancelExpiry();
+    if (admitted) this.#keep(code);
     else room.peers.delete(peer.member);
     return admitted;
   }
@@ -83,11 +100,24 @@ export class Hub {
 
   /** Forgets every room and stops every clock. */
   close(): void {
-    for (const room of this.#rooms.values()) {
-      room.cancelDeadline();
-      room.cancelExpiry();
-    }
+    for (const room of this.#rooms.values()) room.cancelDeadline();
+    for (const cancel of this.#expiring.values()) cancel();
     this.#rooms.clear();
+    this.#expiring.clear();
+  }
+
+  /** An empty room: to be forgotten unless somebody joins in time. */
+  #expire(code: string): void {
+    if (this.#rooms.get(code)?.isPermanent !== false) return;
+    this.#expiring.set(
+      code,
+      this.#clock.after(this.#limits.emptyRoomMs, () => this.forget(code)),
+    );
+  }
+
+  #keep(code: string): void {
+    this.#expiring.get(code)?.();
+    this.#expiring.delete(code);
   }
 
   #apply(code: string, room: Room, effect: RoomEffect): void {
@@ -105,9 +135,8 @@ export class Hub {
       }
       case 'clearDeadline':
         return room.cancelDeadline();
-      case 'remove':
-        this.#rooms.delete(code);
-        return;
+      case 'empty':
+        return this.#expire(code);
       default:
         effect satisfies never;
     }

@@ -15,15 +15,15 @@ export interface Limits {
   messageBurst: number;
   /** Bytes waiting for a slow reader before it is cut off: no honest tab is a thousand messages behind. */
   maxUnsentBytes: number;
-  /** Wrong codes a minute from one address. A class shares one address, so right codes are not counted. */
+  /** Wrong codes a minute from one address (of IPv6, one /64). A class shares one address: right codes do not count. */
   wrongCodesPerMinute: number;
-  /** WebSockets from one address: four full rooms in one school. */
+  /** WebSockets from one address (of IPv6, one /64): four full rooms in one school. */
   socketsPerAddress: number;
   /** Rooms on this server: a few KiB each. */
   maxRooms: number;
   /** Members in a room. */
   roomCapacity: number;
-  /** Milliseconds a room made by the launcher waits for its first member. */
+  /** Milliseconds a room that a tab made outlasts its last member: one who reloads the page finds it again. */
   emptyRoomMs: number;
   /** Milliseconds that members have to close their side when the server stops. */
   closeGraceMs: number;
@@ -40,7 +40,7 @@ export const DEFAULT_LIMITS: Limits = {
   socketsPerAddress: 256,
   maxRooms: 1000,
   roomCapacity: MAX_WORLD_SIZE,
-  emptyRoomMs: 60 * 60 * 1000,
+  emptyRoomMs: 60_000,
   closeGraceMs: 1_000,
 };
 
@@ -72,13 +72,14 @@ export class TokenBucket {
 }
 
 const MINUTE_MS = 60_000;
-/** Addresses remembered at most; beyond it those whose minute has passed are dropped. */
-const MAX_ADDRESSES = 10_000;
+/** Addresses remembered at most; a further one takes the place of the oldest. */
+export const MAX_ADDRESSES = 10_000;
 
 /** Counts failures per address, minute by minute. */
 export class FailureCounter {
   readonly #clock: Clock;
   readonly #perMinute: number;
+  /** In the order in which their minutes began. */
   readonly #byAddress = new Map<string, { count: number; until: number }>();
 
   constructor(clock: Clock, perMinute: number) {
@@ -93,7 +94,10 @@ export class FailureCounter {
       entry.count += 1;
       return;
     }
-    if (this.#byAddress.size >= MAX_ADDRESSES) this.#forget(now);
+    // Its minute begins anew: to the end of the order.
+    this.#byAddress.delete(address);
+    const [oldest] = this.#byAddress.keys();
+    if (oldest !== undefined && this.#byAddress.size >= MAX_ADDRESSES) this.#byAddress.delete(oldest);
     this.#byAddress.set(address, { count: 1, until: now + MINUTE_MS });
   }
 
@@ -101,9 +105,5 @@ export class FailureCounter {
   isBlocked(address: string): boolean {
     const entry = this.#byAddress.get(address);
     return entry !== undefined && entry.until > this.#clock.now() && entry.count >= this.#perMinute;
-  }
-
-  #forget(now: number): void {
-    for (const [address, entry] of this.#byAddress) if (entry.until <= now) this.#byAddress.delete(address);
   }
 }

@@ -9,6 +9,7 @@
 import type { ClientMessage, Refusal, RoomPhase, RosterEntry, ServerMessage } from '../src/protocol/control.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import type { JobSpec } from '../src/protocol/job.ts';
+import { dissenters, majority } from '../src/util/majority.ts';
 
 /** Milliseconds all members have to link: Chromium gives up a connection attempt after 16 s, people after less. */
 export const LINKING_MS = 15_000;
@@ -52,15 +53,15 @@ export type RoomEffect =
   /** Replaces the deadline set before. */
   | { type: 'setDeadline'; ms: number; epoch: number; phase: RoomPhase }
   | { type: 'clearDeadline' }
-  /** The last member has gone: forget this room. */
-  | { type: 'remove' };
+  /** The last member has gone. The room can be joined again: the hub decides how long it waits for that. */
+  | { type: 'empty' };
 
 export interface Step {
   readonly state: RoomState;
   readonly effects: readonly RoomEffect[];
 }
 
-/** An empty room. Its first member will be the host. */
+/** An empty room. Whoever joins an empty room is its host. */
 export function createRoom(job: JobSpec, startAt: number | null, capacity = MAX_WORLD_SIZE): RoomState {
   return { phase: 'FORMING', epoch: 0, job, startAt, capacity, members: [], ring: [], reports: new Map() };
 }
@@ -116,6 +117,9 @@ function join(state: RoomState, member: string, name: string): Step {
 }
 
 function ready(state: RoomState, { member, device }: Extract<RoomEvent, { type: 'ready' }>): Step {
+  const before = state.members.find((m) => m.member === member)?.device;
+  // What changes nothing is told to nobody: the roster that all would get is a hundred times as long as this message.
+  if (before?.backend === device.backend && before.adapter === device.adapter) return stay(state);
   const members = state.members.map((m) => (m.member === member ? { ...m, device } : m));
   const next = { ...state, members };
   const count = members.filter((m) => m.device !== null).length;
@@ -130,7 +134,10 @@ function configure(state: RoomState, member: string, job: JobSpec): Step {
   if (state.phase !== 'FORMING') {
     return refuse(state, member, 'not-now', 'The job cannot change during a run: wait until it has ended.');
   }
-  const next = { ...state, job };
+  // Other data has to be there first: each tab says `ready` again once it has what the new job needs.
+  const isReadyStill = job.data.kind === state.job.data.kind;
+  const members = isReadyStill ? state.members : state.members.map((m) => ({ ...m, device: null }));
+  const next = { ...state, job, members };
   return { state: next, effects: [roomMessage(next)] };
 }
 
@@ -209,14 +216,11 @@ function advance(state: RoomState): Step {
 /** The ranks that reported something else than most did (rank 0's word counts in a draw), as a sentence. */
 function disagreement({ ring, reports, phase }: RoomState): string | null {
   const said = ring.map((m) => reports.get(m.member) ?? '');
-  const votes = (text: string) => said.filter((other) => other === text).length;
-  const common = said.reduce((best, text) => (votes(text) > votes(best) ? text : best));
-  const odd = said.findIndex((text) => text !== common);
-  if (odd < 0) return null;
-  const odds = ring.map((_, rank) => rank).filter((rank) => said[rank] !== common);
+  const odds = dissenters(said);
+  if (odds.length === 0) return null;
   const when = phase === 'SYNCING' ? 'began' : 'ended';
   return (
-    `${nameRanks(ring, odds)} ${when} with another state than the others (${said[odd]}; the others: ${common}), ` +
+    `${nameRanks(ring, odds)} ${when} with another state than the others (${said[odds[0]!]}; the others: ${majority(said)}), ` +
     'so the run is void. Reload there and start again.'
   );
 }
@@ -242,7 +246,9 @@ const DOING: Record<RoomPhase, string> = {
 function left(state: RoomState, member: string, reason: LeaveReason): Step {
   const members = state.members.filter((m) => m.member !== member);
   const next = { ...state, members };
-  if (members.length === 0) return { state: next, effects: [{ type: 'clearDeadline' }, { type: 'remove' }] };
+  if (members.length === 0) {
+    return { state: backToForming(next), effects: [{ type: 'clearDeadline' }, { type: 'empty' }] };
+  }
   const rank = rankOf(state, member);
   // Who has finished may close the tab: its report stands.
   const hasFinished = state.phase === 'RUNNING' && state.reports.has(member);
@@ -263,9 +269,13 @@ function deadline(state: RoomState, epoch: number, phase: RoomPhase): Step {
 }
 
 function end(state: RoomState, outcome: 'finished' | 'failed', message: string): Step {
-  const next: RoomState = { ...state, phase: 'FORMING', ring: [], reports: new Map() };
+  const next = backToForming(state);
   const ended = { type: 'ended', epoch: state.epoch, outcome, message: message.slice(0, 1200) } as const;
   return { state: next, effects: [{ type: 'clearDeadline' }, toRing(state, ended), roomMessage(next)] };
+}
+
+function backToForming(state: RoomState): RoomState {
+  return { ...state, phase: 'FORMING', ring: [], reports: new Map() };
 }
 
 function hostOf(state: RoomState): string | undefined {

@@ -13,7 +13,7 @@ import { MAX_CONTROL_BYTES, SIGNALING_PATH } from '../src/protocol/control.ts';
 import type { JobSpec } from '../src/protocol/job.ts';
 import { systemClock, type Clock } from '../src/util/clock.ts';
 import { PeergradError } from '../src/util/errors.ts';
-import { reachableHosts } from './address.ts';
+import { networkOf, reachableHosts } from './address.ts';
 import { CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
 import { createHttpHandler } from './http.ts';
 import { Hub } from './hub.ts';
@@ -44,7 +44,7 @@ export interface SignalingServer {
   readonly urls: readonly string[];
   readonly port: number;
   /**
-   * Opens a room for tabs to come; the first to join is its host.
+   * Opens a room for tabs to come; the first to join is its host. It lasts as long as the server, also when all have left.
    *
    * @throws PeergradError when the server holds as many rooms as it may.
    */
@@ -77,7 +77,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
 
   http.on('upgrade', (req: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => {});
-    const address = req.socket.remoteAddress ?? '';
+    const address = networkOf(req.socket.remoteAddress ?? '');
     const refusal = whyNotUpgrade(req) ?? ((perAddress.get(address) ?? 0) < limits.socketsPerAddress ? null : 429);
     if (refusal !== null) {
       context.log.info({ status: refusal }, 'upgrade refused');
@@ -124,7 +124,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     urls,
     port,
     createRoom({ job, startAt }) {
-      const code = context.hub.open(job, startAt);
+      const code = context.hub.open({ job, startAt, isPermanent: true });
       if (code === null) throw new PeergradError(`The server holds ${limits.maxRooms} rooms, as many as it may.`);
       return code;
     },

@@ -17,6 +17,9 @@ export { DistributedSampler, type DistributedSamplerOptions } from './parallel/s
 export { createOptimizer, type Optimizer, type OptimizerOptions, type OptimizerState } from './optim/index.ts';
 export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './engine/initProcessGroup.ts';
 export { Trainer, type TrainerOptions } from './engine/trainer.ts';
+export { loadData, type Dataset } from './jobs/index.ts';
+export { parseJob, type JobSpec } from './protocol/job.ts';
+export type { EngineEvent, RunResult } from './protocol/events.ts';
 export {
   DataError,
   DeviceError,

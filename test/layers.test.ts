@@ -20,7 +20,15 @@ const ALLOWED: Record<string, string[]> = {
   ],
   'src/app': ['src/engine', 'src/telemetry', 'src/collectives', 'src/protocol', 'src/util'],
   'src/testing': ['src/collectives', 'src/transport', 'src/util'],
-  'src/index.ts': ['src/engine', 'src/parallel', 'src/optim', 'src/collectives', 'src/protocol', 'src/util'],
+  'src/index.ts': [
+    'src/engine',
+    'src/parallel',
+    'src/optim',
+    'src/jobs',
+    'src/collectives',
+    'src/protocol',
+    'src/util',
+  ],
   signaling: ['src/protocol', 'src/util'],
   launcher: ['signaling', 'src/protocol', 'src/util'],
 };
@@ -36,6 +44,7 @@ const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/': /^src\/(parallel\/flatten\.ts$|engine\/|jobs\/)/,
   ws: /^signaling\//,
+  send: /^signaling\//,
   'playwright-core': /^launcher\//,
   preact: /^src\/app\//,
 };

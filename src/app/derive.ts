@@ -1,7 +1,10 @@
 /** Numbers and sentences that follow from the view; pure. */
 import type { Device } from '../protocol/control.ts';
+import { dissenters } from '../util/majority.ts';
 import { list, plural } from './format.ts';
 import type { Lobby, Run, View } from './view.ts';
+
+/** Ranks whose hash is not the most common one; on a tie, rank 0's side is right. */
 
 /** All ranks' samples a second, over the last steps; `null` before there are two. */
 export function samplesPerSecond(run: Run): number | null {
@@ -41,15 +44,6 @@ export function agreement(hashes: Run['hashes']): Agreement {
   const ranks = dissenters(hashes.hashes);
   if (hashes.agree && ranks.length === 0) return { kind: 'agree' };
   return { kind: 'differ', ranks };
-}
-
-/** Ranks whose hash is not the most common one; on a tie, rank 0's side is right. */
-export function dissenters(hashes: readonly string[]): number[] {
-  const votes = new Map<string, number>();
-  for (const hash of hashes) votes.set(hash, (votes.get(hash) ?? 0) + 1);
-  let common = hashes[0];
-  for (const [hash, count] of votes) if (common === undefined || count > votes.get(common)!) common = hash;
-  return hashes.flatMap((hash, rank) => (hash === common ? [] : [rank]));
 }
 
 /** Megabytes a second from each rank to its right neighbour while it talks, from the last two exchanges. */
@@ -171,7 +165,7 @@ export function startNote(lobby: Lobby): string {
     return `${names} ${unready.length === 1 ? 'is' : 'are'} not ready, and would sit this run out.`;
   }
   if (lobby.members.length === 1) return 'You can start alone; there is nothing to exchange then.';
-  return `All ${lobby.members.length} tabs are ready. Who comes later waits for the next start.`;
+  return `All ${lobby.members.length} tabs are ready. Who comes later can join when the run has ended.`;
 }
 
 /** Whether a device is this machine's processor, whatever its backend is called. */

@@ -29,7 +29,7 @@ export class AllReduceOp extends RingOp {
       return end - start;
     };
     super(
-      { op: OpCode.ALL_REDUCE, reduceOp, count: data.length },
+      { op: OpCode.ALL_REDUCE, reduceOp, root: 0, count: data.length },
       env,
       hops.map(({ receivedChunk }) => lengthOf(receivedChunk)),
     );
@@ -48,6 +48,12 @@ export class AllReduceOp extends RingOp {
     const { start, end } = chunkRange(this.#data.length, worldSize, transferFrom(worldSize, 0, rank).chunk);
     await this.sendSegments(Phase.REDUCE_SCATTER, this.#data.subarray(start, end), start);
     this.#markSent(0);
+  }
+
+  /** A chunk starts its sum `hop` ranks before the left neighbour; a finished one depends on everybody. */
+  protected originOf(ringStep: number): number {
+    const { rank, worldSize } = this.env;
+    return modulo(rank - 1 - Math.min(ringStep, worldSize - 2), worldSize);
   }
 
   protected ringStepOf({ phase, hop }: FrameHeader): number {

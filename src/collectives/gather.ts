@@ -14,7 +14,7 @@ export class AllGatherOp extends RingOp {
   constructor(parts: Float32Array, op: typeof OpCode.ALL_GATHER | typeof OpCode.BARRIER, env: OpEnvironment) {
     const partElements = parts.length / env.worldSize;
     const expected = Array.from({ length: env.worldSize - 1 }, () => partElements);
-    super({ op, reduceOp: ReduceOp.NONE, count: parts.length }, env, expected);
+    super({ op, reduceOp: ReduceOp.NONE, root: 0, count: parts.length }, env, expected);
     this.#parts = parts;
   }
 
@@ -23,6 +23,10 @@ export class AllGatherOp extends RingOp {
     if (worldSize === 1) return;
     const size = this.#parts.length / worldSize;
     await this.sendSegments(Phase.ALL_GATHER, this.#parts.subarray(rank * size, (rank + 1) * size), rank * size);
+  }
+
+  protected originOf(ringStep: number): number {
+    return modulo(this.env.rank - 1 - ringStep, this.env.worldSize);
   }
 
   protected ringStepOf({ hop }: FrameHeader): number {
@@ -42,7 +46,7 @@ export class BroadcastOp extends RingOp {
 
   /** @param data sent on `src`, overwritten on every other rank. */
   constructor(data: Float32Array, src: number, env: OpEnvironment) {
-    super({ op: OpCode.BROADCAST, reduceOp: ReduceOp.NONE, count: data.length }, env, [
+    super({ op: OpCode.BROADCAST, reduceOp: ReduceOp.NONE, root: src, count: data.length }, env, [
       env.rank === src ? 0 : data.length,
     ]);
     this.#data = data;
@@ -52,6 +56,10 @@ export class BroadcastOp extends RingOp {
   protected async contribute(): Promise<void> {
     const { rank, worldSize } = this.env;
     if (rank === this.#src && worldSize > 1) await this.sendSegments(Phase.ALL_GATHER, this.#data, 0);
+  }
+
+  protected originOf(): number {
+    return this.#src;
   }
 
   /** One step of whole-tensor size: pipelined segments have no steps that end. */

@@ -49,7 +49,8 @@ export class ProcessGroup {
   readonly worldSize: number;
   readonly epoch: number;
   readonly #executor: RingExecutor;
-  readonly #timeoutMs: number;
+  /** Deadline of ops issued from now on, milliseconds, unless an op says otherwise. */
+  timeoutMs: number;
 
   constructor(options: ProcessGroupOptions) {
     const { rank, worldSize, epoch, left, right } = options;
@@ -62,7 +63,7 @@ export class ProcessGroup {
     this.rank = rank;
     this.worldSize = worldSize;
     this.epoch = epoch;
-    this.#timeoutMs = options.timeoutMs ?? DEFAULT_OP_TIMEOUT_MS;
+    this.timeoutMs = options.timeoutMs ?? DEFAULT_OP_TIMEOUT_MS;
     this.#executor = new RingExecutor({
       ...{ rank, worldSize, epoch, left, right },
       segmentElements: options.segmentElements ?? (MAX_FRAME_BYTES - FRAME_HEADER_BYTES) / 4,
@@ -80,12 +81,14 @@ export class ProcessGroup {
    * Combines `tensor` over all ranks, in place: afterwards every rank holds the same bits. SUM, or AVG (the sum divided by
    * the world size). A ring all-reduce (see `ringPlan.ts`): a rank sends 2(n-1)/n of the tensor.
    *
-   * @throws (rejects) TimeoutError naming the rank waited for; PeerGoneError; MismatchError where ranks called different ops.
+   * @throws UsageError where it is not a Float32Array; (rejects) TimeoutError naming the ranks waited for; PeerGoneError;
+   *   MismatchError where ranks called different ops.
    */
   allReduce(
     tensor: Float32Array,
-    { op = ReduceOp.SUM, bucket = 0, timeoutMs = this.#timeoutMs }: AllReduceOptions = {},
+    { op = ReduceOp.SUM, bucket = 0, timeoutMs = this.timeoutMs }: AllReduceOptions = {},
   ): Work<Float32Array> {
+    checkTensor(tensor);
     return this.#executor.issue({
       count: tensor.length,
       bucket,
@@ -100,10 +103,11 @@ export class ProcessGroup {
    *
    * @throws UsageError for a rank that does not exist; rejects as {@link allReduce} does.
    */
-  broadcast(tensor: Float32Array, src: number, { timeoutMs = this.#timeoutMs }: OpOptions = {}): Work<Float32Array> {
+  broadcast(tensor: Float32Array, src: number, { timeoutMs = this.timeoutMs }: OpOptions = {}): Work<Float32Array> {
     if (!Number.isInteger(src) || src < 0 || src >= this.worldSize) {
       throw new UsageError(`Invalid root rank ${src}: this group has ranks 0 .. ${this.worldSize - 1}.`);
     }
+    checkTensor(tensor);
     return this.#executor.issue({
       count: tensor.length,
       bucket: 0,
@@ -114,8 +118,9 @@ export class ProcessGroup {
   }
 
   /** Gathers every rank's `tensor` (all of one length); resolves with one array per rank, in rank order. */
-  allGather(tensor: Float32Array, { timeoutMs = this.#timeoutMs }: OpOptions = {}): Work<Float32Array[]> {
+  allGather(tensor: Float32Array, { timeoutMs = this.timeoutMs }: OpOptions = {}): Work<Float32Array[]> {
     const { rank, worldSize } = this;
+    checkTensor(tensor);
     const size = tensor.length;
     const parts = new Float32Array(size * worldSize);
     parts.set(tensor, rank * size);
@@ -129,7 +134,7 @@ export class ProcessGroup {
   }
 
   /** Resolves once every rank has called it. */
-  barrier({ timeoutMs = this.#timeoutMs }: OpOptions = {}): Work<void> {
+  barrier({ timeoutMs = this.timeoutMs }: OpOptions = {}): Work<void> {
     return this.#executor.issue({
       count: this.worldSize,
       bucket: 0,
@@ -151,4 +156,11 @@ export class ProcessGroup {
       { tellNeighbours: false },
     );
   }
+}
+
+/** Other arrays would be rounded or cut without a word. */
+function checkTensor(tensor: unknown): void {
+  if (tensor instanceof Float32Array) return;
+  const kind = Object.prototype.toString.call(tensor).slice(8, -1);
+  throw new UsageError(`Collectives take a Float32Array, not ${kind}: convert it first.`);
 }

@@ -22,8 +22,8 @@ import {
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
 import {
+  asError,
   MismatchError,
-  messageOf,
   PeerGoneError,
   PeergradError,
   ProtocolError,
@@ -74,7 +74,17 @@ interface Flight {
   held: ArrayBuffer[] | null;
 }
 
-const AbortReason = v.strictObject({ name: v.string(), message: v.string() });
+const AbortReason = v.strictObject({
+  name: v.string(),
+  message: v.string(),
+  /** Where it happened, as far as the sender's error knows. */
+  op: v.optional(v.string()),
+  seq: v.optional(v.number()),
+  missing: v.optional(v.array(v.number())),
+});
+
+/** Longest reason passed on: it has to fit a frame. */
+const MAX_REASON_LENGTH = 1000;
 
 /** Errors that an ABORT carries to other ranks as what they are; any other arrives as PeerGoneError. */
 const ABORT_ERRORS: Record<string, new (message: string, context?: ErrorContext) => PeergradError> = {
@@ -157,10 +167,9 @@ export class RingExecutor {
       if (!link) continue;
       link.onframe = null;
       link.onclose = null;
-      if (!tellNeighbours || link.state === 'closed') continue;
-      const frame = encodeJsonFrame(emptyHeader(FrameKind.ABORT, epoch), { name: error.name, message: error.message });
       // A neighbour that cannot be told finds out by its link or its deadline.
-      link.send(frame).catch(() => {});
+      if (tellNeighbours)
+        link.send(encodeJsonFrame(emptyHeader(FrameKind.ABORT, epoch), reasonOf(error))).catch(() => {});
     }
     for (const flight of this.#flights.values()) {
       flight.cancelDeadline();
@@ -172,6 +181,17 @@ export class RingExecutor {
   }
 
   #attach(link: Link, peer: number): void {
+    // The other link may have failed the group already.
+    if (this.#failure) return;
+    // First what has come, which may be the reason for the close behind it.
+    link.onframe = (frame) => {
+      try {
+        this.#receive(frame, peer);
+      } catch (error) {
+        this.fail(asError(error));
+      }
+    };
+    if (this.#failure) return;
     link.onclose = (error) => {
       const during = this.#describeFirst();
       const because = error ? `: ${error.message}` : '.';
@@ -181,13 +201,6 @@ export class RingExecutor {
           missing: [peer],
         }),
       );
-    };
-    link.onframe = (frame) => {
-      try {
-        this.#receive(frame, peer);
-      } catch (error) {
-        this.fail(error instanceof Error ? error : new ProtocolError(messageOf(error), this.#context));
-      }
     };
   }
 
@@ -204,9 +217,9 @@ export class RingExecutor {
         return;
       }
       case FrameKind.ABORT: {
-        const { name, message } = v.parse(AbortReason, decodeJsonFrame(frame));
+        const { name, message, ...where } = v.parse(AbortReason, decodeJsonFrame(frame));
         const Reason = ABORT_ERRORS[name] ?? PeerGoneError;
-        return this.fail(new Reason(message, this.#context));
+        return this.fail(new Reason(message, { ...this.#context, ...where }));
       }
       case FrameKind.HELLO:
       case FrameKind.HELLO_ACK:
@@ -254,7 +267,7 @@ export class RingExecutor {
       await flight.op.start();
       this.#settle(flight);
     } catch (error) {
-      this.fail(error instanceof Error ? error : new PeergradError(messageOf(error), this.#context));
+      this.fail(asError(error));
     }
   }
 
@@ -267,6 +280,8 @@ export class RingExecutor {
   }
 
   async #emit(flight: Flight, frame: ArrayBuffer): Promise<void> {
+    // A failed op has nothing more to say: its receiver has given it up too.
+    if (this.#failure) return;
     if (flight.held && flight.eagerLeft < frame.byteLength) {
       flight.held.push(frame);
       return;
@@ -287,8 +302,9 @@ export class RingExecutor {
     flight.sent(frame.byteLength);
     try {
       await link.send(frame);
-    } catch {
-      // The link is gone: its `onclose` has failed the group, with a better message than this one.
+    } catch (error) {
+      // Of a link that is gone `onclose` has told, with a better message.
+      if (!(error instanceof PeerGoneError)) this.fail(asError(error));
     }
   }
 
@@ -296,13 +312,13 @@ export class RingExecutor {
     const { rank } = this.#options;
     const name = describeOp(flight.op.descriptor);
     const waiting = flight.held?.length
-      ? { peer: this.#rightRank, side: 'right', what: 'it has not issued this op' }
-      : { peer: this.#leftRank, side: 'left', what: flight.op.describeMissing() };
+      ? { peer: this.#rightRank, side: 'right', what: 'it has not issued this op', ranks: [this.#rightRank] }
+      : { peer: this.#leftRank, side: 'left', ...flight.op.missing() };
     this.fail(
       new TimeoutError(
         `Timed out: rank ${rank} waited ${timeoutMs} ms in collective #${flight.seq} ${name} ` +
           `for rank ${waiting.peer}, its ${waiting.side} neighbour (${waiting.what}).`,
-        { ...this.#context, op: name, seq: flight.seq, missing: [waiting.peer] },
+        { ...this.#context, op: name, seq: flight.seq, missing: waiting.ranks },
       ),
     );
   }
@@ -312,4 +328,9 @@ export class RingExecutor {
     const [flight] = this.#flights.values();
     return flight ? ` during collective #${flight.seq} ${describeOp(flight.op.descriptor)}` : '';
   }
+}
+
+function reasonOf(error: Error): v.InferOutput<typeof AbortReason> {
+  const { op, seq, missing }: ErrorContext = error instanceof PeergradError ? error.context : {};
+  return { name: error.name, message: error.message.slice(0, MAX_REASON_LENGTH), op, seq, missing };
 }

@@ -14,6 +14,7 @@ import {
   type Phase,
   type ReduceOp,
 } from '../protocol/frame.ts';
+import { modulo } from './ringPlan.ts';
 import type { OpTrace } from './work.ts';
 import { MismatchError, ProtocolError } from '../util/errors.ts';
 
@@ -21,6 +22,8 @@ import { MismatchError, ProtocolError } from '../util/errors.ts';
 export interface OpDescriptor {
   op: OpCode;
   reduceOp: ReduceOp;
+  /** Of a broadcast; 0 elsewhere. */
+  root: number;
   /** Elements of the op's whole tensor; for all-gather, of all ranks' parts together. */
   count: number;
 }
@@ -54,9 +57,11 @@ const OP_NAMES: Record<OpCode, string> = {
 const REDUCE_OP_NAMES = ['', ', SUM', ', AVG'];
 
 /** `allReduce(25450 float32, SUM)`. */
-export function describeOp({ op, reduceOp, count }: OpDescriptor): string {
+export function describeOp({ op, reduceOp, root, count }: OpDescriptor): string {
   const name = OP_NAMES[op] ?? `unknown op ${op}`;
-  return op === OpCode.BARRIER ? 'barrier()' : `${name}(${count} float32${REDUCE_OP_NAMES[reduceOp] ?? ''})`;
+  if (op === OpCode.BARRIER) return 'barrier()';
+  const from = op === OpCode.BROADCAST ? ` from rank ${root}` : '';
+  return `${name}(${count} float32${from}${REDUCE_OP_NAMES[reduceOp] ?? ''})`;
 }
 
 export abstract class RingOp {
@@ -79,6 +84,8 @@ export abstract class RingOp {
   protected abstract contribute(): Promise<void>;
   /** Takes `values`, which start at element `offset` of the op's tensor, and forwards `frame` where it has to go on. */
   protected abstract take(header: FrameHeader, values: Float32Array<ArrayBuffer>, frame: ArrayBuffer): void;
+  /** The rank whose data this rank receives in `ringStep`, as it comes round the ring. */
+  protected abstract originOf(ringStep: number): number;
   /** The ring step a frame belongs to, by its phase and hop. */
   protected abstract ringStepOf(header: FrameHeader): number;
 
@@ -97,12 +104,15 @@ export abstract class RingOp {
     return null;
   }
 
-  /** What has not come, for a timeout's message. */
-  describeMissing(): string {
+  /** What has not come, for a timeout: in words, and the ranks it comes from and through, the first one first. */
+  missing(): { what: string; ranks: number[] } {
     const step = this.#progress.findIndex(({ expected, received }) => received < expected);
-    if (step < 0) return 'its data to be sent';
     const { expected, received } = this.#progress[step]!;
-    return `ring step ${step} of ${this.#progress.length}: ${received} of ${expected} elements had come`;
+    const origin = this.originOf(step);
+    const { rank, worldSize } = this.env;
+    const ranks = Array.from({ length: modulo(rank - origin, worldSize) }, (_, i) => modulo(origin + i, worldSize));
+    const what = `ring step ${step} of ${this.#progress.length}: ${received} of ${expected} elements had come, from rank ${origin}`;
+    return { what: ranks.length > 1 ? `${what} by way of ${ranks.slice(1).join(', ')}` : what, ranks };
   }
 
   /** Takes a DATA frame of this op. @throws MismatchError, ProtocolError */
@@ -113,6 +123,7 @@ export abstract class RingOp {
     if (
       theirs.op !== mine.op ||
       theirs.reduceOp !== mine.reduceOp ||
+      theirs.root !== mine.root ||
       theirs.count !== mine.count ||
       header.dtype !== DtypeCode.FLOAT32
     ) {

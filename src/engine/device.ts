@@ -19,8 +19,8 @@ export interface OpenedDevice {
   /** Why this is not WebGPU, in a sentence, when it is not. */
   note: string | null;
   /**
-   * Throws DeviceError if the GPU was lost or refused an operation since the device was opened: results since then are void,
-   * and TensorFlow.js itself says nothing.
+   * Throws DeviceError if the GPU was lost, or refused an operation since the last check: results since then are void, and
+   * TensorFlow.js itself says nothing.
    */
   check(): void;
 }
@@ -68,12 +68,13 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
   if (!adapter) throw new DeviceError('the browser offers no GPU adapter; look at chrome://gpu for the reason.');
   const requiredLimits = Object.fromEntries(RAISED_LIMITS.map((limit) => [limit, adapter.limits[limit]]));
   const gpu = await adapter.requestDevice({ requiredLimits });
-  let failure: DeviceError | null = null;
+  let refused: DeviceError | null = null;
+  let lost: DeviceError | null = null;
   gpu.addEventListener('uncapturederror', ({ error }) => {
-    failure ??= new DeviceError(`The GPU refused an operation, so this step's results are void: ${error.message}`);
+    refused ??= new DeviceError(`The GPU refused an operation, so its results are void: ${error.message}`);
   });
   void gpu.lost.then(({ message }) => {
-    failure = new DeviceError(`The GPU was lost (${message || 'no reason given'}): reload the page to go on.`);
+    lost = new DeviceError(`The GPU was lost (${message || 'no reason given'}): reload the page to go on.`);
   });
   // Importing the backend registered a factory of its own, which raises fewer limits and keeps errors to itself.
   tf.removeBackend('webgpu');
@@ -83,6 +84,8 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
     device: { backend: 'webgpu', adapter: nameOf(adapter.info) },
     note: null,
     check() {
+      const failure = lost ?? refused;
+      refused = null;
       if (failure) throw failure;
     },
   };

@@ -11,7 +11,7 @@ import { connectPeer } from '../transport/peerLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { deferred } from '../util/deferred.ts';
-import { TimeoutError, UsageError } from '../util/errors.ts';
+import { messageOf, PeerGoneError, TimeoutError, UsageError } from '../util/errors.ts';
 import { Rendezvous, type Epoch } from './rendezvous.ts';
 
 /** How long the other ranks may take to come: people open tabs by hand. */
@@ -82,7 +82,12 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
         group.destroy();
         released.resolve();
       };
-      signal.addEventListener('abort', release, { once: true });
+      // The others hear of it from the server, with the same sentence.
+      const end = (): void => {
+        group.abort(new PeerGoneError(messageOf(signal.reason), { rank, epoch: epoch.epoch }));
+        released.resolve();
+      };
+      signal.addEventListener('abort', end, { once: true });
       await epoch.synced(0, NO_STATE);
       memberships.set(group, { rendezvous, epoch, release });
       joined.resolve(group);
@@ -91,6 +96,8 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     onfailed: joined.reject,
     onfatal: joined.reject,
   });
+  // A closed tab's neighbours would otherwise wait 6 s for the browser to notice.
+  globalThis.addEventListener('pagehide', () => rendezvous.leave(), { once: true });
   try {
     await rendezvous.start();
     return await within(

@@ -36,7 +36,7 @@ export class Edge {
   readonly #linked = deferred<Link>();
   #attempt: { id: number; peer: PeerAttempt } | null = null;
   #lastAttemptId = -1;
-  #lastFailure = 'no connection came about';
+  #lastFailure = 'No connection came about.';
   #isOver = false;
   #opened: Link | null = null;
 

@@ -77,9 +77,15 @@ export class PeerHost {
       case 'peer-connect': {
         const { initiator, iceServers } = request;
         const onsignal = (signal: PeerSignal): void => this.#reply({ type: 'peer-signal', id, signal }, []);
-        const attempt = this.#connect({ initiator, iceServers, onsignal });
-        this.#attempts.set(id, attempt);
-        void this.#handOver(id, attempt);
+        try {
+          const attempt = this.#connect({ initiator, iceServers, onsignal });
+          this.#attempts.set(id, attempt);
+          void this.#handOver(id, attempt);
+        } catch (error) {
+          // Extensions and policies switch WebRTC off.
+          const message = `This browser makes no connections to others (${messageOf(error)}).`;
+          this.#reply({ type: 'peer-failed', id, message }, []);
+        }
         return;
       }
       case 'peer-signal':
@@ -101,7 +107,7 @@ export class PeerHost {
     try {
       const link = await attempt.link;
       const { port1, port2 } = new MessageChannel();
-      bridgeLink(link, port1);
+      bridgeLink(link, port1, () => this.#attempts.delete(id));
       this.#reply({ type: 'peer-open', id, port: port2 }, [port2]);
     } catch (error) {
       this.#attempts.delete(id);

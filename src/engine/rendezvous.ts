@@ -13,7 +13,7 @@ import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
-import { messageOf, PeerGoneError, PeergradError, SignalingError } from '../util/errors.ts';
+import { asError, PeerGoneError, PeergradError, ProtocolError, SignalingError } from '../util/errors.ts';
 import { Edge, type PeerConnector } from './linking.ts';
 import { SignalingClient } from './signaling.ts';
 
@@ -25,6 +25,10 @@ const VERDICT_GRACE_MS = 1_500;
 
 /** Longer than the longest of the server's own deadlines (two minutes for SYNCING). */
 const SERVER_TIMEOUT_MS = 150_000;
+
+/** How long links stay open after a run that no server ended: a slower neighbour may still need the last frames. */
+const FAREWELL_MS = 2_000;
+const SERVER_AWAY = 'The run has ended, but the signaling server is away: reload the page to join again.';
 
 /** One epoch as its trainer sees it. */
 export interface Epoch {
@@ -94,7 +98,7 @@ export class Rendezvous {
       if (this.#isOver) this.#client.close();
       else this.#client.send(hello);
     } catch (error) {
-      this.#fatal(error instanceof Error ? error : new SignalingError(messageOf(error)));
+      this.#fatal(asError(error));
     }
   }
 
@@ -125,6 +129,8 @@ export class Rendezvous {
         return this.#enter('WAITING', 0, 'waiting for the run to start');
       case 'room':
         return this.#options.onroom(message);
+      case 'heartbeat':
+        return;
       case 'prepare':
         void this.#run(message);
         return;
@@ -154,8 +160,7 @@ export class Rendezvous {
   async #run({ epoch, members, job }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
     this.#cancel(new PeergradError(`Epoch ${epoch} began.`));
     const rank = members.findIndex(({ member }) => member === this.#member);
-    // Not in this epoch: it began before this member was ready.
-    if (rank < 0) return this.#enter('WAITING', epoch, 'the others are training; waiting for the next start');
+    if (rank < 0) return this.#fatal(new ProtocolError('The server began an epoch that this tab is no member of.'));
     const worldSize = members.length;
     const edges = [rank - 1, rank + 1]
       .map((neighbour) => (neighbour + worldSize) % worldSize)
@@ -196,6 +201,10 @@ export class Rendezvous {
           await this.#verdict(active.ended.promise);
         },
       });
+      // The run is done, and nobody is there to end the epoch.
+      if (this.#active === active && !this.#client?.isOpen) {
+        this.#options.clock.after(FAREWELL_MS, () => this.#fatal(new SignalingError(SERVER_AWAY)));
+      }
     } catch (error) {
       this.#report(active, error);
     }
@@ -234,7 +243,7 @@ export class Rendezvous {
   /** This rank cannot go on in `active`: tells the server, which ends the epoch for all and says why. */
   #report(active: ActiveEpoch, error: unknown): void {
     if (this.#active !== active || active.abort.signal.aborted) return;
-    const failure = error instanceof Error ? error : new PeergradError(messageOf(error));
+    const failure = asError(error);
     const tell = (): void => {
       if (this.#active !== active) return;
       if (!this.#client?.isOpen) return this.#fatal(failure);

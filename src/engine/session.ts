@@ -2,18 +2,21 @@
  * One tab's engine: does what the page commands, joins a room, trains each epoch, and tells all of it in events. Knows no
  * thread: it runs in a worker, or on the page itself.
  */
-import { ProcessGroup } from '../collectives/processGroup.ts';
+import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../collectives/processGroup.ts';
 import { loadData } from '../jobs/index.ts';
 import { PROTOCOL_VERSION, type ClientMessage } from '../protocol/control.ts';
 import type { EngineCommand, EngineEvent, RunResult } from '../protocol/events.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import type { Link } from '../transport/link.ts';
 import { systemClock } from '../util/clock.ts';
-import { messageOf, PeergradError } from '../util/errors.ts';
+import { asError, messageOf, PeergradError } from '../util/errors.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 import type { PeerConnector } from './linking.ts';
 import { Rendezvous, type Epoch } from './rendezvous.ts';
 import { Trainer } from './trainer.ts';
+
+/** Loading data and compiling shaders take as long as the slowest rank; the server ends SYNCING after the same time. */
+const SYNCING_TIMEOUT_MS = 120_000;
 
 export interface SessionOptions {
   connectPeer: PeerConnector;
@@ -30,7 +33,8 @@ export class Session {
   #files: File[] = [];
   /** The room's job, once admitted. */
   #job: JobSpec | null = null;
-  #isReady = false;
+  /** The kind of data this rank has said it is ready for: another kind may need files first. */
+  #readyFor: JobSpec['data']['kind'] | null = null;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -66,7 +70,7 @@ export class Session {
     const { connectPeer, emit } = this.#options;
     this.#rendezvous?.leave();
     this.#job = null;
-    this.#isReady = false;
+    this.#readyFor = null;
     const rendezvous = new Rendezvous({
       ...{ server, hello, connectPeer, clock: this.#clock },
       onadmitted: ({ member, room }) => emit({ type: 'admitted', member, room }),
@@ -87,9 +91,12 @@ export class Session {
   /** Says that this rank can be counted on, once its device is open and it has what the job needs. */
   async #announce(): Promise<void> {
     const rendezvous = this.#rendezvous;
-    if (this.#isReady || !rendezvous || !this.#job) return;
-    if (this.#job.data.kind === 'files' && this.#files.length === 0) return;
-    this.#isReady = true;
+    if (!rendezvous || !this.#job) return;
+    const { kind } = this.#job.data;
+    if (this.#readyFor === kind) return;
+    this.#readyFor = null;
+    if (kind === 'files' && this.#files.length === 0) return;
+    this.#readyFor = kind;
     try {
       const { device } = await this.#openDevice();
       rendezvous.send({ type: 'ready', device });
@@ -113,6 +120,7 @@ export class Session {
     emit({ type: 'epoch', epoch: epoch.epoch, rank, worldSize, members, job });
     const group = new ProcessGroup({
       ...{ rank, worldSize, epoch: epoch.epoch, left, right, clock: this.#clock },
+      timeoutMs: SYNCING_TIMEOUT_MS,
     });
     signal.addEventListener('abort', () => group.destroy(), { once: true });
     let trainer: Trainer | null = null;
@@ -127,9 +135,14 @@ export class Session {
         checkDevice: () => opened.check(),
       });
       await epoch.synced(0, trainer.stateHash());
+      group.timeoutMs = DEFAULT_OP_TIMEOUT_MS;
       const result = await trainer.run();
       await epoch.finished(result.steps, result.stateHash[rank]!);
       emit({ type: 'finished', result });
+    } catch (error) {
+      // The others need not find out by their deadlines.
+      if (!signal.aborted) group.abort(asError(error));
+      throw error;
     } finally {
       trainer?.dispose();
       group.destroy();

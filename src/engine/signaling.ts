@@ -1,11 +1,15 @@
 /** The connection to the signaling server: messages checked both ways, heartbeats sent, one deadline for opening. */
 import { parseControl, ServerMessage, SIGNALING_PATH, type ClientMessage } from '../protocol/control.ts';
 import type { Clock } from '../util/clock.ts';
+import { within } from '../util/deadline.ts';
 import { deferred } from '../util/deferred.ts';
 import { messageOf, SignalingError } from '../util/errors.ts';
 
 /** How long a server may take to answer: DNS, TCP and TLS over a slow line. */
 const CONNECT_TIMEOUT_MS = 10_000;
+
+/** Heartbeats without an answer after which the connection is dead: a Wi-Fi handover takes less. */
+const MAX_UNANSWERED = 4;
 
 export interface SignalingHandlers {
   onmessage: (message: ServerMessage) => void;
@@ -16,11 +20,28 @@ export interface SignalingHandlers {
 export class SignalingClient {
   readonly #socket: WebSocket;
   readonly #clock: Clock;
+  readonly #onclose: (error: SignalingError) => void;
   #cancelHeartbeat: () => void = () => {};
+  /** Heartbeats since anything was last heard. */
+  #unanswered = 0;
+  #isLost = false;
 
-  private constructor(socket: WebSocket, clock: Clock) {
+  private constructor(socket: WebSocket, clock: Clock, { onmessage, onclose }: SignalingHandlers) {
     this.#socket = socket;
     this.#clock = clock;
+    this.#onclose = onclose;
+    socket.addEventListener('close', () => this.#lose('The connection to the signaling server is gone.'));
+    socket.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
+      this.#unanswered = 0;
+      let message: ServerMessage;
+      try {
+        message = parseControl(ServerMessage, String(data));
+      } catch (error) {
+        // A server of another version: nothing it says can be trusted from here on.
+        return this.#lose(`The page and its server do not fit together: reload the page. (${messageOf(error)})`);
+      }
+      onmessage(message);
+    });
   }
 
   /**
@@ -32,47 +53,23 @@ export class SignalingClient {
     const url = new URL(SIGNALING_PATH, server);
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
     const socket = new WebSocket(url);
-    const client = new SignalingClient(socket, clock);
-    const opened = deferred();
-    let isOpen = false;
     const unreachable = new SignalingError(
       `The signaling server at ${url.host} does not answer. Check that it runs and that this machine can reach it.`,
     );
-    const cancel = clock.after(CONNECT_TIMEOUT_MS, () => socket.close());
-    socket.addEventListener('open', () => {
-      isOpen = true;
-      opened.resolve();
-    });
-    let reason = new SignalingError(`The connection to the signaling server at ${url.host} is gone.`);
-    socket.addEventListener('close', () => {
-      client.#cancelHeartbeat();
-      if (isOpen) handlers.onclose(reason);
-      else opened.reject(unreachable);
-    });
-    socket.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
-      let message: ServerMessage;
-      try {
-        message = parseControl(ServerMessage, String(data));
-      } catch (error) {
-        // A server of another version: nothing it says can be trusted from here on.
-        reason = new SignalingError(
-          `The page and its server do not fit together: reload the page. (${messageOf(error)})`,
-        );
-        socket.close();
-        return;
-      }
-      handlers.onmessage(message);
-    });
+    const opened = deferred();
+    socket.addEventListener('open', () => opened.resolve());
+    socket.addEventListener('close', () => opened.reject(unreachable));
     try {
-      await opened.promise;
-      return client;
-    } finally {
-      cancel();
+      await within(clock, CONNECT_TIMEOUT_MS, opened.promise, () => unreachable);
+    } catch (error) {
+      socket.close();
+      throw error;
     }
+    return new SignalingClient(socket, clock, handlers);
   }
 
   get isOpen(): boolean {
-    return this.#socket.readyState === WebSocket.OPEN;
+    return !this.#isLost && this.#socket.readyState === WebSocket.OPEN;
   }
 
   /** Sends, unless the connection is gone: `onclose` has told. */
@@ -80,9 +77,14 @@ export class SignalingClient {
     if (this.isOpen) this.#socket.send(JSON.stringify(message));
   }
 
-  /** Keeps telling the server that this member is alive. */
+  /**
+   * Keeps telling the server that this member is alive, and hangs up on a server that no longer answers. Beats are counted,
+   * not milliseconds: a worker that computed for long has heard nothing meanwhile, and that is not the server's fault.
+   */
   startHeartbeat(intervalMs: number): void {
     const beat = (): void => {
+      if (this.#unanswered >= MAX_UNANSWERED) return this.#lose('The signaling server no longer answers.');
+      this.#unanswered += 1;
       this.send({ type: 'heartbeat' });
       this.#cancelHeartbeat = this.#clock.after(intervalMs, beat);
     };
@@ -92,5 +94,13 @@ export class SignalingClient {
   close(): void {
     this.#cancelHeartbeat();
     this.#socket.close();
+  }
+
+  /** At once, where the socket's own `close` may take long: a dead connection cannot shake hands. */
+  #lose(reason: string): void {
+    this.close();
+    if (this.#isLost) return;
+    this.#isLost = true;
+    this.#onclose(new SignalingError(reason));
   }
 }

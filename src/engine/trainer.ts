@@ -4,18 +4,19 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
-import { buildModel, countCorrect, lossSum, type Dataset, type JobModel } from '../jobs/index.ts';
+import { buildModel, countCorrect, lossSum, sampleLength, type Dataset, type JobModel } from '../jobs/index.ts';
 import { createOptimizer, type Optimizer } from '../optim/index.ts';
 import { DistributedDataParallel, type Reduction } from '../parallel/ddp.ts';
-import { allGatherHashes, dissentingRanks } from '../parallel/hashes.ts';
-import { dealWindow, GlobalCursor } from '../parallel/sampler.ts';
+import { allGatherHashes } from '../parallel/hashes.ts';
+import { dealWindow, GlobalCursor } from '../parallel/cursor.ts';
 import type { Device } from '../protocol/control.ts';
 import type { EngineEvent, RankStatistics, RunResult, StepTimes } from '../protocol/events.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { median, quantile } from '../telemetry/statistics.ts';
 import type { Clock } from '../util/clock.ts';
-import { MismatchError, PeergradError } from '../util/errors.ts';
+import { DataError, MismatchError, PeergradError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
+import { dissenters } from '../util/majority.ts';
 import { Batch } from './batch.ts';
 import { exchangeStatistics, sumCounts } from './exchange.ts';
 
@@ -73,26 +74,33 @@ export class Trainer {
   /**
    * Builds the model, agrees on it with the other ranks, and compiles its shaders, so that the first step is like any other.
    *
-   * @throws (rejects) MismatchError where ranks hold different models, and what the collectives reject with.
+   * @throws (rejects) DataError where ranks hold different data, MismatchError where they hold different models, and what the collectives reject with.
    */
   static async prepare(options: TrainerOptions): Promise<Trainer> {
-    const { job, data, group, emit, clock } = options;
+    const { job, data, group, emit, clock, checkDevice } = options;
+    await verifyData(group, data);
     const model = buildModel(job, data.train);
-    const ddp = await DistributedDataParallel.create(model.variables, group, { clock });
-    const trainer = new Trainer(options, model, ddp);
-    const { bucketBytes } = ddp;
-    emit({
-      type: 'model',
-      parameters: ddp.layout.size,
-      gradientBytes: bucketBytes.reduce((sum, bytes) => sum + bytes, 0),
-      bucketBytes,
-      totalSteps: trainer.#totalSteps,
-      trainSamples: data.train.size,
-      testSamples: data.test.size,
-    });
-    emit({ type: 'warmup', message: 'Compiling the model for this GPU' });
-    await trainer.#warmUp();
-    return trainer;
+    let ddp: DistributedDataParallel | null = null;
+    try {
+      ddp = await DistributedDataParallel.create(model.variables, group, { clock, checkGradients: checkDevice });
+      const trainer = new Trainer(options, model, ddp);
+      emit({
+        type: 'model',
+        parameters: ddp.layout.size,
+        gradientBytes: ddp.gradientBytes,
+        bucketBytes: ddp.bucketBytes,
+        totalSteps: trainer.#totalSteps,
+        trainSamples: data.train.size,
+        testSamples: data.test.size,
+      });
+      emit({ type: 'warmup', message: 'Compiling the model for this GPU' });
+      await trainer.#warmUp();
+      return trainer;
+    } catch (error) {
+      ddp?.dispose();
+      model.dispose();
+      throw error;
+    }
   }
 
   /** Digest of parameters and optimizer state: equal on all ranks, or something is wrong. */
@@ -108,7 +116,7 @@ export class Trainer {
    *   `signal`.
    */
   async run(): Promise<RunResult> {
-    const { job, clock, emit, signal, checkDevice, group } = this.#options;
+    const { job, clock, emit, signal, group } = this.#options;
     const startedAt = clock.now();
     for (let step = 0; step < this.#totalSteps; step++) {
       signal.throwIfAborted();
@@ -116,7 +124,6 @@ export class Trainer {
       const window = this.#cursor.window(step, job.batchSize * group.worldSize);
       const mine = dealWindow(window.indices, group.rank, group.worldSize);
       const reduction = await this.#backward(mine);
-      checkDevice();
       checkLoss(reduction.loss, step);
       const updateAt = clock.now();
       this.#ddp.step(this.#optimizer);
@@ -198,7 +205,7 @@ export class Trainer {
   async #compare(step: number): Promise<void> {
     const { group, emit } = this.#options;
     const hashes = await allGatherHashes(group, this.stateHash());
-    const dissenting = dissentingRanks(hashes);
+    const dissenting = dissenters(hashes);
     this.#hashes = hashes;
     emit({ type: 'hashes', step, hashes, agree: dissenting.length === 0 });
     if (dissenting.length > 0) {
@@ -237,7 +244,7 @@ export class Trainer {
       stateHash: this.#hashes,
       bytesSentPerRank: this.#statistics.map(({ gradientBytesSent }) => gradientBytesSent),
       otherBytesSentPerRank: this.#statistics.map(({ otherBytesSent }) => otherBytesSent),
-      gradientBytes: this.#ddp.bucketBytes.reduce((sum, bytes) => sum + bytes, 0),
+      gradientBytes: this.#ddp.gradientBytes,
       stepMs: {
         median: median(times.map(({ total }) => total)),
         p95: quantile(
@@ -253,6 +260,23 @@ export class Trainer {
       ms,
     };
   }
+}
+
+/** Windows are dealt out by index, so every rank must hold the same samples: sizes, shapes and both ends are compared. */
+async function verifyData(group: ProcessGroup, { train, test }: TrainerOptions['data']): Promise<void> {
+  const parts = [train, test].flatMap((data) => {
+    const ends = Uint32Array.of(0, data.size - 1);
+    const inputs = new Float32Array(2 * sampleLength(data));
+    const labels = new Int32Array(2);
+    data.read(ends, inputs, labels);
+    return [Int32Array.of(data.size, data.classes, ...data.inputShape), inputs, labels];
+  });
+  const [odd] = dissenters(await allGatherHashes(group, hashState(parts)));
+  if (odd === undefined) return;
+  throw new DataError(
+    `Rank ${odd} has other data than the others: give every tab the same files, or let the server serve them (--data).`,
+    { rank: group.rank, worldSize: group.worldSize },
+  );
 }
 
 /** A diverged run goes on for ever and learns nothing; all ranks see the same loss, so all stop at the same step. */

@@ -1,8 +1,9 @@
 /**
  * `DistributedDataParallel`: one model, a replica on every rank, kept equal by averaging gradients. As
  * torch.nn.parallel.DistributedDataParallel (https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html),
- * with two differences: gradients are averaged over samples, not over ranks, so that N ranks equal one whatever the batch
- * sizes; and the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any mix of GPUs.
+ * with three differences: gradients are averaged over samples, not over ranks, so that N ranks equal one whatever the batch
+ * sizes; and the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any mix of GPUs; and
+ * models with state that training does not compute gradients for (batch normalization's averages) are refused for now.
  */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { OpTrace } from '../collectives/work.ts';
@@ -12,6 +13,7 @@ import { hashState } from '../util/hash.ts';
 import { createLayout, type FlatLayout } from './buckets.ts';
 import {
   gradientsOf,
+  readVariables,
   TensorReader,
   variablesOf,
   writeVariables,
@@ -25,6 +27,8 @@ export interface DistributedDataParallelOptions {
   firstBucketBytes?: number;
   bucketCapBytes?: number;
   clock?: Clock;
+  /** Called when a step's gradients are read and before any is sent; throws if they are void, as after a GPU error. */
+  checkGradients?: () => void;
 }
 
 export interface BackwardOptions {
@@ -67,6 +71,7 @@ export class DistributedDataParallel {
   readonly gradient: Float32Array<ArrayBuffer>;
   readonly #variables: readonly Variable[];
   readonly #clock: Clock;
+  readonly #checkGradients: () => void;
   readonly #reader = new TensorReader();
   /** What goes round the ring: the gradient, then the extra elements. */
   readonly #buffer: Float32Array<ArrayBuffer>;
@@ -75,6 +80,7 @@ export class DistributedDataParallel {
     this.group = group;
     this.#variables = variables;
     this.#clock = options.clock ?? systemClock;
+    this.#checkGradients = options.checkGradients ?? (() => {});
     this.layout = createLayout(
       variables.map(({ size }) => size),
       options,
@@ -88,7 +94,8 @@ export class DistributedDataParallel {
    * Wraps a model: checks that every rank holds the same shapes, then gives all of them rank 0's parameters.
    *
    * @param model a LayersModel, or its trainable variables (float32) in forward order.
-   * @throws (rejects) MismatchError where shapes differ, UsageError where there is nothing to train.
+   * @throws (rejects) MismatchError where shapes differ, UsageError where there is nothing to train, or state
+   *   that is not trained.
    */
   static async create(
     model: Model | readonly Variable[],
@@ -99,17 +106,18 @@ export class DistributedDataParallel {
     if (variables.length === 0) throw new UsageError('The model has no trainable parameters.');
     const ddp = new DistributedDataParallel(variables, group, options);
     await ddp.#verifyShapes();
-    await new TensorReader().read(
-      0,
-      ddp.layout.slots.map(({ parameter }) => variables[parameter]!),
-      ddp.parameters,
-    );
+    await readVariables(variables, ddp.layout.slots, ddp.parameters);
     await group.broadcast(ddp.parameters, 0);
     writeVariables(variables, ddp.layout.slots, ddp.parameters);
     return ddp;
   }
 
-  /** Bytes of one step's gradient, and of each bucket, the two extra elements included. */
+  /** Bytes of what goes round the ring in a step: the gradient and the two extra elements. */
+  get gradientBytes(): number {
+    return this.#buffer.byteLength;
+  }
+
+  /** The same by bucket. */
   get bucketBytes(): number[] {
     return this.layout.buckets.map((_, bucket) => this.#bucketView(bucket).byteLength);
   }
@@ -158,6 +166,7 @@ export class DistributedDataParallel {
           this.#buffer[this.layout.size] = lossValue[0]!;
           this.#buffer[this.layout.size + 1] = samples;
         }
+        this.#checkGradients();
         lastReadAt = clock.now();
         if (bucket === 0) issuedAt = lastReadAt;
         works.push(this.group.allReduce(this.#bucketView(bucket), { bucket }));

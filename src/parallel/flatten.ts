@@ -5,7 +5,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
-import { DeviceError } from '../util/errors.ts';
+import { DeviceError, UsageError } from '../util/errors.ts';
 import type { Slot } from './buckets.ts';
 
 export type Model = tf.LayersModel;
@@ -15,6 +15,12 @@ export type Variable = tf.Variable;
 /** A model's trainable variables in forward order; a list of variables is one already. */
 export function variablesOf(model: Model | readonly Variable[]): readonly Variable[] {
   if (!(model instanceof tf.LayersModel)) return model;
+  if (model.nonTrainableWeights.length > 0) {
+    const names = model.nonTrainableWeights.map((weight) => weight.name).join(', ');
+    throw new UsageError(
+      `DistributedDataParallel cannot keep these weights equal yet, as training does not touch them: ${names}.`,
+    );
+  }
   // A LayerVariable's read() hands out the tf.Variable itself.
   return model.trainableWeights.map((weight) => weight.read() as tf.Variable);
 }
@@ -117,6 +123,24 @@ export class TensorReader {
     const buffer = device.createBuffer({ size: bytes, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
     this.#staging.set(group, buffer);
     return buffer;
+  }
+}
+
+/** Reads the model's variables into the flat parameters. */
+export async function readVariables(
+  variables: readonly tf.Variable[],
+  slots: readonly Slot[],
+  flat: Float32Array,
+): Promise<void> {
+  const reader = new TensorReader();
+  try {
+    await reader.read(
+      0,
+      slots.map(({ parameter }) => variables[parameter]!),
+      flat,
+    );
+  } finally {
+    reader.dispose();
   }
 }
 

@@ -8,11 +8,3 @@ export async function allGatherHashes(group: ProcessGroup, hash: string): Promis
   const all = await group.allGather(mine);
   return all.map((bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(''));
 }
-
-/** Ranks whose hash is not the most frequent one (the lowest rank's, on a tie); empty when all agree. */
-export function dissentingRanks(hashes: readonly string[]): number[] {
-  const votes = new Map<string, number>();
-  for (const hash of hashes) votes.set(hash, (votes.get(hash) ?? 0) + 1);
-  const majority = [...votes.entries()].reduce((best, entry) => (entry[1] > best[1] ? entry : best))[0];
-  return hashes.flatMap((hash, rank) => (hash === majority ? [] : [rank]));
-}

@@ -52,7 +52,10 @@ export const ClientMessage = v.variant('type', [
     startAt: v.nullable(worldSize),
   }),
   v.strictObject({ type: v.literal('join'), version: v.literal(PROTOCOL_VERSION), room: roomCode, name: displayName }),
-  /** The backend is up and warm: this member can be counted. */
+  /**
+   * The backend is up and warm, and what the room's job needs is here: this member can be counted. Said again after a
+   * `configure` that asks for other data.
+   */
   v.strictObject({ type: v.literal('ready'), device: Device }),
   /** Host only, before a run. */
   v.strictObject({ type: v.literal('configure'), job: JobSpec }),
@@ -73,6 +76,7 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('finished'), epoch: count, step: count, stateHash: text(64) }),
   /** This member cannot go on in this epoch; `message` is shown to the others. */
   v.strictObject({ type: v.literal('failed'), epoch: count, message: text(1000) }),
+  /** Answered by the server's own: each side notices when the other has gone without a word. */
   v.strictObject({ type: v.literal('heartbeat') }),
   v.strictObject({ type: v.literal('leave') }),
 ]);
@@ -101,7 +105,7 @@ export const REFUSALS = [
   'no-room',
   /** The room holds as many members as it may. */
   'room-full',
-  /** The room is training; newcomers wait for the next start. */
+  /** The room is training: newcomers are refused, and may join when the run has ended. */
   'room-running',
   /** The message does not fit the protocol, or is of another version. */
   'bad-message',
@@ -122,11 +126,11 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('admitted'),
     member: memberId,
-    /** Proves to the server that a returning tab is this member. */
+    /** Reserved, to prove that a returning tab is this member; no message takes it yet, who returns is a new member. */
     token: text(128),
     room: roomCode,
     iceServers: v.pipe(v.array(IceServer), v.maxLength(16)),
-    /** Another boot id on a later connection means that the server restarted. */
+    /** Reserved, to tell a returning tab whether the server has restarted since; nothing depends on it yet. */
     bootId: text(64),
     /** Send `heartbeat` this often, milliseconds. */
     heartbeatMs: count,
@@ -153,6 +157,8 @@ export const ServerMessage = v.variant('type', [
   /** Every member is in the same state: train. */
   v.strictObject({ type: v.literal('go'), epoch: count }),
   v.strictObject({ type: v.literal('signal'), epoch: count, from: memberId, attempt: count, signal: PeerSignal }),
+  /** Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell only much later. */
+  v.strictObject({ type: v.literal('heartbeat') }),
   /** The epoch is over; the room is back in FORMING. */
   v.strictObject({
     type: v.literal('ended'),

@@ -9,7 +9,7 @@ import type { JobSpec } from './job.ts';
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
 
-/** One segment's send or arrival in a ring collective, as this rank saw it. */
+/** One ring step of an all-reduce as this rank saw it: a chunk sent, another received. */
 export interface HopEvent {
   /** 0 .. 2(n-1)-1: the ring plan's step. */
   ringStep: number;
@@ -45,7 +45,7 @@ export interface RankStatistics {
   computeMs: number;
   communicateMs: number;
   stepMs: number;
-  /** Bytes sent to the right neighbour since the run began: gradients, all else. */
+  /** Bytes of frames sent since the run began: for gradients, for all else. */
   gradientBytesSent: number;
   otherBytesSent: number;
 }

@@ -50,13 +50,15 @@ export interface FrameHeader {
   epoch: number;
   /** The op's sequence number in its group: the same on every rank. */
   seq: number;
-  /** Gradient bucket, for telemetry; 0 outside gradient reduction. */
+  /** Gradient bucket, for telemetry; 0 outside gradient reduction. Below 65 536. */
   bucket: number;
+  /** Root rank of a broadcast, 0 elsewhere. */
+  root: number;
   /** How many links the data has crossed before this one, counted per phase. */
   hop: number;
   /** Where the segment starts in the op's whole tensor, elements. */
   offset: number;
-  /** Elements of the op's whole tensor; with `op`, `dtype` and `reduceOp` it shows two ranks that disagree. */
+  /** Elements of the op's whole tensor; with `op`, `dtype`, `reduceOp` and `root` it shows ranks that disagree. */
   count: number;
 }
 
@@ -71,6 +73,7 @@ export function emptyHeader(kind: FrameKind, epoch: number): FrameHeader {
     phase: Phase.REDUCE_SCATTER,
     seq: 0,
     bucket: 0,
+    root: 0,
     hop: 0,
     offset: 0,
     count: 0,
@@ -88,6 +91,7 @@ const HOP_AT = 6;
 const EPOCH_AT = 8;
 const SEQ_AT = 12;
 const BUCKET_AT = 16;
+const ROOT_AT = 18;
 const OFFSET_AT = 20;
 const COUNT_AT = 24;
 const LENGTH_AT = 28;
@@ -111,7 +115,8 @@ export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
   view.setUint16(HOP_AT, header.hop, true);
   view.setUint32(EPOCH_AT, header.epoch, true);
   view.setUint32(SEQ_AT, header.seq, true);
-  view.setUint32(BUCKET_AT, header.bucket, true);
+  view.setUint16(BUCKET_AT, header.bucket, true);
+  view.setUint16(ROOT_AT, header.root, true);
   view.setUint32(OFFSET_AT, header.offset, true);
   view.setUint32(COUNT_AT, header.count, true);
   view.setUint32(LENGTH_AT, frame.byteLength - FRAME_HEADER_BYTES, true);
@@ -148,7 +153,8 @@ export function readHeader(frame: ArrayBuffer): FrameHeader {
     hop: view.getUint16(HOP_AT, true),
     epoch: view.getUint32(EPOCH_AT, true),
     seq: view.getUint32(SEQ_AT, true),
-    bucket: view.getUint32(BUCKET_AT, true),
+    bucket: view.getUint16(BUCKET_AT, true),
+    root: view.getUint16(ROOT_AT, true),
     offset: view.getUint32(OFFSET_AT, true),
     count: view.getUint32(COUNT_AT, true),
   };

@@ -4,7 +4,7 @@
 export function quantile(values: readonly number[], p: number): number {
   if (values.length === 0) return 0;
   const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(p * sorted.length))]!;
+  return sorted[Math.max(0, Math.ceil(p * sorted.length) - 1)]!;
 }
 
 export function median(values: readonly number[]): number {

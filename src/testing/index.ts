@@ -2,7 +2,7 @@
 import { ProcessGroup, type ProcessGroupOptions } from '../collectives/processGroup.ts';
 import { createMemoryLinkPair } from '../transport/memoryLink.ts';
 import type { Link } from '../transport/link.ts';
-import { PeergradError, messageOf } from '../util/errors.ts';
+import { asError } from '../util/errors.ts';
 
 export type RunWorldOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'segmentElements' | 'clock'>;
 
@@ -41,7 +41,7 @@ export async function runWorld<T>(
         try {
           return await main(group);
         } catch (error) {
-          group.abort(error instanceof Error ? error : new PeergradError(messageOf(error)));
+          group.abort(asError(error));
           throw error;
         }
       }),

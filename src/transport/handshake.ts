@@ -1,6 +1,6 @@
 /**
  * HELLO and HELLO-ACK: a link counts as up once both ends have said who they are and agreed. A stale or wrong peer (of
- * another room, epoch or attempt) is refused here, before any gradient crosses.
+ * another room, epoch or rank) is refused here, before any gradient crosses.
  */
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, readHeader } from '../protocol/frame.ts';

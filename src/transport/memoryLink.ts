@@ -6,12 +6,13 @@ class MemoryLink extends BaseLink {
   peer: MemoryLink | null = null;
 
   protected transmit(frame: ArrayBuffer): void {
+    const { peer } = this;
     const bytes = frame.byteLength;
     // Detached like on any other link, so that a caller who goes on using the buffer is caught in a unit test.
     const moved = structuredClone(frame, { transfer: [frame] });
     queueMicrotask(() => {
       this.left(bytes);
-      this.peer?.arrived(moved);
+      peer?.arrived(moved);
     });
   }
 

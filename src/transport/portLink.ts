@@ -93,9 +93,9 @@ export function createPortLink(port: MessagePort): Link {
 
 /**
  * Puts `link` on the other side of `port`: the thread that holds the port's other end uses it as a link of its own.
- * Closing either closes both.
+ * Closing either closes both, and calls `onclose`.
  */
-export function bridgeLink(link: Link, port: MessagePort): void {
+export function bridgeLink(link: Link, port: MessagePort, onclose = (): void => {}): void {
   const post = (message: PortMessage) => port.postMessage(message, []);
   let takenBytes = 0;
   const forward = async (frame: ArrayBuffer): Promise<void> => {
@@ -122,5 +122,6 @@ export function bridgeLink(link: Link, port: MessagePort): void {
   link.onclose = (error) => {
     post({ type: 'closed', message: error?.message ?? null });
     port.close();
+    onclose();
   };
 }

@@ -5,19 +5,19 @@
 
 /** Where an error happened. Every field is optional: an error carries what its thrower knows. */
 export interface ErrorContext {
-  room?: string;
+  room?: string | undefined;
   /** Membership epoch (not a pass over the data). */
-  epoch?: number;
-  rank?: number;
-  worldSize?: number;
+  epoch?: number | undefined;
+  rank?: number | undefined;
+  worldSize?: number | undefined;
   /** Optimizer step. */
-  step?: number;
+  step?: number | undefined;
   /** Collective, e.g. `allReduce`. */
-  op?: string;
+  op?: string | undefined;
   /** The op's sequence number in its process group. */
-  seq?: number;
+  seq?: number | undefined;
   /** Ranks that were waited for. */
-  missing?: number[];
+  missing?: number[] | undefined;
 }
 
 export class PeergradError extends Error {
@@ -68,6 +68,11 @@ export class DeviceError extends PeergradError {
 /** The job's data is missing, truncated or of another format: choose other files. */
 export class DataError extends PeergradError {
   override readonly name: string = 'DataError';
+}
+
+/** Anything that was thrown as an Error. */
+export function asError(error: unknown): Error {
+  return error instanceof Error ? error : new PeergradError(messageOf(error));
 }
 
 /** What to show for anything that was thrown: its message, never its stack. */

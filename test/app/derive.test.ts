@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
   agreement,
-  dissenters,
   edgeRates,
   missingToStart,
   neighbours,
@@ -79,13 +78,6 @@ describe('rates', () => {
 });
 
 describe('agreement', () => {
-  test('names who is apart: the minority, and on a tie the side without rank 0', () => {
-    expect(dissenters(['a', 'a', 'b', 'a'])).toEqual([2]);
-    expect(dissenters(['b', 'a', 'a', 'a'])).toEqual([0]);
-    expect(dissenters(['a', 'b'])).toEqual([1]);
-    expect(dissenters([])).toEqual([]);
-  });
-
   test('is unknown before the first comparison', () => {
     expect(agreement(null)).toEqual({ kind: 'unknown' });
     expect(agreement({ step: 1, hashes: ['a', 'a'], agree: true })).toEqual({ kind: 'agree' });

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { EAGER_BYTES } from '../../src/collectives/ringExecutor.ts';
 import { createFrame, emptyHeader, FrameKind, OpCode, DtypeCode, ReduceOp } from '../../src/protocol/frame.ts';
@@ -235,7 +235,7 @@ describe('failures', () => {
         seq: 0,
         worldSize: 3,
         op: 'allReduce(12 float32, SUM)',
-        missing: [expect.any(Number)],
+        missing: expect.arrayContaining([1]),
       }),
     );
   });
@@ -267,6 +267,7 @@ describe('failures', () => {
       'another op',
       (group: ProcessGroup) => (group.rank === 1 ? group.barrier() : group.allReduce(new Float32Array(4))),
     ],
+    ['another root', (group: ProcessGroup) => group.broadcast(new Float32Array(4), group.rank === 1 ? 1 : 0)],
     ['another count', (group: ProcessGroup) => group.allReduce(new Float32Array(group.rank === 1 ? 400 : 4))],
     [
       'another reduce op',
@@ -282,12 +283,66 @@ describe('failures', () => {
   });
 
   test.each([2, 3, 4])('fails every other rank at once when a rank vanishes from a world of %i', async (n) => {
-    const errors = await runWorld(n, async (group) => {
+    const errors: Error[] = [];
+    const world = runWorld(n, async (group) => {
       for (let i = 0; i < 3; i++) await group.allReduce(new Float32Array(100));
       if (group.rank === 0) throw new Error('crashed');
-      return errorOf(group.allReduce(new Float32Array(100)));
-    }).catch((error: unknown) => error);
-    expect(String(errors)).toContain('crashed');
+      errors.push(await errorOf(group.allReduce(new Float32Array(100), { timeoutMs: 5000 })));
+    });
+    await expect(world).rejects.toThrow('crashed');
+    await vi.waitFor(() => expect(errors).toHaveLength(n - 1));
+    // Told by the ring, not found out by a deadline.
+    for (const error of errors) expect(error.message).toBe('crashed');
+  });
+
+  test.each([
+    ['barrier', (group: ProcessGroup) => group.barrier({ timeoutMs: 20 })],
+    ['allGather', (group: ProcessGroup) => group.allGather(new Float32Array(3), { timeoutMs: 20 })],
+  ])('%s names the absent rank first on whichever rank finds out, and tells the others', async (_name, call) => {
+    const errors: Error[] = [];
+    await runWorld(5, async (group) => {
+      if (group.rank === 0) return new Promise((resolve) => setTimeout(resolve, 80));
+      errors.push(await errorOf(call(group)));
+      return null;
+    });
+    expect(errors).toHaveLength(4);
+    for (const error of errors as TimeoutError[]) {
+      expect(error).toBeInstanceOf(TimeoutError);
+      expect(error.message).toMatch(/, from rank 0( by way of [\d, ]+)?\)\.$/);
+      expect(error.context.missing![0]).toBe(0);
+    }
+  });
+
+  test('refuses arrays that are no Float32Array', async () => {
+    const alone = new ProcessGroup({ rank: 0, worldSize: 1, epoch: 1, left: null, right: null });
+    const integers = new Int32Array(1) as unknown as Float32Array;
+    for (const call of [
+      () => alone.allReduce(integers),
+      () => alone.broadcast(integers, 0),
+      () => alone.allGather(integers),
+    ]) {
+      expect(call).toThrow('Collectives take a Float32Array, not Int32Array: convert it first.');
+    }
+  });
+
+  test('passes on a reason however long it is', async () => {
+    const [mine, theirs] = createMemoryLinkPair();
+    const group = new ProcessGroup({ rank: 0, worldSize: 2, epoch: 1, left: mine, right: mine });
+    const other = new ProcessGroup({ rank: 1, worldSize: 2, epoch: 1, left: theirs, right: theirs });
+    const work = other.barrier();
+    group.abort(new Error('x'.repeat(70_000)));
+    expect((await errorOf(work)).message).toBe('x'.repeat(1000));
+  });
+
+  test('believes the reason that came before the close', async () => {
+    const [mine, theirs] = createMemoryLinkPair();
+    new ProcessGroup({ rank: 1, worldSize: 2, epoch: 1, left: theirs, right: theirs }).abort(
+      new MismatchError('differs'),
+    );
+    theirs.close();
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    const late = new ProcessGroup({ rank: 0, worldSize: 2, epoch: 1, left: mine, right: mine });
+    expect(await errorOf(late.barrier())).toBeInstanceOf(MismatchError);
   });
 
   test('reports a closed link with the op it hit, and refuses further ops with the same reason', async () => {
@@ -311,7 +366,7 @@ describe('failures', () => {
   test('drops frames of another epoch', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = new ProcessGroup({ rank: 0, worldSize: 2, epoch: 5, left: mine, right: mine });
-    const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, count: 1 };
+    const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, root: 1, count: 1 };
     await theirs.send(createFrame({ ...emptyHeader(FrameKind.DATA, 4), ...header }, 4));
     const work = group.broadcast(new Float32Array(1), 1);
     await new Promise((resolve) => setTimeout(resolve, 2));
@@ -324,7 +379,7 @@ describe('failures', () => {
     ['a frame that is too short', () => new ArrayBuffer(5), /shorter than its header/],
     [
       'a segment twice',
-      () => createFrame({ ...emptyHeader(FrameKind.DATA, 1), op: OpCode.BROADCAST, dtype: 1, count: 4 }, 64),
+      () => createFrame({ ...emptyHeader(FrameKind.DATA, 1), op: OpCode.BROADCAST, dtype: 1, root: 1, count: 4 }, 64),
       /do not belong/,
     ],
     ['a greeting', () => createFrame(emptyHeader(FrameKind.HELLO, 1), 0), /greeted again/],

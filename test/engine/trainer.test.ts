@@ -148,6 +148,26 @@ describe('Trainer', () => {
     await expect(run).rejects.toThrow('After step 2 the state of rank 1 differs from the others');
   });
 
+  test('refuses to train with ranks that hold other data, and names one', async () => {
+    let reads = 0;
+    // Each rank's check reads the training data once; the third rank's differs in one pixel.
+    const spoil = (inputs: Float32Array): void => {
+      if (++reads === 3) inputs[7]! += 1;
+    };
+    await expect(train(3, { maxSteps: 2 }, { spoil })).rejects.toThrow(/^Rank 2 has other data than the others/);
+  });
+
+  test('frees everything when it cannot be made ready', async () => {
+    const before = tf.memory().numTensors;
+    let reads = 0;
+    const spoil = (): void => {
+      // The warm-up's batch.
+      if (++reads === 2) throw new Error('unreadable');
+    };
+    await expect(train(1, { maxSteps: 2 }, { spoil })).rejects.toThrow('unreadable');
+    expect(tf.memory().numTensors).toBe(before);
+  });
+
   test('stops with advice when the loss is no longer a number', async () => {
     let reads = 0;
     const run = train(

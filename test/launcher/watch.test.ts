@@ -44,6 +44,25 @@ test('names the tab that failed first', async () => {
   await expect(w.done).rejects.toThrow('tab-2: The GPU was lost.');
 });
 
+test('a tab that has finished cannot fail any more', async () => {
+  const { watch: w } = watch();
+  const away = { type: 'failed', name: 'SignalingError', message: 'The server is away.', fatal: true } as const;
+  w.on('tab-1', { type: 'finished', result: result('a') });
+  w.on('tab-1', away);
+  w.fail('tab-1', 'the tab crashed');
+  w.on('tab-1', { type: 'state', state: 'OFFLINE', epoch: 0, detail: '' });
+  w.on('tab-2', { type: 'finished', result: result('a') });
+  w.on('tab-2', away);
+  expect(await w.done).toHaveLength(2);
+});
+
+test('a tab that has not finished fails, although another has', async () => {
+  const { watch: w } = watch();
+  w.on('tab-1', { type: 'finished', result: result('a') });
+  w.fail('tab-2', 'the tab crashed');
+  await expect(w.done).rejects.toThrow('tab-2: the tab crashed.');
+});
+
 test('says what everybody was doing when nothing happens any more', async () => {
   const { clock, watch: w } = watch();
   w.on('tab-1', state('RUNNING'));

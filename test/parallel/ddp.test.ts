@@ -9,6 +9,10 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
+function refuse(): never {
+  throw new Error('the GPU refused');
+}
+
 /** y = w x + b as two variables. */
 function line(weight: number, bias = 0): [tf.Variable, tf.Variable] {
   return [tf.variable(tf.tensor1d([weight])), tf.variable(tf.tensor1d([bias]))];
@@ -91,6 +95,25 @@ describe('DistributedDataParallel', () => {
       });
     },
   );
+
+  test('refuses a model with state that is not trained', async () => {
+    const model = tf.sequential({ layers: [tf.layers.batchNormalization({ inputShape: [3] })] });
+    await runWorld(1, async (group) => {
+      await expect(DistributedDataParallel.create(model, group)).rejects.toThrow(
+        /cannot keep these weights equal yet.*moving_mean/,
+      );
+    });
+  });
+
+  test('sends no gradient that its check finds void', async () => {
+    await runWorld(1, async (group) => {
+      const [weight, bias] = line(1);
+      const ddp = await DistributedDataParallel.create([weight, bias], group, { checkGradients: refuse });
+      await expect(ddp.backward(() => weight.mul(3).add(bias).asScalar(), { samples: 1 })).rejects.toThrow(
+        'the GPU refused',
+      );
+    });
+  });
 
   test('refuses a model without parameters', async () => {
     await runWorld(1, async (group) => {

@@ -13,6 +13,7 @@ import {
 } from '../../src/protocol/frame.ts';
 import { ProtocolError } from '../../src/util/errors.ts';
 
+const u16 = fc.nat({ max: 0xffff });
 const u32 = fc.nat({ max: 0xffffffff });
 const header = fc.record<FrameHeader>({
   kind: fc.constantFrom(...Object.values(FrameKind)),
@@ -20,8 +21,10 @@ const header = fc.record<FrameHeader>({
   dtype: fc.constantFrom(0, 1),
   reduceOp: fc.constantFrom(0, 1, 2),
   phase: fc.constantFrom(0, 1),
-  hop: fc.nat({ max: 0xffff }),
-  ...{ epoch: u32, seq: u32, bucket: u32, offset: u32, count: u32 },
+  hop: u16,
+  bucket: u16,
+  root: u16,
+  ...{ epoch: u32, seq: u32, offset: u32, count: u32 },
 });
 
 describe('frame', () => {
@@ -41,13 +44,13 @@ describe('frame', () => {
     const frame = createFrame(
       {
         ...{ kind: FrameKind.DATA, op: 1, dtype: 1, reduceOp: 2, phase: 1, hop: 0x0102 },
-        ...{ epoch: 3, seq: 4, bucket: 5, offset: 6, count: 7 },
+        ...{ epoch: 3, seq: 4, bucket: 5, root: 8, offset: 6, count: 7 },
       },
       4,
     );
     expect(Array.from(new Uint8Array(frame, 0, 32))).toEqual([
       ...[1, 3, 1, 1, 2, 1, 0x02, 0x01],
-      ...[3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0],
+      ...[3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 8, 0],
       ...[6, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0],
     ]);
   });

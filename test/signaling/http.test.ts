@@ -1,9 +1,14 @@
+import { once } from 'node:events';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
+
+const LARGE_BYTES = 32 * 1024 * 1024;
 
 let folder: string;
 let server: SignalingServer;
@@ -14,9 +19,13 @@ beforeAll(async () => {
   await mkdir(path.join(folder, 'data'));
   await writeFile(path.join(folder, 'secret.txt'), 'secret');
   await writeFile(path.join(folder, 'dist/index.html'), '<!doctype html>');
+  await writeFile(path.join(folder, 'dist/.hidden'), 'hidden');
   await writeFile(path.join(folder, 'dist/assets/app-1a2b.js'), '1');
   await writeFile(path.join(folder, 'data/t10k-labels-idx1-ubyte.gz'), 'labels');
   await writeFile(path.join(folder, 'data/notes.txt'), 'private');
+  // More than the sockets' buffers hold: an aborted download of these is always cut short.
+  await writeFile(path.join(folder, 'dist/assets/large-1a2b.bin'), Buffer.alloc(LARGE_BYTES));
+  await writeFile(path.join(folder, 'data/large-idx1-ubyte'), Buffer.alloc(LARGE_BYTES));
   await mkdir(path.join(folder, 'data/train-images-idx3-ubyte'));
   server = await startSignaling({
     dist: path.join(folder, 'dist'),
@@ -29,16 +38,38 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Without fetch's clean-up of the path. */
-function rawStatus(pathname: string): Promise<number | undefined> {
+/** Without what fetch does to paths and headers. */
+function rawStatus(pathname: string, headers: Record<string, string> = {}): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
-    request({ port: server.port, host: '127.0.0.1', path: pathname }, (res) => {
+    request({ port: server.port, host: '127.0.0.1', path: pathname, headers }, (res) => {
       res.resume();
       resolve(res.statusCode);
     })
       .on('error', reject)
       .end();
   });
+}
+
+/** Begins `requests` downloads on one connection and hangs up as soon as the first bytes come. */
+async function abortedDownload(pathname: string, requests = 1): Promise<void> {
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write(`GET ${pathname} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(requests));
+  await once(socket, 'data');
+  socket.destroy();
+  await once(socket, 'close');
+}
+
+/** How many descriptors of this process are files of the test's folder. Linux only. */
+function openFiles(): number {
+  const targets = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      // The listing's own descriptor, closed by now.
+      return '';
+    }
+  });
+  return targets.filter((target) => target.startsWith(folder)).length;
 }
 
 describe('over HTTP', () => {
@@ -60,7 +91,7 @@ describe('over HTTP', () => {
 
   test('lists and serves IDX files as they are, and nothing else', async () => {
     const index = await fetch(`${server.url}/data/index.json`);
-    expect(await index.json()).toEqual(['t10k-labels-idx1-ubyte.gz']);
+    expect(await index.json()).toEqual(['large-idx1-ubyte', 't10k-labels-idx1-ubyte.gz']);
     const file = await fetch(`${server.url}/data/t10k-labels-idx1-ubyte.gz`);
     expect(file.headers.get('content-encoding')).toBeNull();
     expect(await file.text()).toBe('labels');
@@ -78,6 +109,9 @@ describe('over HTTP', () => {
     '/data/..%2f..%2fsecret.txt',
     '/%',
     '/%00',
+    '/assets',
+    '/assets/',
+    '/.hidden',
   ])('keeps to its folders: %s', async (pathname) => {
     expect(await rawStatus(pathname)).toBe(404);
   });
@@ -86,6 +120,31 @@ describe('over HTTP', () => {
     const odd = await fetch(`${server.url}/`, { headers: { range: 'bytes=9-2' } });
     expect(odd.status).toBe(200);
     expect((await fetch(`${server.url}/`, { method: 'POST' })).status).toBe(405);
+  });
+
+  test('tells a browser that its copy is still right', async () => {
+    const etag = (await fetch(`${server.url}/`)).headers.get('etag');
+    expect(etag).not.toBeNull();
+    expect(await rawStatus('/', { 'if-none-match': etag! })).toBe(304);
+  });
+
+  test('an error is not kept for ever', async () => {
+    const missing = await fetch(`${server.url}/assets/app-gone.js`);
+    expect(missing.status).toBe(404);
+    expect(missing.headers.get('cache-control')).toBe('no-store');
+    expect(missing.headers.get('x-content-type-options')).toBe('nosniff');
+    expect(await missing.text()).toBe('There is nothing here.\n');
+  });
+
+  test.runIf(process.platform === 'linux').each([
+    ['the page', '/assets/large-1a2b.bin', 1],
+    ['the data', '/data/large-idx1-ubyte', 1],
+    ['the page, many requests on one connection', '/assets/large-1a2b.bin', 5],
+    ['the data, many requests on one connection', '/data/large-idx1-ubyte', 5],
+  ])('aborted downloads leave no open files: %s', async (_, pathname, requests) => {
+    for (let i = 0; i < 20; i++) await abortedDownload(pathname, requests);
+    await expect.poll(openFiles).toBe(0);
+    expect((await fetch(`${server.url}/`)).status).toBe(200);
   });
 
   test('has no data where no folder was given', async () => {

@@ -35,6 +35,21 @@ const create = (name = 'Ada', startAt: number | null = null): ClientMessage => (
   startAt,
 });
 
+async function rooms(server: SignalingServer): Promise<unknown> {
+  const health = (await (await fetch(`${server.url}/healthz`)).json()) as Record<string, unknown>;
+  return health['rooms'];
+}
+
+/** Opens a room from a tab, and leaves it. */
+async function openAndLeave(server: SignalingServer): Promise<string> {
+  const ada = member(server);
+  await ada.send(create());
+  const { room } = await ada.next('admitted');
+  await ada.send({ type: 'leave' });
+  await ada.closed;
+  return room;
+}
+
 /** Two members in a running room. */
 async function pair(options: SignalingOptions = {}) {
   const server = await start(options);
@@ -88,14 +103,18 @@ describe('members', () => {
     expect(await bo.closed).toBe(1000);
   });
 
+  test('hear an answer to each heartbeat', async () => {
+    const { ada } = await pair();
+    for (let i = 0; i < 3; i++) await ada.send({ type: 'heartbeat' });
+    for (let i = 0; i < 3; i++) expect(await ada.next('heartbeat')).toEqual({ type: 'heartbeat' });
+  });
+
   test('who is silent is gone, who sends heartbeats is not', async () => {
     const clock = new ManualClock();
     const { ada, bo } = await pair({ clock });
     clock.advance(8_000);
     await bo.send({ type: 'heartbeat' });
-    // What follows proves that the heartbeat has arrived.
-    await bo.send({ type: 'start' });
-    await bo.next('refused');
+    await bo.next('heartbeat');
     clock.advance(4_000);
     expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) fell silent/);
     expect((await ada.next('refused', (m) => m.code === 'silent')).message).toMatch(/12 s/);
@@ -175,16 +194,32 @@ describe('refusals', () => {
     expect((await cy.next('refused')).code).toBe('room-running');
   });
 
-  test('more rooms than the server may hold; empty ones end after an hour', async () => {
-    const clock = new ManualClock();
-    const server = await start({ clock, limits: { maxRooms: 1 } });
+  test('more rooms than the server may hold', async () => {
+    const server = await start({ limits: { maxRooms: 1 } });
     server.createRoom({ job: DEFAULT_JOB, startAt: null });
     expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(/holds 1 rooms/);
     const ada = member(server);
     await ada.send(create());
     expect((await ada.next('refused')).code).toBe('rate-limited');
-    clock.advance(60 * 60 * 1000);
-    server.createRoom({ job: DEFAULT_JOB, startAt: null });
+  });
+
+  test('wrong codes keep nobody of the same address from opening a room', async () => {
+    const server = await start({ limits: { wrongCodesPerMinute: 1 } });
+    const child = member(server);
+    await child.join('AAAAAA');
+    await child.next('refused');
+    const teacher = member(server);
+    await teacher.send(create());
+    await teacher.next('admitted');
+  });
+
+  test('a room that does not take its creator leaves nothing behind', async () => {
+    const server = await start({ limits: { roomCapacity: 0 } });
+    const ada = member(server);
+    await ada.send(create());
+    expect((await ada.next('refused')).code).toBe('room-full');
+    await ada.closed;
+    expect(await rooms(server)).toBe(0);
   });
 
   test.each([
@@ -255,6 +290,59 @@ describe('refusals', () => {
           .then(() => 'open', String),
       )
       .toBe('open');
+  });
+});
+
+describe('an empty room', () => {
+  test('made by a tab waits a minute for who comes back, as its host', async () => {
+    const clock = new ManualClock();
+    const server = await start({ clock });
+    const room = await openAndLeave(server);
+    clock.advance(59_000);
+    const again = member(server);
+    await again.join(room);
+    const { member: id } = await again.next('admitted');
+    expect(await again.next('room')).toMatchObject({ host: id, phase: 'FORMING' });
+    await again.send({ type: 'heartbeat' });
+    await again.next('heartbeat');
+    // The room's minute is over, and does not matter.
+    clock.advance(10_000);
+    expect(await rooms(server)).toBe(1);
+    await again.send({ type: 'leave' });
+    await again.closed;
+    clock.advance(60_000);
+    expect(await rooms(server)).toBe(0);
+    const late = member(server);
+    await late.join(room);
+    expect((await late.next('refused')).code).toBe('no-room');
+  });
+
+  test('made by the launcher lasts as long as the server', async () => {
+    const clock = new ManualClock();
+    const server = await start({ clock });
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    for (let i = 0; i < 2; i++) {
+      clock.advance(24 * 60 * 60 * 1000);
+      const ada = member(server);
+      await ada.join(room);
+      await ada.next('admitted');
+      await ada.send({ type: 'leave' });
+      await ada.closed;
+    }
+    clock.advance(24 * 60 * 60 * 1000);
+    expect(await rooms(server)).toBe(1);
+  });
+
+  test('makes place for a new one when the server is full, the longest empty first', async () => {
+    const server = await start({ limits: { maxRooms: 2 } });
+    const first = await openAndLeave(server);
+    const second = await openAndLeave(server);
+    await openAndLeave(server);
+    const [ada, bo] = [member(server), member(server)];
+    await ada.join(first);
+    expect((await ada.next('refused')).code).toBe('no-room');
+    await bo.join(second);
+    await bo.next('admitted');
   });
 });
 

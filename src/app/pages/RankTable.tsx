@@ -1,5 +1,5 @@
 /** One line per rank: what it computes with, where its time goes, what it sent, and the fingerprint of its state. */
-import { dissenters } from '../derive.ts';
+import { dissenters } from '../../util/majority.ts';
 import { formatBytes, formatMs, shortHash } from '../format.ts';
 import { RankMark } from '../parts/RankMark.tsx';
 import { Term } from '../parts/Term.tsx';

@@ -1,6 +1,7 @@
 /** The end of a run: what came out, whether all ranks have it, and what it cost in bytes against theory. */
 import type { RunResult } from '../../protocol/events.ts';
-import { dissenters, theoreticalBytes } from '../derive.ts';
+import { dissenters } from '../../util/majority.ts';
+import { theoreticalBytes } from '../derive.ts';
 import { formatBytes, formatClock, formatLoss, formatMs, formatShare, list, plural, shortHash } from '../format.ts';
 import { Term } from '../parts/Term.tsx';
 import { closeRun, leave, start } from '../store.ts';

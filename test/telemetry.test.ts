@@ -1,0 +1,12 @@
+import { expect, test } from 'vitest';
+import { median, quantile } from '../src/telemetry/statistics.ts';
+
+test('quantiles are by the nearest rank', () => {
+  const twenty = Array.from({ length: 20 }, (_, i) => 20 - i);
+  expect(quantile(twenty, 0.95)).toBe(19);
+  expect(quantile(twenty, 1)).toBe(20);
+  expect(quantile(twenty, 0)).toBe(1);
+  expect(median([3, 1, 2])).toBe(2);
+  expect(median([2, 1])).toBe(1);
+  expect(median([])).toBe(0);
+});

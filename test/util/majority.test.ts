@@ -1,0 +1,31 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { dissenters, majority } from '../../src/util/majority.ts';
+
+describe('a majority', () => {
+  test('is the most frequent vote; of a draw, the first', () => {
+    expect(majority(['b', 'a', 'a'])).toBe('a');
+    expect(majority(['a', 'b'])).toBe('a');
+    expect(majority(['c', 'b', 'a', 'a', 'b'])).toBe('b');
+    expect(majority([])).toBeUndefined();
+  });
+
+  test('names who voted otherwise', () => {
+    expect(dissenters(['a', 'a', 'b', 'a'])).toEqual([2]);
+    expect(dissenters(['b', 'a', 'a', 'a'])).toEqual([0]);
+    expect(dissenters(['a', 'b'])).toEqual([1]);
+    expect(dissenters(['a', 'a'])).toEqual([]);
+    expect(dissenters([])).toEqual([]);
+  });
+
+  test('is never smaller than another group', () => {
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom('a', 'b', 'c'), { minLength: 1 }), (votes) => {
+        const size = (vote: string | undefined) => votes.filter((one) => one === vote).length;
+        const common = majority(votes);
+        for (const vote of votes) expect(size(common)).toBeGreaterThanOrEqual(size(vote));
+        expect(dissenters(votes)).toHaveLength(votes.length - size(common));
+      }),
+    );
+  });
+});
