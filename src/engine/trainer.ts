@@ -22,6 +22,8 @@ import { exchangeStatistics, sumCounts } from './exchange.ts';
 
 /** Held-out accuracy is measured about this often in a run, and at the end of every pass over the data. */
 const EVALUATIONS_PER_RUN = 8;
+/** Held-out samples for all but the last of them: +- 1 point is enough for a curve, and testing must not outlast training. */
+const INTERMEDIATE_SAMPLES = 500;
 /** Most held-out samples per forward pass: no gradients are kept, so more than a training batch fit. */
 const EVALUATION_BATCH = 256;
 
@@ -142,7 +144,8 @@ export class Trainer {
       const done = step + 1;
       const isLast = done === this.#totalSteps;
       const endsPass = window.next.offset === 0;
-      if (isLast || endsPass || done % this.#evaluateEvery === 0) await this.#evaluate(step);
+      if (isLast) await this.#evaluate(step, Infinity);
+      else if (endsPass || done % this.#evaluateEvery === 0) await this.#evaluate(step, INTERMEDIATE_SAMPLES);
       if (isLast || done % job.hashEvery === 0) await this.#compare(step);
     }
     return this.#result(clock.now() - startedAt);
@@ -172,12 +175,12 @@ export class Trainer {
     checkDevice();
   }
 
-  /** Held-out accuracy: each rank tests its share, the counts are summed. */
-  async #evaluate(step: number): Promise<void> {
+  /** Accuracy on the first held-out samples, at most `most`: each rank tests its share, the counts are summed. */
+  async #evaluate(step: number, most: number): Promise<void> {
     const { data, group, emit } = this.#options;
     let correct = 0;
     const share = dealWindow(
-      Uint32Array.from({ length: data.test.size }, (_, i) => i),
+      Uint32Array.from({ length: Math.min(most, data.test.size) }, (_, i) => i),
       group.rank,
       group.worldSize,
     );

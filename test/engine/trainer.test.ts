@@ -21,6 +21,7 @@ async function train(
   fields: Fields,
   {
     trainSize = 20_000,
+    testSize = 40,
     signal = new AbortController().signal,
     spoil = (_inputs: Float32Array): unknown => null,
     tamper = (_trainer: Trainer, _group: ProcessGroup) => {},
@@ -36,7 +37,7 @@ async function train(
       spoil(inputs);
     },
   };
-  const some: Dataset = { inputShape, classes, size: 40, read: heldOut.read.bind(heldOut) };
+  const some: Dataset = { inputShape, classes, size: testSize, read: heldOut.read.bind(heldOut) };
   const events: EngineEvent[][] = Array.from({ length: n }, () => []);
   const results = await runWorld(n, async (group) => {
     const trainer = await Trainer.prepare({
@@ -131,6 +132,16 @@ describe('Trainer', () => {
     const evaluations = events[0]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.at(-1)).toEqual({ type: 'evaluation', step: 9, accuracy: results[0]!.accuracy, samples: 40 });
     expect(evaluations.length).toBeGreaterThanOrEqual(5);
+  });
+
+  test('tests some held-out samples on the way, and all of them at the end', async () => {
+    const { events } = await train(2, { batchSize: 4, maxSteps: 3 }, { testSize: 600 });
+    const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
+    expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
+      [0, 500],
+      [1, 500],
+      [2, 600],
+    ]);
   });
 
   test('stops and names the rank whose state differs', async () => {
