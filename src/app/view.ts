@@ -3,15 +3,7 @@
  * recorded screen, and bounded, so that a run may last for days.
  */
 import type { Device, RosterEntry, RoomPhase } from '../protocol/control.ts';
-import type {
-  EngineEvent,
-  HopEvent,
-  LinkRoute,
-  RankState,
-  RankStatistics,
-  RunResult,
-  StepTimes,
-} from '../protocol/events.ts';
+import type { EngineEvent, HopEvent, LinkRoute, RankState, RankStatistics, RunResult } from '../protocol/events.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { append, emptySeries, type Series } from './series.ts';
 
@@ -30,14 +22,7 @@ export interface LinkView {
   roundTripMs: number | null;
 }
 
-export interface StepView {
-  step: number;
-  dataEpoch: number;
-  loss: number;
-  samples: number;
-  ms: StepTimes;
-  at: number;
-}
+export type StepView = Omit<Extract<EngineEvent, { type: 'step' }>, 'type'>;
 
 export interface Trace {
   step: number;
