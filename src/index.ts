@@ -5,7 +5,18 @@
  *     const ddp = await DistributedDataParallel.create(model, group);
  */
 export { ReduceOp } from './protocol/frame.ts';
-export { ProcessGroup, type AllReduceOptions, type OpOptions } from './collectives/processGroup.ts';
+export {
+  ProcessGroup,
+  type AllReduceOptions,
+  type AllToAllOptions,
+  type MessageOptions,
+  type OpOptions,
+  type P2POp,
+  type ReduceOptions,
+  type SizesOptions,
+} from './collectives/processGroup.ts';
+export type { TypedArray } from './collectives/dtypes.ts';
+export type { FlightRecord, FlightRecording } from './telemetry/flightRecorder.ts';
 export { Work } from './collectives/work.ts';
 export {
   DistributedDataParallel,

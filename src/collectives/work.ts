@@ -32,7 +32,7 @@ export class Work<T> implements PromiseLike<T> {
     return this.#completed;
   }
 
-  /** When each chunk went and came, by ring step: of a finished ring all-reduce, `null` otherwise. */
+  /** When each chunk went and came, by ring step: of a finished all-reduce over the ring, `null` otherwise. */
   get trace(): OpTrace | null {
     return this.#trace;
   }
@@ -65,7 +65,7 @@ export class Work<T> implements PromiseLike<T> {
   }
 
   /** For the process group: the op is done. */
-  complete(value: T, trace: OpTrace | null): void {
+  complete(value: T, trace: OpTrace | null = null): void {
     this.#completed = true;
     this.#trace = trace;
     this.#result.resolve(value);

@@ -75,8 +75,8 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     onroom: () => {},
     onstate: () => {},
     onepoch: async (epoch) => {
-      const { rank, left, right, signal } = epoch;
-      const group = new ProcessGroup({ rank, left, right, clock, epoch: epoch.epoch, worldSize: epoch.worldSize });
+      const { rank, mesh, signal } = epoch;
+      const group = new ProcessGroup(mesh, { clock });
       const released = deferred();
       const release = (): void => {
         group.destroy();

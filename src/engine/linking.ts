@@ -1,6 +1,7 @@
 /**
- * Connects a rank to its ring neighbours: one connection attempt after the other until the epoch's deadline, each with
- * its own id so that signals of a dead attempt are ignored. The member with the lower id initiates.
+ * Connects two ranks: one connection attempt after the other until a deadline, each with its own id so that signals of a dead
+ * attempt are ignored. Between ring neighbours, who both know that they are to connect, the member with the lower id initiates;
+ * any other link is initiated by the rank that wants to send. Where both want at once, the lower id's attempt counts.
  */
 import type { IceServer, PeerSignal } from '../protocol/control.ts';
 import { handshake, type Hello } from '../transport/handshake.ts';
@@ -14,7 +15,7 @@ import { messageOf, PeerGoneError, TimeoutError } from '../util/errors.ts';
 export const LINKING_TIMEOUT_MS = 14_000;
 /** One attempt: long enough for slow Wi-Fi (ICE takes 1-2 s there), short enough for a second attempt. */
 const ATTEMPT_TIMEOUT_MS = 6_000;
-/** Wait before attempt k+1: 250 ms * 2^k. */
+/** Wait before the initiator's attempt k+1: 250 ms * 2^k. */
 const BACKOFF_MS = 250;
 
 /** Makes connection attempts; on the main thread simple-peer itself, in a worker a stand-in for it. */
@@ -29,10 +30,12 @@ export interface EdgeOptions {
   clock: Clock;
 }
 
-/** This rank's connection to one neighbour, while it is made. */
+/** This rank's connection to another, while it is made. */
 export class Edge {
   readonly #options: EdgeOptions;
-  readonly #isInitiator: boolean;
+  readonly #isLower: boolean;
+  /** Whether this end opens attempts; the other end then follows its offers. */
+  #isInitiator = false;
   readonly #linked = deferred<Link>();
   #attempt: { id: number; peer: PeerAttempt } | null = null;
   #lastAttemptId = -1;
@@ -42,7 +45,7 @@ export class Edge {
 
   constructor(options: EdgeOptions) {
     this.#options = options;
-    this.#isInitiator = options.self.member < options.peer.member;
+    this.#isLower = options.self.member < options.peer.member;
     // Awaited by `link`; `abort` may come first.
     this.#linked.promise.catch(() => {});
   }
@@ -59,9 +62,10 @@ export class Edge {
   /**
    * Resolves with the link once both ends agreed on who they are.
    *
+   * @param initiates whether this end opens attempts, or waits for the other's.
    * @throws (rejects) TimeoutError after LINKING_TIMEOUT_MS, with the last attempt's failure.
    */
-  async link(): Promise<Link> {
+  async link(initiates = this.#isLower): Promise<Link> {
     const { clock, self, peer } = this.#options;
     const cancel = clock.after(LINKING_TIMEOUT_MS, () =>
       this.#linked.reject(
@@ -72,7 +76,10 @@ export class Edge {
         ),
       ),
     );
-    if (this.#isInitiator) this.#start(0);
+    // An offer may have come before.
+    this.#isInitiator = initiates && this.#attempt === null;
+    // The two ends number their attempts apart: even ones are the lower id's.
+    if (this.#isInitiator) this.#start(this.#isLower ? 0 : 1);
     try {
       this.#opened = await this.#linked.promise;
       return this.#opened;
@@ -85,11 +92,15 @@ export class Edge {
     }
   }
 
-  /** A signal from the neighbour. */
+  /** A signal from the other end. */
   signal(attempt: number, signal: PeerSignal): void {
     if (this.#isOver) return;
-    // The initiator alone opens attempts; the other end follows when the offer of a new one comes.
-    if (!this.#isInitiator && signal.type === 'offer' && attempt > this.#lastAttemptId) this.#start(attempt);
+    const isTheirs = (attempt % 2 === 0) !== this.#isLower;
+    if (signal.type === 'offer' && isTheirs) {
+      // Both want: the lower id's attempt counts, and the other end follows.
+      if (this.#isInitiator && !this.#isLower) this.#yield();
+      if (!this.#isInitiator && attempt > this.#lastAttemptId) this.#start(attempt);
+    }
     if (this.#attempt?.id === attempt) this.#attempt.peer.signal(signal);
   }
 
@@ -99,6 +110,13 @@ export class Edge {
     if (!this.#opened) return;
     this.#opened.onclose = null;
     this.#opened.close();
+  }
+
+  #yield(): void {
+    this.#isInitiator = false;
+    this.#attempt?.peer.abort();
+    this.#attempt = null;
+    this.#lastAttemptId = -1;
   }
 
   #start(id: number): void {
@@ -122,8 +140,8 @@ export class Edge {
       peer.abort();
       this.#lastFailure = messageOf(error);
       if (this.#isInitiator && !this.#isOver && this.#attempt?.id === id) {
-        clock.after(BACKOFF_MS * 2 ** id, () => {
-          if (!this.#isOver) this.#start(id + 1);
+        clock.after(BACKOFF_MS * 2 ** Math.floor(id / 2), () => {
+          if (!this.#isOver && this.#isInitiator) this.#start(id + 2);
         });
       }
     } finally {

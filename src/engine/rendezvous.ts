@@ -9,6 +9,7 @@
 import type { RankState } from '../protocol/events.ts';
 import type { ClientMessage, IceServer, RosterEntry, ServerMessage } from '../protocol/control.ts';
 import type { JobSpec } from '../protocol/job.ts';
+import { Mesh } from '../collectives/mesh.ts';
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
@@ -38,8 +39,10 @@ export interface Epoch {
   /** In ring order: index is rank. */
   readonly members: RosterEntry[];
   readonly job: JobSpec;
-  readonly left: Link | null;
-  readonly right: Link | null;
+  /** The links of this epoch: to both ring neighbours, and to others on demand. */
+  readonly mesh: Mesh;
+  /** To the ring neighbours, by rank. */
+  readonly links: ReadonlyMap<number, Link>;
   /** Aborted when the epoch ends before its run did. */
   readonly signal: AbortSignal;
   /** Tells the server this rank's state; resolves once all ranks told the same. */
@@ -66,7 +69,11 @@ export interface RendezvousOptions {
 
 interface ActiveEpoch {
   readonly epoch: number;
-  readonly edges: Edge[];
+  readonly rank: number;
+  readonly members: readonly RosterEntry[];
+  /** By the other end's member id. */
+  readonly edges: Map<string, Edge>;
+  mesh: Mesh | null;
   readonly abort: AbortController;
   readonly sync: Deferred<void>;
   readonly go: Deferred<void>;
@@ -141,8 +148,7 @@ export class Rendezvous {
         if (active?.epoch === message.epoch) active.go.resolve();
         return;
       case 'signal':
-        if (active?.epoch !== message.epoch) return;
-        active.edges.find((edge) => edge.peerMember === message.from)?.signal(message.attempt, message.signal);
+        if (active?.epoch === message.epoch) this.#signal(active, message);
         return;
       case 'ended':
         return this.#ended(message);
@@ -162,33 +168,30 @@ export class Rendezvous {
     const rank = members.findIndex(({ member }) => member === this.#member);
     if (rank < 0) return this.#fatal(new ProtocolError('The server began an epoch that this tab is no member of.'));
     const worldSize = members.length;
-    const edges = [rank - 1, rank + 1]
+    const neighbours = [rank - 1, rank + 1]
       .map((neighbour) => (neighbour + worldSize) % worldSize)
       // One edge in a world of two, none in a world of one.
-      .filter((neighbour, i, all) => neighbour !== rank && all.indexOf(neighbour) === i)
-      .map((neighbour) => this.#createEdge(epoch, rank, neighbour, members[neighbour]!.member));
+      .filter((neighbour, i, all) => neighbour !== rank && all.indexOf(neighbour) === i);
     const active: ActiveEpoch = {
-      ...{ epoch, edges, abort: new AbortController() },
+      ...{ epoch, rank, members, edges: new Map(), mesh: null, abort: new AbortController() },
       ...{ sync: deferred(), go: deferred(), ended: deferred() },
     };
     this.#active = active;
     for (const { promise } of [active.sync, active.go, active.ended]) promise.catch(() => {});
     try {
-      this.#enter('LINKING', epoch, `connecting to ${edges.length === 1 ? 'the other rank' : 'both neighbours'}`);
-      await Promise.all(edges.map((edge) => this.#link(active, edge)));
+      this.#enter('LINKING', epoch, `connecting to ${neighbours.length === 1 ? 'the other rank' : 'both neighbours'}`);
+      const opened = neighbours.map(async (peer) => [peer, await this.#link(active, peer)] as const);
+      const links = new Map(await Promise.all(opened));
+      const mesh = new Mesh({
+        ...{ rank, worldSize, epoch, links },
+        connect: (peer) => this.#edgeTo(active, peer).link(true),
+      });
+      active.mesh = mesh;
       this.#client?.send({ type: 'linked', epoch });
       await this.#verdict(active.sync.promise);
       this.#enter('SYNCING', epoch, 'loading the job and comparing states');
-      const linkTo = (neighbour: number): Link | null => {
-        const edge = edges.find(
-          ({ peerMember }) => peerMember === members[(neighbour + worldSize) % worldSize]!.member,
-        );
-        return edge?.opened ?? null;
-      };
       await this.#options.onepoch({
-        ...{ epoch, rank, worldSize, members, job },
-        left: linkTo(rank - 1),
-        right: linkTo(rank + 1),
+        ...{ epoch, rank, worldSize, members, job, mesh, links },
         signal: active.abort.signal,
         synced: async (step, stateHash) => {
           this.#client?.send({ type: 'synced', epoch, step, stateHash });
@@ -210,24 +213,49 @@ export class Rendezvous {
     }
   }
 
-  #createEdge(epoch: number, rank: number, peerRank: number, peerMember: string): Edge {
+  #edgeTo({ epoch, rank, members, edges }: ActiveEpoch, peerRank: number): Edge {
     const room = this.#room;
-    return new Edge({
+    const { member } = members[peerRank]!;
+    const existing = edges.get(member);
+    if (existing) return existing;
+    const edge = new Edge({
       self: { room, epoch, member: this.#member, rank },
-      peer: { room, epoch, member: peerMember, rank: peerRank },
+      peer: { room, epoch, member, rank: peerRank },
       iceServers: this.#iceServers,
       connect: this.#options.connectPeer,
-      send: (attempt, signal) => this.#client?.send({ type: 'signal', epoch, to: peerMember, attempt, signal }),
+      send: (attempt, signal) => this.#client?.send({ type: 'signal', epoch, to: member, attempt, signal }),
       clock: this.#options.clock,
     });
+    edges.set(member, edge);
+    return edge;
   }
 
-  async #link(active: ActiveEpoch, edge: Edge): Promise<void> {
-    const link = await edge.link();
+  /** Links to a ring neighbour. */
+  async #link(active: ActiveEpoch, peer: number): Promise<Link> {
+    const link = await this.#edgeTo(active, peer).link();
     // Until a process group takes the link over, its loss must not go unnoticed.
     link.onclose = (error) => {
       this.#report(active, error ?? new PeerGoneError('A neighbour closed its link before training began.'));
     };
+    return link;
+  }
+
+  #signal(active: ActiveEpoch, { from, attempt, signal }: Extract<ServerMessage, { type: 'signal' }>): void {
+    const peer = active.members.findIndex(({ member }) => member === from);
+    if (peer < 0 || peer === active.rank) return;
+    const isNew = !active.edges.has(from);
+    const edge = this.#edgeTo(active, peer);
+    edge.signal(attempt, signal);
+    if (isNew) void this.#follow(active, peer, edge);
+  }
+
+  /** Another rank opens a link to this one. Where that fails, it tells. */
+  async #follow(active: ActiveEpoch, peer: number, edge: Edge): Promise<void> {
+    try {
+      active.mesh?.accept(peer, await edge.link(false));
+    } catch {
+      if (active.edges.get(edge.peerMember) === edge) active.edges.delete(edge.peerMember);
+    }
   }
 
   /** The server has deadlines of its own; this one is for a server that has stopped without closing the connection. */
@@ -292,7 +320,7 @@ export class Rendezvous {
     this.#active = null;
     active.abort.abort(reason);
     for (const wait of [active.sync, active.go, active.ended]) wait.reject(reason);
-    for (const edge of active.edges) edge.close();
+    for (const edge of active.edges.values()) edge.close();
   }
 
   #enter(state: RankState, epoch: number, detail: string): void {

@@ -7,7 +7,6 @@ import { loadData } from '../jobs/index.ts';
 import { PROTOCOL_VERSION, type ClientMessage } from '../protocol/control.ts';
 import type { EngineCommand, EngineEvent, RunResult } from '../protocol/events.ts';
 import type { JobSpec } from '../protocol/job.ts';
-import type { Link } from '../transport/link.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, messageOf, PeergradError } from '../util/errors.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
@@ -116,12 +115,9 @@ export class Session {
 
   async #train(epoch: Epoch): Promise<void> {
     const { emit, baseUrl } = this.#options;
-    const { rank, worldSize, members, job, left, right, signal } = epoch;
+    const { rank, worldSize, members, job, mesh, signal } = epoch;
     emit({ type: 'epoch', epoch: epoch.epoch, rank, worldSize, members, job });
-    const group = new ProcessGroup({
-      ...{ rank, worldSize, epoch: epoch.epoch, left, right, clock: this.#clock },
-      timeoutMs: SYNCING_TIMEOUT_MS,
-    });
+    const group = new ProcessGroup(mesh, { clock: this.#clock, timeoutMs: SYNCING_TIMEOUT_MS });
     signal.addEventListener('abort', () => group.destroy(), { once: true });
     let trainer: Trainer | null = null;
     try {
@@ -149,12 +145,9 @@ export class Session {
     }
   }
 
-  async #describeLinks({ rank, worldSize, left, right }: Epoch): Promise<RunResult['transport']> {
-    const neighbours = new Map<Link, number>();
-    if (left) neighbours.set(left, (rank + worldSize - 1) % worldSize);
-    if (right) neighbours.set(right, (rank + 1) % worldSize);
+  async #describeLinks({ links }: Epoch): Promise<RunResult['transport']> {
     let transport: RunResult['transport'] = 'none';
-    for (const [link, peerRank] of neighbours) {
+    for (const [peerRank, link] of links) {
       const { route, roundTripMs } = await link.describe();
       transport = route === 'memory' ? 'memory' : 'webrtc';
       this.#options.emit({ type: 'link', peerRank, up: link.state === 'open', route, roundTripMs });

@@ -6,7 +6,7 @@
 import { ProtocolError } from '../util/errors.ts';
 
 export const FRAME_HEADER_BYTES = 32;
-export const FRAME_VERSION = 1;
+export const FRAME_VERSION = 2;
 
 /** Largest frame, header included: data channels promise 64 KiB messages in every browser (RFC 8841, section 6.1). */
 export const MAX_FRAME_BYTES = 64 * 1024;
@@ -17,52 +17,94 @@ export const FrameKind = {
   HELLO: 1,
   /** Answer to HELLO: you are whom I expected. */
   HELLO_ACK: 2,
-  /** A segment of a collective's data. */
+  /** A segment of a collective's data, or of a message's. */
   DATA: 3,
-  /** The receiver of a collective's data has issued that op too: send all of it. */
+  /** The receiver has issued that op (or posted that receive) too: send all of it. */
   READY: 4,
-  /** The sender gave the process group up. Payload: JSON with the reason. */
-  ABORT: 5,
+  /** The sender has issued this op and has no data for the receiver: it only says which op it is. */
+  CALL: 5,
+  /** Something all ranks should hear; whoever gets it passes it on. Payload: JSON. */
+  NEWS: 6,
 } as const;
 export type FrameKind = (typeof FrameKind)[keyof typeof FrameKind];
 
-/** Which collective a frame belongs to. */
-export const OpCode = { NONE: 0, ALL_REDUCE: 1, BROADCAST: 2, ALL_GATHER: 3, BARRIER: 4 } as const;
+/** Which collective a frame belongs to; SEND is a point-to-point message. */
+export const OpCode = {
+  NONE: 0,
+  ALL_REDUCE: 1,
+  BROADCAST: 2,
+  ALL_GATHER: 3,
+  BARRIER: 4,
+  REDUCE: 5,
+  GATHER: 6,
+  SCATTER: 7,
+  REDUCE_SCATTER: 8,
+  ALL_TO_ALL: 9,
+  SEND: 10,
+} as const;
 export type OpCode = (typeof OpCode)[keyof typeof OpCode];
 
-export const DtypeCode = { NONE: 0, FLOAT32: 1 } as const;
+export const DtypeCode = {
+  NONE: 0,
+  FLOAT32: 1,
+  FLOAT64: 2,
+  INT32: 3,
+  UINT32: 4,
+  INT8: 5,
+  UINT8: 6,
+  INT64: 7,
+  UINT64: 8,
+  FLOAT16: 9,
+} as const;
 export type DtypeCode = (typeof DtypeCode)[keyof typeof DtypeCode];
 
-/** How values of an all-reduce are combined. */
-export const ReduceOp = { NONE: 0, SUM: 1, AVG: 2 } as const;
+/**
+ * How a reduction combines values, as torch.distributed.ReduceOp. AVG is the sum divided by the world size; PREMUL_SUM
+ * multiplies each rank's values by its factor first; BAND, BOR and BXOR work on integers.
+ */
+export const ReduceOp = {
+  NONE: 0,
+  SUM: 1,
+  AVG: 2,
+  PRODUCT: 3,
+  MIN: 4,
+  MAX: 5,
+  BAND: 6,
+  BOR: 7,
+  BXOR: 8,
+  PREMUL_SUM: 9,
+} as const;
 export type ReduceOp = (typeof ReduceOp)[keyof typeof ReduceOp];
 
-export const Phase = { REDUCE_SCATTER: 0, ALL_GATHER: 1 } as const;
-export type Phase = (typeof Phase)[keyof typeof Phase];
+/** Who sends what to whom in which order; `collectives/plans.ts` has each. */
+export const Algorithm = { NONE: 0, RING: 1, HALVING_DOUBLING: 2, DOUBLING: 3, TREE: 4, DIRECT: 5 } as const;
+export type Algorithm = (typeof Algorithm)[keyof typeof Algorithm];
 
 export interface FrameHeader {
   kind: FrameKind;
   op: OpCode;
   dtype: DtypeCode;
   reduceOp: ReduceOp;
-  phase: Phase;
+  algorithm: Algorithm;
+  /** The algorithm's step: with the sender it names the transfer that the segment is part of. */
+  step: number;
   /** Membership epoch; frames of another epoch are dropped. */
   epoch: number;
-  /** The op's sequence number in its group: the same on every rank. */
+  /** Process group of that epoch; 0 is the world. */
+  group: number;
+  /** The op's sequence number in its group, the same on every rank; of a message, its number from sender to receiver. */
   seq: number;
-  /** Gradient bucket, for telemetry; 0 outside gradient reduction. Below 65 536. */
-  bucket: number;
-  /** Root rank of a broadcast, 0 elsewhere. */
+  /** A gradient bucket's number, for telemetry, or a message's tag. */
+  tag: number;
+  /** Root rank in the group, of an op that has one; 0 elsewhere. */
   root: number;
-  /** How many links the data has crossed before this one, counted per phase. */
-  hop: number;
-  /** Where the segment starts in the op's whole tensor, elements. */
+  /** Where the segment starts in its transfer, elements. */
   offset: number;
-  /** Elements of the op's whole tensor; with `op`, `dtype`, `reduceOp` and `root` it shows ranks that disagree. */
+  /** Elements of the op's whole tensor; with `op`, `dtype`, `reduceOp`, `algorithm` and `root` it shows ranks that disagree. */
   count: number;
 }
 
-/** The header of a frame that carries no collective's data. */
+/** The header of a frame that carries no data. */
 export function emptyHeader(kind: FrameKind, epoch: number): FrameHeader {
   return {
     kind,
@@ -70,11 +112,12 @@ export function emptyHeader(kind: FrameKind, epoch: number): FrameHeader {
     op: OpCode.NONE,
     dtype: DtypeCode.NONE,
     reduceOp: ReduceOp.NONE,
-    phase: Phase.REDUCE_SCATTER,
+    algorithm: Algorithm.NONE,
+    step: 0,
+    group: 0,
     seq: 0,
-    bucket: 0,
+    tag: 0,
     root: 0,
-    hop: 0,
     offset: 0,
     count: 0,
   };
@@ -86,15 +129,16 @@ const KIND_AT = 1;
 const OP_AT = 2;
 const DTYPE_AT = 3;
 const REDUCE_OP_AT = 4;
-const PHASE_AT = 5;
-const HOP_AT = 6;
+const ALGORITHM_AT = 5;
+const STEP_AT = 6;
 const EPOCH_AT = 8;
 const SEQ_AT = 12;
-const BUCKET_AT = 16;
+const TAG_AT = 16;
 const ROOT_AT = 18;
 const OFFSET_AT = 20;
 const COUNT_AT = 24;
-const LENGTH_AT = 28;
+const GROUP_AT = 28;
+const LENGTH_AT = 30;
 
 /** A frame with room for `payloadBytes`, header written, payload zero. */
 export function createFrame(header: FrameHeader, payloadBytes: number): ArrayBuffer {
@@ -111,15 +155,16 @@ export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
   view.setUint8(OP_AT, header.op);
   view.setUint8(DTYPE_AT, header.dtype);
   view.setUint8(REDUCE_OP_AT, header.reduceOp);
-  view.setUint8(PHASE_AT, header.phase);
-  view.setUint16(HOP_AT, header.hop, true);
+  view.setUint8(ALGORITHM_AT, header.algorithm);
+  view.setUint16(STEP_AT, header.step, true);
   view.setUint32(EPOCH_AT, header.epoch, true);
   view.setUint32(SEQ_AT, header.seq, true);
-  view.setUint16(BUCKET_AT, header.bucket, true);
+  view.setUint16(TAG_AT, header.tag, true);
   view.setUint16(ROOT_AT, header.root, true);
   view.setUint32(OFFSET_AT, header.offset, true);
   view.setUint32(COUNT_AT, header.count, true);
-  view.setUint32(LENGTH_AT, frame.byteLength - FRAME_HEADER_BYTES, true);
+  view.setUint16(GROUP_AT, header.group, true);
+  view.setUint16(LENGTH_AT, frame.byteLength - FRAME_HEADER_BYTES, true);
 }
 
 const KINDS: ReadonlySet<number> = new Set(Object.values(FrameKind));
@@ -140,7 +185,7 @@ export function readHeader(frame: ArrayBuffer): FrameHeader {
   }
   const kind = view.getUint8(KIND_AT);
   if (!KINDS.has(kind)) throw new ProtocolError(`A frame is of unknown kind ${kind}.`);
-  const length = view.getUint32(LENGTH_AT, true);
+  const length = view.getUint16(LENGTH_AT, true);
   if (length !== frame.byteLength - FRAME_HEADER_BYTES) {
     throw new ProtocolError(`A frame says ${length} payload bytes and holds ${frame.byteLength - FRAME_HEADER_BYTES}.`);
   }
@@ -149,18 +194,19 @@ export function readHeader(frame: ArrayBuffer): FrameHeader {
     op: view.getUint8(OP_AT) as OpCode,
     dtype: view.getUint8(DTYPE_AT) as DtypeCode,
     reduceOp: view.getUint8(REDUCE_OP_AT) as ReduceOp,
-    phase: view.getUint8(PHASE_AT) as Phase,
-    hop: view.getUint16(HOP_AT, true),
+    algorithm: view.getUint8(ALGORITHM_AT) as Algorithm,
+    step: view.getUint16(STEP_AT, true),
     epoch: view.getUint32(EPOCH_AT, true),
     seq: view.getUint32(SEQ_AT, true),
-    bucket: view.getUint16(BUCKET_AT, true),
+    tag: view.getUint16(TAG_AT, true),
     root: view.getUint16(ROOT_AT, true),
     offset: view.getUint32(OFFSET_AT, true),
     count: view.getUint32(COUNT_AT, true),
+    group: view.getUint16(GROUP_AT, true),
   };
 }
 
-/** JSON payload of a control frame (HELLO, ABORT). */
+/** JSON payload of a control frame (HELLO, NEWS). */
 export function encodeJsonFrame(header: FrameHeader, value: unknown): ArrayBuffer {
   const bytes = new TextEncoder().encode(JSON.stringify(value));
   const frame = createFrame(header, bytes.byteLength);

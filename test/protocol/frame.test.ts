@@ -1,13 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
+  Algorithm,
   createFrame,
   decodeJsonFrame,
+  DtypeCode,
   emptyHeader,
   encodeJsonFrame,
   FRAME_HEADER_BYTES,
   FrameKind,
+  OpCode,
   readHeader,
+  ReduceOp,
   writeHeader,
   type FrameHeader,
 } from '../../src/protocol/frame.ts';
@@ -17,13 +21,11 @@ const u16 = fc.nat({ max: 0xffff });
 const u32 = fc.nat({ max: 0xffffffff });
 const header = fc.record<FrameHeader>({
   kind: fc.constantFrom(...Object.values(FrameKind)),
-  op: fc.constantFrom(0, 1, 2, 3, 4),
-  dtype: fc.constantFrom(0, 1),
-  reduceOp: fc.constantFrom(0, 1, 2),
-  phase: fc.constantFrom(0, 1),
-  hop: u16,
-  bucket: u16,
-  root: u16,
+  op: fc.constantFrom(...Object.values(OpCode)),
+  dtype: fc.constantFrom(...Object.values(DtypeCode)),
+  reduceOp: fc.constantFrom(...Object.values(ReduceOp)),
+  algorithm: fc.constantFrom(...Object.values(Algorithm)),
+  ...{ step: u16, group: u16, tag: u16, root: u16 },
   ...{ epoch: u32, seq: u32, offset: u32, count: u32 },
 });
 
@@ -43,15 +45,15 @@ describe('frame', () => {
   test('has the byte layout that docs/PROTOCOL.md gives', () => {
     const frame = createFrame(
       {
-        ...{ kind: FrameKind.DATA, op: 1, dtype: 1, reduceOp: 2, phase: 1, hop: 0x0102 },
-        ...{ epoch: 3, seq: 4, bucket: 5, root: 8, offset: 6, count: 7 },
+        ...{ kind: FrameKind.DATA, op: 1, dtype: 1, reduceOp: 2, algorithm: 1, step: 0x0102 },
+        ...{ epoch: 3, seq: 4, tag: 5, root: 8, offset: 6, count: 7, group: 9 },
       },
       4,
     );
     expect(Array.from(new Uint8Array(frame, 0, 32))).toEqual([
-      ...[1, 3, 1, 1, 2, 1, 0x02, 0x01],
+      ...[2, 3, 1, 1, 2, 1, 0x02, 0x01],
       ...[3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 8, 0],
-      ...[6, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0],
+      ...[6, 0, 0, 0, 7, 0, 0, 0, 9, 0, 4, 0],
     ]);
   });
 
@@ -68,13 +70,13 @@ describe('frame', () => {
     const truncated = createFrame(emptyHeader(FrameKind.DATA, 1), 8).slice(0, 36);
     expect(() => readHeader(truncated)).toThrow(/says 8 payload bytes and holds 4/);
     const newer = createFrame(emptyHeader(FrameKind.DATA, 1), 0);
-    new Uint8Array(newer)[0] = 2;
-    expect(() => readHeader(newer)).toThrow(/version 2.*reload/);
+    new Uint8Array(newer)[0] = 3;
+    expect(() => readHeader(newer)).toThrow(/version 3.*reload/);
   });
 
   test('carries JSON in control frames', () => {
-    const frame = encodeJsonFrame(emptyHeader(FrameKind.ABORT, 1), { message: 'größer' });
+    const frame = encodeJsonFrame(emptyHeader(FrameKind.NEWS, 1), { message: 'größer' });
     expect(decodeJsonFrame(frame)).toEqual({ message: 'größer' });
-    expect(() => decodeJsonFrame(createFrame(emptyHeader(FrameKind.ABORT, 1), 3))).toThrow(ProtocolError);
+    expect(() => decodeJsonFrame(createFrame(emptyHeader(FrameKind.NEWS, 1), 3))).toThrow(ProtocolError);
   });
 });

@@ -1,0 +1,53 @@
+/** Several tensors as one, so that small ones do not cost a round trip each. */
+import type { Clock } from '../util/clock.ts';
+import { asError, UsageError } from '../util/errors.ts';
+import { copyInto, emptyLike, view, type TypedArray } from './dtypes.ts';
+import { cutsOf, type Cuts } from './plans.ts';
+import { Work } from './work.ts';
+
+/** One array of all `parts`, each at its cut. */
+export function concatenate<T extends TypedArray>(parts: readonly T[], cuts: Cuts): T {
+  const flat = emptyLike(parts[0]!, cuts.at(-1)!);
+  parts.forEach((part, i) => copyInto(flat, part, cuts[i]!));
+  return flat;
+}
+
+/** Copies of the parts of `flat`. */
+export function split<T extends TypedArray>(flat: T, cuts: Cuts): T[] {
+  return cuts.slice(1).map((end, i) => flat.slice(cuts[i], end) as T);
+}
+
+/**
+ * Runs an in-place collective once per kind of array in `tensors`, on all arrays of that kind together.
+ *
+ * @throws UsageError where there is none.
+ */
+export function coalesce<T extends readonly TypedArray[]>(
+  tensors: T,
+  clock: Clock,
+  run: (flat: TypedArray) => Work<TypedArray>,
+): Work<T> {
+  if (tensors.length === 0) throw new UsageError('A coalesced collective requires a non-empty list of tensors.');
+  const kinds = new Map<unknown, TypedArray[]>();
+  for (const tensor of tensors) kinds.set(tensor.constructor, [...(kinds.get(tensor.constructor) ?? []), tensor]);
+  const parts = Array.from(kinds.values(), (members) => {
+    const cuts = cutsOf(members.map(({ length }) => length));
+    const flat = concatenate(members, cuts);
+    return { members, cuts, flat, work: run(flat) };
+  });
+  const whole = new Work<T>(`a coalesced collective of ${tensors.length} tensors`, clock);
+  const finish = async (): Promise<void> => {
+    try {
+      for (const { members, cuts, flat, work } of parts) {
+        await work;
+        whole.sent(work.bytesSent);
+        members.forEach((member, i) => copyInto(member, view(flat, cuts[i]!, cuts[i + 1]!), 0));
+      }
+      whole.complete(tensors);
+    } catch (error) {
+      whole.fail(asError(error));
+    }
+  };
+  void finish();
+  return whole;
+}

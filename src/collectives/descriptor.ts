@@ -1,0 +1,70 @@
+/** What every rank must say the same of an op, and how messages say it. */
+import { Algorithm, OpCode, ReduceOp, type DtypeCode } from '../protocol/frame.ts';
+import { dtypeName } from './dtypes.ts';
+
+export interface OpDescriptor {
+  op: OpCode;
+  reduceOp: ReduceOp;
+  dtype: DtypeCode;
+  algorithm: Algorithm;
+  /** Rank in the group, of an op that has a root; 0 elsewhere. */
+  root: number;
+  /** Elements of the op's whole tensor; where ranks have parts of it, of all parts together. */
+  count: number;
+}
+
+const OP_NAMES: Record<OpCode, string> = {
+  [OpCode.NONE]: 'none',
+  [OpCode.ALL_REDUCE]: 'allReduce',
+  [OpCode.BROADCAST]: 'broadcast',
+  [OpCode.ALL_GATHER]: 'allGather',
+  [OpCode.BARRIER]: 'barrier',
+  [OpCode.REDUCE]: 'reduce',
+  [OpCode.GATHER]: 'gather',
+  [OpCode.SCATTER]: 'scatter',
+  [OpCode.REDUCE_SCATTER]: 'reduceScatter',
+  [OpCode.ALL_TO_ALL]: 'allToAll',
+  [OpCode.SEND]: 'send',
+};
+
+/** Where a root's rank stands in a sentence. */
+const ROOTED: Partial<Record<OpCode, string>> = {
+  [OpCode.BROADCAST]: ' from rank ',
+  [OpCode.SCATTER]: ' from rank ',
+  [OpCode.REDUCE]: ' to rank ',
+  [OpCode.GATHER]: ' to rank ',
+};
+
+const nameIn = (values: Record<string, number>, code: number): string =>
+  Object.entries(values).find(([, value]) => value === code)?.[0] ?? `unknown ${code}`;
+
+/** `allReduce`. */
+export function opName(op: OpCode): string {
+  return OP_NAMES[op] ?? `unknown op ${op}`;
+}
+
+/** `ring`, `halving-doubling`. */
+export function algorithmName(algorithm: Algorithm): string {
+  return nameIn(Algorithm, algorithm).toLowerCase().replaceAll('_', '-');
+}
+
+/** `allReduce(25450 float32, SUM)`; `rankOf` turns ranks of the group into global ones. */
+export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => number): string {
+  const { op, reduceOp, dtype, root, count } = descriptor;
+  if (op === OpCode.BARRIER) return 'barrier()';
+  const rooted = ROOTED[op] === undefined ? '' : `${ROOTED[op]}${rankOf(root)}`;
+  const how = reduceOp === ReduceOp.NONE ? '' : `, ${nameIn(ReduceOp, reduceOp)}`;
+  return `${opName(op)}(${count} ${dtypeName(dtype)}${rooted}${how})`;
+}
+
+/** Ranks that chose different algorithms have been told different things, and would wait for each other. */
+export function isSameOp(a: OpDescriptor, b: OpDescriptor): boolean {
+  return (
+    a.op === b.op &&
+    a.reduceOp === b.reduceOp &&
+    a.dtype === b.dtype &&
+    a.algorithm === b.algorithm &&
+    a.root === b.root &&
+    a.count === b.count
+  );
+}

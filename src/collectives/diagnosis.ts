@@ -1,0 +1,64 @@
+/**
+ * What went wrong with a collective, from what all ranks' flight recorders say of it: which rank has not issued it, or what
+ * else it called instead. Pure.
+ */
+import * as v from 'valibot';
+
+/** One rank's word on one collective. */
+export const Report = v.strictObject({
+  /** The collective as this rank called it, and how far it is; `null` where it has not called it. */
+  call: v.nullable(v.string()),
+  state: v.nullable(v.picklist(['scheduled', 'started', 'completed', 'failed'])),
+  /** The latest collective it has called; `null` for none. */
+  last: v.nullable(v.strictObject({ seq: v.number(), call: v.string(), state: v.string() })),
+});
+export type Report = v.InferOutput<typeof Report>;
+
+export interface Diagnosis {
+  /** Ranks that did not answer, or have not called the collective, in rank order: those to look at. */
+  missing: number[];
+  /** Sentences. */
+  text: string;
+}
+
+/** Ranks named at most in one list. */
+const MAX_NAMED = 8;
+
+function nameRanks(ranks: readonly number[]): string {
+  const named = ranks.slice(0, MAX_NAMED).join(', ');
+  const others = ranks.length - Math.min(ranks.length, MAX_NAMED);
+  return `${ranks.length === 1 ? 'Rank' : 'Ranks'} ${named}${others > 0 ? ` and ${others} more` : ''}`;
+}
+
+function put(map: Map<string, number[]>, key: string, rank: number): void {
+  map.set(key, [...(map.get(key) ?? []), rank]);
+}
+
+/**
+ * @param reports by rank (global), in rank order; `null` where a rank did not answer.
+ */
+export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis {
+  const silent: number[] = [];
+  const late = new Map<string, number[]>();
+  const called = new Map<string, number[]>();
+  for (const [rank, report] of reports) {
+    if (report === null) silent.push(rank);
+    else if (report.call !== null) put(called, `${report.call}${stateWords(report.state)}`, rank);
+    else
+      put(late, report.last === null ? 'none' : `#${report.last.seq} ${report.last.call}, ${report.last.state}`, rank);
+  }
+  const sentences: string[] = [];
+  for (const [last, ranks] of late) {
+    const before = last === 'none' ? 'no collective at all' : `nothing after ${last}`;
+    sentences.push(`${nameRanks(ranks)} ${ranks.length === 1 ? 'has' : 'have'} called ${before}.`);
+  }
+  if (silent.length > 0) sentences.push(`${nameRanks(silent)} did not answer.`);
+  for (const [call, ranks] of called) sentences.push(`${nameRanks(ranks)} called ${call}.`);
+  const missing = [...silent, ...[...late.values()].flat()].toSorted((a, b) => a - b);
+  return { missing, text: sentences.join(' ') };
+}
+
+function stateWords(state: Report['state']): string {
+  if (state === 'completed') return ' and is through with it';
+  return state === 'scheduled' ? ' and waits for its own earlier ones' : '';
+}

@@ -1,0 +1,88 @@
+/** The tensors that collectives take: typed arrays, each of one dtype. */
+import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
+import { UsageError } from '../util/errors.ts';
+
+export type TypedArray =
+  | Float32Array
+  | Float64Array
+  | Int32Array
+  | Uint32Array
+  | Int8Array
+  | Uint8Array
+  | BigInt64Array
+  | BigUint64Array
+  | Uint16Array;
+
+interface Dtype {
+  readonly code: DtypeCode;
+  readonly name: string;
+  readonly array: new (buffer: ArrayBufferLike, offset?: number, length?: number) => TypedArray;
+  readonly bytes: number;
+  readonly isInteger: boolean;
+}
+
+function dtype(code: DtypeCode, name: string, array: Dtype['array'] & { BYTES_PER_ELEMENT: number }): Dtype {
+  return { code, name, array, bytes: array.BYTES_PER_ELEMENT, isInteger: !name.startsWith('float') };
+}
+
+/** JavaScript has no array of halves everywhere: their bits travel in a Uint16Array. */
+const FLOAT16 = dtype(DtypeCode.FLOAT16, 'float16', Uint16Array);
+
+const DTYPES: readonly Dtype[] = [
+  dtype(DtypeCode.FLOAT32, 'float32', Float32Array),
+  dtype(DtypeCode.FLOAT64, 'float64', Float64Array),
+  dtype(DtypeCode.INT32, 'int32', Int32Array),
+  dtype(DtypeCode.UINT32, 'uint32', Uint32Array),
+  dtype(DtypeCode.INT8, 'int8', Int8Array),
+  dtype(DtypeCode.UINT8, 'uint8', Uint8Array),
+  dtype(DtypeCode.INT64, 'int64', BigInt64Array),
+  dtype(DtypeCode.UINT64, 'uint64', BigUint64Array),
+  FLOAT16,
+];
+
+const BY_ARRAY = new Map<unknown, Dtype>(DTYPES.map((entry) => [entry.array, entry]));
+
+export type { Dtype };
+
+/**
+ * The dtype of a tensor: its array's, or float16 where `said` says that a Uint16Array holds halves.
+ *
+ * @throws UsageError for arrays that no collective takes, or a `said` that does not fit.
+ */
+export function dtypeOf(tensor: TypedArray, said?: 'float16'): Dtype {
+  const found = BY_ARRAY.get((tensor as unknown) instanceof Object ? tensor.constructor : null);
+  if (found && (found === FLOAT16) === (said === 'float16')) return found;
+  const kind = Object.prototype.toString.call(tensor).slice(8, -1);
+  if (said !== undefined) throw new UsageError(`float16 values come as a Uint16Array of their bits, not as ${kind}.`);
+  throw new UsageError(
+    found
+      ? "A Uint16Array is taken as float16 bits: say so with dtype: 'float16', or convert it to an Int32Array."
+      : `Collectives take typed arrays (Float32Array, Int32Array, BigInt64Array, ...), not ${kind}: convert it first.`,
+  );
+}
+
+/** `float32` for its code, for messages. */
+export function dtypeName(code: DtypeCode): string {
+  return DTYPES.find((entry) => entry.code === code)?.name ?? `unknown dtype ${code}`;
+}
+
+/** Elements that a frame's payload holds at most. */
+export function maxSegment({ bytes }: Dtype): number {
+  return Math.floor((MAX_FRAME_BYTES - FRAME_HEADER_BYTES) / bytes);
+}
+
+/** A zeroed array like `tensor`, of `length` elements. */
+export function emptyLike<T extends TypedArray>(tensor: T, length: number): T {
+  return new (tensor.constructor as new (length: number) => T)(length);
+}
+
+/** Part of a tensor, sharing its memory. */
+export function view<T extends TypedArray>(tensor: T, start: number, end: number): T {
+  return tensor.subarray(start, end) as T;
+}
+
+/** Copies elements between arrays of one dtype. */
+export function copyInto(into: TypedArray, from: TypedArray, at: number): void {
+  // Both are of one dtype, which the type of `set` cannot say for a union.
+  (into as Float32Array).set(from as Float32Array, at);
+}

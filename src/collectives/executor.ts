@@ -1,0 +1,545 @@
+/**
+ * Runs one group's collectives over the mesh: numbers them, routes frames to them, bounds what may be sent ahead, holds their
+ * deadlines, checks that all ranks called the same, and fails all of them together.
+ *
+ * Flow control is MPI's eager and rendezvous: an op's first EAGER_BYTES to a rank may be sent before that rank has issued the
+ * op (it parks them); the rest waits for its READY. Readiness depends only on the order ops are issued in, so this cannot
+ * deadlock, and a fast rank cannot fill a slow one's memory.
+ *
+ * Every collective ends on a rank only once all ranks are known to have called the same: a failed one fails its group on every
+ * rank, as in NCCL, because ranks can no longer agree on what comes next. An all-reduce cannot end otherwise; any other op is
+ * told round the ring in CALL frames, to both sides, each saying for how many ranks behind the sender it speaks. Before a rank
+ * gives up for a deadline or a mismatch, it asks all others what they have called, so that the error names who is missing.
+ */
+import * as v from 'valibot';
+import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
+import type { FlightRecord } from '../telemetry/flightRecorder.ts';
+import type { Clock } from '../util/clock.ts';
+import {
+  asError,
+  MismatchError,
+  messageOf,
+  PeerGoneError,
+  PeergradError,
+  ProtocolError,
+  TimeoutError,
+  type ErrorContext,
+} from '../util/errors.ts';
+import { describeOp, isSameOp, opName, type OpDescriptor } from './descriptor.ts';
+import { diagnose, Report } from './diagnosis.ts';
+import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
+import type { Mesh } from './mesh.ts';
+import { MonitoredBarrier, type MonitoredBarrierOptions } from './monitoredBarrier.ts';
+import { PlanOp } from './planOp.ts';
+import { PointToPoint } from './pointToPoint.ts';
+import type { Plan } from './plans.ts';
+import { modulo } from './ringPlan.ts';
+import { Work, type OpTrace } from './work.ts';
+
+/** What an op may send to a rank before that rank has issued it: small ops never wait for a round trip. */
+export const EAGER_BYTES = 256 * 1024;
+/** Ops in flight at once; further ones wait here. With EAGER_BYTES it bounds what a neighbour may have to park. */
+export const MAX_OPS_IN_FLIGHT = 64;
+/** How long other ranks may take to say what they have called, once something is wrong; at most half the op's own deadline. */
+const INQUIRY_MS = 1000;
+/** Longest reason passed on: it has to fit a frame. */
+const MAX_REASON_LENGTH = 4000;
+
+export interface ExecutorOptions {
+  mesh: Mesh;
+  /** Global ranks of the group, by rank in the group. */
+  ranks: readonly number[];
+  segmentElements: number;
+  clock: Clock;
+  onfailure: ((error: Error) => void) | undefined;
+}
+
+export interface Issue<T> {
+  descriptor: OpDescriptor;
+  dtype: Dtype;
+  plan: Plan;
+  source: TypedArray;
+  target: TypedArray;
+  tag?: number;
+  timeoutMs: number;
+  /** Made when the op is done. */
+  result: () => T;
+  /** What the work's trace is then. */
+  trace?: (op: PlanOp, startedAt: number) => OpTrace;
+}
+
+interface Flight {
+  readonly seq: number;
+  readonly op: PlanOp;
+  readonly record: FlightRecord;
+  readonly finish: () => void;
+  readonly fail: (error: Error) => void;
+  readonly sent: (bytes: number) => void;
+  readonly cancelDeadline: () => void;
+  readonly timeoutMs: number;
+  isLaunched: boolean;
+  isThrough: boolean;
+  /** Ranks to either side known to have called the same op. */
+  readonly called: { left: number; right: number };
+  readonly flows: Map<number, Flow>;
+}
+
+/** What may go to one rank. */
+interface Flow {
+  isReady: boolean;
+  eagerLeft: number;
+  /** Sends off what waits for READY. */
+  release: (() => void) | null;
+}
+
+const News = v.variant('type', [
+  /** The sender has given the group up. */
+  v.strictObject({
+    type: v.literal('abort'),
+    name: v.string(),
+    message: v.string(),
+    /** Where it happened, as far as the sender's error knows. */
+    op: v.optional(v.string()),
+    seq: v.optional(v.number()),
+    missing: v.optional(v.array(v.number())),
+  }),
+  /** What have you called as number `seq`? */
+  v.strictObject({ type: v.literal('inquiry'), seq: v.number() }),
+  v.strictObject({ type: v.literal('report'), seq: v.number(), report: Report }),
+  /** monitoredBarrier number `barrier`: the sender has come; all have. */
+  v.strictObject({ type: v.picklist(['arrived', 'passed']), barrier: v.number() }),
+]);
+type News = v.InferOutput<typeof News>;
+
+/** Errors that news carries to other ranks as what they are; any other arrives as PeerGoneError. */
+const ABORT_ERRORS: Record<string, new (message: string, context?: ErrorContext) => PeergradError> = {
+  MismatchError,
+  TimeoutError,
+  ProtocolError,
+};
+
+/** A question to all ranks about collective `seq`, under way. */
+interface Inquiry {
+  readonly seq: number;
+  /** By global rank; `null` until it has answered. */
+  readonly reports: Map<number, Report | null>;
+  readonly conclude: () => void;
+}
+
+export class Executor {
+  readonly #options: ExecutorOptions;
+  /** Number of the group on the mesh. */
+  readonly id: number;
+  /** In the group; -1 for who is no member. */
+  readonly rank: number;
+  readonly messages: PointToPoint;
+  readonly #barrier: MonitoredBarrier;
+  readonly #left: number;
+  readonly #right: number;
+  readonly #flights = new Map<number, Flight>();
+  /** Frames of ops that this rank has not issued yet, by sequence number. */
+  readonly #parked = new Map<number, { header: FrameHeader; frame: ArrayBuffer; from: number }[]>();
+  /** Numbers taken for ops that will be issued once their sizes are known. */
+  readonly #reserved = new Set<number>();
+  /** The number that the op being issued has taken before. */
+  #given: number | null = null;
+  #nextSeq = 0;
+  #launched = 0;
+  #bytesSent = 0;
+  #failure: Error | null = null;
+  #inquiry: Inquiry | null = null;
+
+  constructor(options: ExecutorOptions) {
+    this.#options = options;
+    const { mesh, ranks, clock, segmentElements } = options;
+    const n = ranks.length;
+    this.rank = ranks.indexOf(mesh.rank);
+    this.#left = modulo(this.rank - 1, n);
+    this.#right = modulo(this.rank + 1, n);
+    this.id = mesh.register({
+      onframe: (header, frame, from) => this.#receive(header, frame, ranks.indexOf(from)),
+      onnews: (body, from) => this.#hear(v.parse(News, body), from),
+      onlost: (peer, error) => this.#lost(peer, error),
+      onbroken: (error) => this.fail(error),
+    });
+    this.messages = new PointToPoint({
+      ...{ group: this.id, rank: this.rank, ranks, epoch: mesh.epoch, segmentElements, clock, recorder: mesh.recorder },
+      transmit: (to, frame) => this.#transmit(to, frame),
+      fail: (error) => this.fail(error),
+      failure: () => this.#failure,
+      context: () => this.#context,
+    });
+    this.#barrier = new MonitoredBarrier({
+      ...{ rank: this.rank, ranks, clock },
+      tell: (type, barrier) => this.#spread({ type, barrier }),
+      fail: (error) => this.fail(error),
+      failure: () => this.#failure,
+      context: () => this.#context,
+    });
+    // Groups are numbered alike on all ranks; who is no member hears nothing.
+    if (this.rank < 0) mesh.unregister(this.id);
+    else mesh.listen();
+  }
+
+  get bytesSent(): number {
+    return this.#bytesSent;
+  }
+
+  /** Why the group is over; `null` while it is not. */
+  get failure(): Error | null {
+    return this.#failure;
+  }
+
+  /** Where every error of this rank happened. */
+  get #context(): ErrorContext {
+    const { rank, worldSize, epoch } = this.#options.mesh;
+    return { rank, worldSize, epoch };
+  }
+
+  /**
+   * Takes the next sequence number for an op whose size is not known yet, so that the order stays that of the calls. What it
+   * gives issues the op under that number.
+   */
+  reserve(): <T>(issue: () => T) => T {
+    const seq = this.#nextSeq++;
+    this.#reserved.add(seq);
+    return (issue) => {
+      this.#given = seq;
+      try {
+        return issue();
+      } finally {
+        this.#given = null;
+      }
+    };
+  }
+
+  issue<T>({ descriptor, dtype, plan, source, target, tag = 0, timeoutMs, ...rest }: Issue<T>): Work<T> {
+    const { result, trace } = rest;
+    const { mesh, ranks, segmentElements, clock } = this.#options;
+    const seq = this.#given ?? this.#nextSeq++;
+    this.#reserved.delete(seq);
+    this.#given = null;
+    const header: FrameHeader = {
+      ...{ ...emptyHeader(FrameKind.DATA, mesh.epoch), ...descriptor },
+      ...{ group: this.id, seq, tag },
+    };
+    const op = new PlanOp({
+      ...{ descriptor, dtype, plan, source, target, header, worldSize: ranks.length },
+      segmentElements: Math.min(segmentElements, maxSegment(dtype)),
+      emit: (peer, frame) => this.#emit(flight, peer, frame),
+      ondone: () => {
+        flight.isThrough = true;
+        this.#settle(flight);
+      },
+      now: () => clock.now(),
+    });
+    const call = this.#describe(descriptor);
+    const work = new Work<T>(`${call} #${seq} of rank ${mesh.rank}`, clock);
+    const scheduledAt = clock.now();
+    if (this.#failure) {
+      work.fail(this.#failure);
+      return work;
+    }
+    const flows = new Map<number, Flow>();
+    for (const peer of op.peers) {
+      const isReady = op.bytes('send', peer) <= EAGER_BYTES;
+      flows.set(peer, { isReady, eagerLeft: EAGER_BYTES, release: null });
+    }
+    const flight: Flight = {
+      ...{ seq, op, timeoutMs, flows },
+      record: mesh.recorder.add({
+        ...{ group: this.id, kind: 'collective', seq, op: opName(descriptor.op), dtype: dtype.name },
+        ...{
+          count: descriptor.count,
+          call,
+          state: 'scheduled',
+          scheduledAt,
+          startedAt: null,
+          endedAt: null,
+          bytesSent: 0,
+        },
+      }),
+      finish: () => work.complete(result(), trace?.(op, scheduledAt) ?? null),
+      fail: (error) => work.fail(error),
+      sent: (bytes) => work.sent(bytes),
+      cancelDeadline: clock.after(timeoutMs, () => this.#expire(flight)),
+      ...{ isLaunched: false, isThrough: false, called: { left: 0, right: 0 } },
+    };
+    this.#flights.set(seq, flight);
+    this.#launchNext();
+    return work;
+  }
+
+  /** torch's monitored_barrier: rank 0 of the group waits for all others and names those that do not come. */
+  async monitoredBarrier(options: MonitoredBarrierOptions): Promise<void> {
+    await this.#barrier.pass(options);
+  }
+
+  /** Gives the group up: rejects every op in flight here and, unless told not to, tells all other ranks why. */
+  fail(error: Error, { tell = true } = {}): void {
+    if (this.#failure) return;
+    this.#failure = error;
+    const { mesh, onfailure, clock } = this.#options;
+    if (tell) this.#spread(abortNews(error));
+    mesh.unregister(this.id);
+    this.#inquiry?.conclude();
+    for (const { cancelDeadline, fail, record } of this.#flights.values()) {
+      cancelDeadline();
+      record.state = 'failed';
+      record.endedAt = clock.now();
+      fail(error);
+    }
+    this.#flights.clear();
+    this.#parked.clear();
+    this.messages.fail(error);
+    this.#barrier.fail(error);
+    onfailure?.(error);
+  }
+
+  #describe(descriptor: OpDescriptor): string {
+    return describeOp(descriptor, (rank) => this.#options.ranks[rank] ?? rank);
+  }
+
+  #receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
+    if (header.op === OpCode.SEND) return this.messages.receive(header, frame, from);
+    const flight = this.#flights.get(header.seq);
+    if (flight?.isLaunched) return this.#deliver(flight, header, frame, from);
+    if (!flight && header.seq < this.#nextSeq && !this.#reserved.has(header.seq)) {
+      // What only announces may come late; data may not.
+      if (header.kind !== FrameKind.DATA) return;
+      throw new ProtocolError(
+        `Rank ${this.#global(from)} sent data of collective #${header.seq}, which is over.`,
+        this.#context,
+      );
+    }
+    const parked = this.#parked.get(header.seq);
+    if (parked) parked.push({ header, frame, from });
+    else this.#parked.set(header.seq, [{ header, frame, from }]);
+  }
+
+  #deliver(flight: Flight, header: FrameHeader, frame: ArrayBuffer, from: number): void {
+    if (!isSameOp(header, flight.op.descriptor)) return this.#mismatch(flight.seq);
+    if (header.kind === FrameKind.CALL) this.#called(flight, header.step, from);
+    else if (header.kind === FrameKind.READY) {
+      const flow = flight.flows.get(from);
+      if (flow) flow.isReady = true;
+      flow?.release?.();
+    } else if (header.kind === FrameKind.DATA) {
+      try {
+        flight.op.receive(header, frame, from);
+      } catch (error) {
+        const call = this.#describe(flight.op.descriptor);
+        throw new ProtocolError(
+          `Rank ${this.#global(from)} is out of step in collective #${flight.seq} ${call}: ${messageOf(error)}.`,
+          { ...this.#context, op: call, seq: flight.seq },
+        );
+      }
+    }
+    this.#settle(flight);
+  }
+
+  #launchNext(): void {
+    for (const flight of this.#flights.values()) {
+      if (this.#launched >= MAX_OPS_IN_FLIGHT) return;
+      if (flight.isLaunched) continue;
+      flight.isLaunched = true;
+      this.#launched += 1;
+      this.#launch(flight);
+    }
+  }
+
+  #launch(flight: Flight): void {
+    const { clock } = this.#options;
+    const { op, seq, record } = flight;
+    record.state = 'started';
+    record.startedAt = clock.now();
+    for (const peer of op.peers) {
+      if (op.bytes('receive', peer) > EAGER_BYTES) this.#announce(flight, FrameKind.READY, peer);
+    }
+    const { left, right } = this.#calls(flight);
+    if (left > 0) this.#announce(flight, FrameKind.CALL, this.#right, 1);
+    if (right > 0) this.#announce(flight, FrameKind.CALL, this.#left, 1);
+    try {
+      const parked = this.#parked.get(seq) ?? [];
+      this.#parked.delete(seq);
+      for (const { header, frame, from } of parked) this.#deliver(flight, header, frame, from);
+      op.start();
+    } catch (error) {
+      this.fail(asError(error));
+    }
+  }
+
+  /** How many ranks to either side a rank must hear of, by CALL frames, before the op may end. */
+  #calls({ op: { descriptor } }: Flight): { left: number; right: number } {
+    const others = this.#options.ranks.length - 1;
+    const isReduction = descriptor.op === OpCode.ALL_REDUCE || descriptor.op === OpCode.BARRIER;
+    // Its data has come through the hands of all.
+    if (isReduction && descriptor.count > 0) return { left: 0, right: 0 };
+    return { left: Math.ceil(others / 2), right: Math.floor(others / 2) };
+  }
+
+  /** A neighbour has called the op, and so have `distance`-1 ranks behind it. */
+  #called(flight: Flight, distance: number, from: number): void {
+    const { left, right } = this.#calls(flight);
+    const { called } = flight;
+    if (from === this.#left && distance === called.left + 1) {
+      called.left = distance;
+      if (distance < left) this.#announce(flight, FrameKind.CALL, this.#right, distance + 1);
+    } else if (from === this.#right && distance === called.right + 1) {
+      called.right = distance;
+      if (distance < right) this.#announce(flight, FrameKind.CALL, this.#left, distance + 1);
+    }
+  }
+
+  #announce(flight: Flight, kind: FrameKind, to: number, step = 0): void {
+    const { mesh } = this.#options;
+    const header = { ...emptyHeader(kind, mesh.epoch), ...flight.op.descriptor, group: this.id, seq: flight.seq, step };
+    void this.#send(flight, to, createFrame(header, 0));
+  }
+
+  #settle(flight: Flight): void {
+    const { left, right } = this.#calls(flight);
+    if (!flight.isThrough || flight.called.left < left || flight.called.right < right) return;
+    if (!this.#flights.delete(flight.seq)) return;
+    this.#launched -= 1;
+    flight.cancelDeadline();
+    flight.record.state = 'completed';
+    flight.record.endedAt = this.#options.clock.now();
+    flight.finish();
+    this.#launchNext();
+  }
+
+  /** A segment for `peer`: waits for its READY where the eager bytes are used up. */
+  async #emit(flight: Flight, peer: number, frame: ArrayBuffer): Promise<void> {
+    const flow = flight.flows.get(peer)!;
+    if (!flow.isReady && flow.eagerLeft < frame.byteLength) {
+      await new Promise<void>((release) => (flow.release = release));
+    }
+    flow.eagerLeft -= frame.byteLength;
+    await this.#send(flight, peer, frame);
+  }
+
+  #send(flight: Flight, to: number, frame: ArrayBuffer): Promise<void> {
+    // A failed op has nothing more to say: its receiver has given it up too.
+    if (this.#failure) return Promise.resolve();
+    flight.sent(frame.byteLength);
+    flight.record.bytesSent += frame.byteLength;
+    return this.#transmit(to, frame);
+  }
+
+  #transmit(to: number, frame: ArrayBuffer): Promise<void> {
+    this.#bytesSent += frame.byteLength;
+    return this.#options.mesh.send(this.#global(to), frame);
+  }
+
+  #global(rank: number): number {
+    return this.#options.ranks[rank]!;
+  }
+
+  #lost(peer: number, error: Error | null): void {
+    if (!this.#options.ranks.includes(peer)) return;
+    const [flight] = this.#flights.values();
+    const during = flight ? ` during collective #${flight.seq} ${this.#describe(flight.op.descriptor)}` : '';
+    const because = error ? `: ${error.message}` : '.';
+    this.fail(
+      new PeerGoneError(`Rank ${this.#options.mesh.rank} lost its link to rank ${peer}${during}${because}`, {
+        ...this.#context,
+        missing: [peer],
+      }),
+    );
+  }
+
+  #spread(news: News): void {
+    this.#options.mesh.spread(this.id, news);
+  }
+
+  #hear(news: News, from: number): void {
+    switch (news.type) {
+      case 'abort': {
+        const { name, message, op, seq, missing } = news;
+        const Reason = ABORT_ERRORS[name] ?? PeerGoneError;
+        return this.fail(new Reason(message, { ...this.#context, op, seq, missing }), { tell: false });
+      }
+      case 'inquiry':
+        return this.#spread({ type: 'report', seq: news.seq, report: this.#reportOn(news.seq) });
+      case 'report': {
+        const inquiry = this.#inquiry;
+        if (inquiry?.seq !== news.seq || !inquiry.reports.has(from)) return;
+        inquiry.reports.set(from, news.report);
+        if (![...inquiry.reports.values()].includes(null)) inquiry.conclude();
+        return;
+      }
+      case 'arrived':
+      case 'passed':
+        return this.#barrier.hear(news.type, news.barrier, from);
+      default:
+        news satisfies never;
+    }
+  }
+
+  #reportOn(seq: number): Report {
+    const mine = this.#options.mesh.recorder.records.filter(
+      (record) => record.group === this.id && record.kind === 'collective',
+    );
+    const record = mine.findLast((candidate) => candidate.seq === seq);
+    const last = mine.at(-1);
+    return {
+      call: record?.call ?? null,
+      state: record?.state ?? null,
+      last: last ? { seq: last.seq!, call: last.call, state: last.state } : null,
+    };
+  }
+
+  /** Asks every rank what it has called as `seq`, and gives the group up with what they say. */
+  #inquire(seq: number, waitMs: number, conclude: (reports: ReadonlyMap<number, Report | null>) => Error): void {
+    if (this.#inquiry || this.#failure) return;
+    const { ranks, mesh, clock } = this.#options;
+    const reports = new Map<number, Report | null>(
+      ranks.toSorted((a, b) => a - b).map((rank) => [rank, rank === mesh.rank ? this.#reportOn(seq) : null]),
+    );
+    const cancel = clock.after(waitMs, () => this.#inquiry?.conclude());
+    this.#inquiry = {
+      ...{ seq, reports },
+      conclude: () => {
+        this.#inquiry = null;
+        cancel();
+        this.fail(conclude(reports));
+      },
+    };
+    this.#spread({ type: 'inquiry', seq });
+  }
+
+  #mismatch(seq: number): void {
+    this.#inquire(seq, INQUIRY_MS, (reports) => {
+      const { text } = diagnose(reports);
+      const rule = 'Every rank must issue the same collectives in the same order.';
+      return new MismatchError(`Ranks disagree about collective #${seq}. ${text} ${rule}`, { ...this.#context, seq });
+    });
+  }
+
+  #expire({ seq, op, timeoutMs, flows }: Flight): void {
+    const call = this.#describe(op.descriptor);
+    this.#inquire(seq, Math.min(INQUIRY_MS, timeoutMs / 2), (reports) => {
+      const { missing, text } = diagnose(reports);
+      const lacking = missing.length > 0 ? '' : this.#lacking(op, flows);
+      return new TimeoutError(
+        `Timed out: rank ${this.#options.mesh.rank} waited ${timeoutMs} ms in collective #${seq} ${call}${lacking}. ${text}`,
+        { ...this.#context, op: call, seq, missing },
+      );
+    });
+  }
+
+  /** Where all have called an op and it does not end, what has not come says most: `; it has 0 of 40 elements of rank 1`. */
+  #lacking(op: PlanOp, flows: Flight['flows']): string {
+    const [late] = op.missing();
+    if (late) return `; it has ${late.received} of ${late.expected} elements of rank ${this.#global(late.peer)}`;
+    const waiting = [...flows].find(([, { release, isReady }]) => release !== null && !isReady);
+    return waiting ? `; rank ${this.#global(waiting[0])} is not ready for its data` : '';
+  }
+}
+
+function abortNews(error: Error): News {
+  const { op, seq, missing }: ErrorContext = error instanceof PeergradError ? error.context : {};
+  const where = Object.fromEntries(Object.entries({ op, seq, missing }).filter(([, value]) => value !== undefined));
+  return { type: 'abort', name: error.name, message: error.message.slice(0, MAX_REASON_LENGTH), ...where };
+}

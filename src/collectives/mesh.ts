@@ -1,0 +1,212 @@
+/**
+ * The links of one epoch, as this rank has them: to both ring neighbours from the start, to others once something is sent to
+ * them. Process groups share it; each gets the frames of its own. Ranks are global here.
+ *
+ * News (JSON) reaches every rank that can be reached at all: whoever hears some for the first time passes it on over all its
+ * links, so that a frozen rank stops nobody but itself.
+ */
+import * as v from 'valibot';
+import {
+  decodeJsonFrame,
+  emptyHeader,
+  encodeJsonFrame,
+  FrameKind,
+  readHeader,
+  type FrameHeader,
+} from '../protocol/frame.ts';
+import { FlightRecorder } from '../telemetry/flightRecorder.ts';
+import type { Link } from '../transport/link.ts';
+import { asError, PeerGoneError, ProtocolError, UsageError } from '../util/errors.ts';
+
+export interface MeshOptions {
+  rank: number;
+  worldSize: number;
+  /** Membership epoch; frames of another are dropped. */
+  epoch: number;
+  /** Links that are up, by rank: to both ring neighbours at least. */
+  links: ReadonlyMap<number, Link>;
+  /** Opens a link to a rank that has none yet. The other end gets it by {@link Mesh.accept}. */
+  connect?: (rank: number) => Promise<Link>;
+}
+
+/** What a process group hears of its mesh. */
+export interface MeshListener {
+  onframe: (header: FrameHeader, frame: ArrayBuffer, from: number) => void;
+  onnews: (body: unknown, from: number) => void;
+  /** The link to a rank is gone, or could not be made. */
+  onlost: (peer: number, error: Error | null) => void;
+  /** A link brought something that no rank of ours sends. */
+  onbroken: (error: Error) => void;
+}
+
+const News = v.strictObject({
+  /** Rank it comes from, and its number there. */
+  origin: v.number(),
+  id: v.number(),
+  group: v.number(),
+  body: v.unknown(),
+});
+
+/** News remembered so as not to pass it on twice; it crosses the mesh in seconds. */
+const MAX_NEWS_REMEMBERED = 10_000;
+
+export class Mesh {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly epoch: number;
+  /** Collectives and messages of all groups of this rank. */
+  readonly recorder: FlightRecorder;
+  readonly #connect: MeshOptions['connect'];
+  readonly #links = new Map<number, Link>();
+  /** Frames for ranks whose link is being opened. */
+  readonly #waiting = new Map<number, { frame: ArrayBuffer; sent: () => void }[]>();
+  readonly #groups = new Map<number, MeshListener>();
+  readonly #heard = new Set<string>();
+  #nextNews = 0;
+  #lastGroup = -1;
+  #isListening = false;
+
+  /** @throws UsageError where the rank does not exist, or a ring neighbour has no link. */
+  constructor({ rank, worldSize, epoch, links, connect }: MeshOptions) {
+    if (!Number.isInteger(worldSize) || worldSize < 1 || !Number.isInteger(rank) || rank < 0 || rank >= worldSize) {
+      throw new UsageError(`Rank ${rank} does not exist in world size ${worldSize}: ranks are 0 .. worldSize-1.`);
+    }
+    const neighbours = [(rank + 1) % worldSize, (rank + worldSize - 1) % worldSize];
+    if (worldSize > 1 && !neighbours.every((neighbour) => links.has(neighbour))) {
+      throw new UsageError('A process group of several ranks needs a link to both neighbours.');
+    }
+    this.rank = rank;
+    this.worldSize = worldSize;
+    this.epoch = epoch;
+    this.recorder = new FlightRecorder({ rank, worldSize, epoch });
+    this.#connect = connect;
+    for (const [peer, link] of links) this.#links.set(peer, link);
+  }
+
+  /** Makes a group hear its frames. Groups are numbered in the order they are made, which is the same on all ranks. */
+  register(listener: MeshListener): number {
+    const group = ++this.#lastGroup;
+    this.#groups.set(group, listener);
+    return group;
+  }
+
+  /** Begins to hear the links; the first group must not miss what has come already. Idempotent. */
+  listen(): void {
+    if (this.#isListening) return;
+    this.#isListening = true;
+    for (const [peer, link] of this.#links) this.#attach(peer, link);
+  }
+
+  /** The group hears no more; with the last one, links are left to whoever made them. */
+  unregister(group: number): void {
+    this.#groups.delete(group);
+    if (this.#groups.size > 0) return;
+    for (const link of this.#links.values()) {
+      link.onframe = null;
+      link.onclose = null;
+    }
+  }
+
+  /** Takes over a link that was opened by this rank or by `peer`. */
+  accept(peer: number, link: Link): void {
+    if (this.#links.has(peer)) return;
+    this.#links.set(peer, link);
+    const waiting = this.#waiting.get(peer) ?? [];
+    this.#waiting.delete(peer);
+    for (const { frame, sent } of waiting) void this.send(peer, frame).then(sent);
+    if (this.#isListening) this.#attach(peer, link);
+  }
+
+  /** Sends to any rank, opening a link first where there is none. Resolves when more may come; failures go to `onlost`. */
+  async send(peer: number, frame: ArrayBuffer): Promise<void> {
+    const link = this.#links.get(peer);
+    if (!link) return this.#open(peer, frame);
+    try {
+      await link.send(frame);
+    } catch (error) {
+      // Of a link that is gone `onclose` has told.
+      if (!(error instanceof PeerGoneError)) this.#tellAll(asError(error));
+    }
+  }
+
+  /** Tells every rank that can be reached, not this one. */
+  spread(group: number, body: unknown): void {
+    this.#pass({ origin: this.rank, id: this.#nextNews++, group, body }, null);
+  }
+
+  #open(peer: number, frame: ArrayBuffer): Promise<void> {
+    return new Promise((sent) => {
+      const waiting = this.#waiting.get(peer);
+      if (waiting) return waiting.push({ frame, sent });
+      this.#waiting.set(peer, [{ frame, sent }]);
+      void this.#dial(peer);
+      return undefined;
+    });
+  }
+
+  async #dial(peer: number): Promise<void> {
+    try {
+      if (!this.#connect) throw new UsageError(`Rank ${this.rank} has no way to open a link to rank ${peer}.`);
+      this.accept(peer, await this.#connect(peer));
+    } catch (error) {
+      if (!this.#waiting.delete(peer)) return;
+      for (const group of [...this.#groups.values()]) group.onlost(peer, asError(error));
+    }
+  }
+
+  #attach(peer: number, link: Link): void {
+    // First what has come, which may be the reason for the close behind it.
+    link.onframe = (frame) => {
+      try {
+        this.#receive(frame, peer);
+      } catch (error) {
+        this.#tellAll(asError(error));
+      }
+    };
+    // What came may have ended the last group.
+    if (this.#groups.size === 0) return;
+    link.onclose = (error) => {
+      this.#links.delete(peer);
+      for (const group of [...this.#groups.values()]) group.onlost(peer, error);
+    };
+  }
+
+  #receive(frame: ArrayBuffer, from: number): void {
+    const header = readHeader(frame);
+    if (header.epoch !== this.epoch) return;
+    switch (header.kind) {
+      case FrameKind.DATA:
+      case FrameKind.READY:
+      case FrameKind.CALL:
+        // A group that has ended here gets late frames: nobody wants them.
+        return this.#groups.get(header.group)?.onframe(header, frame, from);
+      case FrameKind.NEWS:
+        return this.#pass(v.parse(News, decodeJsonFrame(frame)), from);
+      case FrameKind.HELLO:
+      case FrameKind.HELLO_ACK:
+        throw new ProtocolError(`Rank ${from} greeted again on a link that is up.`, {
+          ...{ rank: this.rank, worldSize: this.worldSize, epoch: this.epoch },
+        });
+      default:
+        header.kind satisfies never;
+    }
+  }
+
+  /** Passes news on to all but its bringer, then hears it, unless it has come before. */
+  #pass(news: v.InferOutput<typeof News>, from: number | null): void {
+    const key = `${news.origin}/${news.id}`;
+    if (news.origin === this.rank ? from !== null : this.#heard.has(key)) return;
+    if (this.#heard.size >= MAX_NEWS_REMEMBERED) this.#heard.clear();
+    this.#heard.add(key);
+    const frame = encodeJsonFrame(emptyHeader(FrameKind.NEWS, this.epoch), news);
+    for (const [peer, link] of this.#links) {
+      // A rank that cannot be told hears it by another way, or its deadline does.
+      if (peer !== from && peer !== news.origin) link.send(frame.slice(0)).catch(() => {});
+    }
+    if (from !== null) this.#groups.get(news.group)?.onnews(news.body, news.origin);
+  }
+
+  #tellAll(error: Error): void {
+    for (const group of [...this.#groups.values()]) group.onbroken(error);
+  }
+}

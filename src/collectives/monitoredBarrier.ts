@@ -1,0 +1,93 @@
+/**
+ * torch.distributed.monitored_barrier: a barrier that says who is missing. Goes by news, not over a plan: it must reach rank 0
+ * also past ranks that are stuck.
+ */
+import type { Clock } from '../util/clock.ts';
+import { deferred, type Deferred } from '../util/deferred.ts';
+import { TimeoutError, type ErrorContext } from '../util/errors.ts';
+
+export interface MonitoredBarrierOptions {
+  timeoutMs: number;
+  /** Name all missing ranks, not the first alone. */
+  waitAllRanks?: boolean;
+}
+
+interface Environment {
+  /** In the group. */
+  rank: number;
+  /** Global ranks of the group. */
+  ranks: readonly number[];
+  clock: Clock;
+  tell: (type: 'arrived' | 'passed', barrier: number) => void;
+  /** Gives the whole group up. */
+  fail: (error: Error) => void;
+  failure: () => Error | null;
+  context: () => ErrorContext;
+}
+
+export class MonitoredBarrier {
+  readonly #env: Environment;
+  /** Global ranks that have come, by barrier. */
+  readonly #arrived = new Map<number, Set<number>>();
+  readonly #passing = new Map<number, Deferred<void>>();
+  #next = 0;
+
+  constructor(env: Environment) {
+    this.#env = env;
+  }
+
+  /** Resolves once all have come. @throws (rejects) TimeoutError on every rank; the group is over then. */
+  async pass({ timeoutMs, waitAllRanks = false }: MonitoredBarrierOptions): Promise<void> {
+    const { rank, ranks, clock, tell, fail, failure, context } = this.#env;
+    const before = failure();
+    if (before) throw before;
+    const barrier = this.#next++;
+    const passed = deferred();
+    this.#passing.set(barrier, passed);
+    const cancel = clock.after(timeoutMs, () => {
+      const come = this.#arrived.get(barrier);
+      const missing = ranks.filter((other, i) => i > 0 && !come?.has(other));
+      const named = waitAllRanks ? missing : missing.slice(0, 1);
+      const who = `${named.length === 1 ? 'Rank' : 'Ranks'} ${named.join(', ')}`;
+      fail(
+        rank === 0 && timeoutMs > 0
+          ? new TimeoutError(`${who} failed to pass monitoredBarrier in ${timeoutMs} ms.`, { ...context(), missing })
+          : new TimeoutError(
+              `Rank ${ranks[rank]} timed out in monitoredBarrier after ${timeoutMs} ms${rank === 0 ? '' : `: rank ${ranks[0]} did not let it pass`}.`,
+              { ...context(), missing: rank === 0 ? missing : [ranks[0]!] },
+            ),
+      );
+    });
+    try {
+      if (rank === 0) this.#check(barrier);
+      else tell('arrived', barrier);
+      await passed.promise;
+    } finally {
+      cancel();
+      this.#passing.delete(barrier);
+    }
+  }
+
+  /** News from a rank (global). */
+  hear(type: 'arrived' | 'passed', barrier: number, from: number): void {
+    if (type === 'passed') return this.#passing.get(barrier)?.resolve();
+    if (this.#env.rank !== 0) return;
+    const come = this.#arrived.get(barrier) ?? new Set();
+    this.#arrived.set(barrier, come.add(from));
+    this.#check(barrier);
+  }
+
+  fail(error: Error): void {
+    for (const passing of this.#passing.values()) passing.reject(error);
+  }
+
+  /** Rank 0: lets all pass if all are there, itself too. */
+  #check(barrier: number): void {
+    const { ranks, tell } = this.#env;
+    const passing = this.#passing.get(barrier);
+    if (!passing || (this.#arrived.get(barrier)?.size ?? 0) < ranks.length - 1) return;
+    this.#arrived.delete(barrier);
+    tell('passed', barrier);
+    passing.resolve();
+  }
+}

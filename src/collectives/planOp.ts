@@ -1,0 +1,250 @@
+/**
+ * One collective in flight: runs this rank's plan, driven by arriving segments. A move begins as soon as those before it that
+ * touch the same elements are through with them, so segments of one chunk travel while others are combined.
+ */
+import {
+  createFrame,
+  FRAME_HEADER_BYTES,
+  FrameKind,
+  ReduceOp,
+  writeHeader,
+  type FrameHeader,
+} from '../protocol/frame.ts';
+import { ProtocolError } from '../util/errors.ts';
+import type { OpDescriptor } from './descriptor.ts';
+import { copyInto, view, type Dtype, type TypedArray } from './dtypes.ts';
+import type { Move, Plan } from './plans.ts';
+import { divide, reducerFor, type Reducer } from './reduce.ts';
+
+export interface PlanOpOptions {
+  descriptor: OpDescriptor;
+  dtype: Dtype;
+  plan: Plan;
+  /** What sends read from. The same array as `target` where a collective works in place. */
+  source: TypedArray;
+  /** What receives write to. */
+  target: TypedArray;
+  worldSize: number;
+  segmentElements: number;
+  /** The header of the op's frames, but for what says which segment they carry. */
+  header: FrameHeader;
+  /** Hands a frame to a rank. Resolves when that rank wants more; never rejects. */
+  emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
+  /** Called once, when all is sent and received. */
+  ondone: () => void;
+  now: () => number;
+}
+
+/** A move under way. */
+interface Progress {
+  readonly move: Move;
+  /** Moves that must be through with an element before this one may touch it, and those that wait so for this one. */
+  readonly before: Progress[];
+  readonly after: Progress[];
+  /** Elements done, from `move.start` on. */
+  done: number;
+  /** Segments that have come too early to be taken. */
+  readonly early: ArrayBuffer[];
+  /** Elements that have come, taken or not. */
+  arrived: number;
+  /** When the last element was done. */
+  endedAt: number | null;
+}
+
+/** What goes to one peer, in order. */
+interface Lane {
+  readonly sends: Progress[];
+  next: number;
+  /** A frame is on its way out, and the peer has not asked for more. */
+  isBusy: boolean;
+}
+
+export class PlanOp {
+  readonly descriptor: OpDescriptor;
+  readonly #options: PlanOpOptions;
+  readonly #moves: readonly Progress[];
+  readonly #receives = new Map<string, Progress>();
+  readonly #lanes = new Map<number, Lane>();
+  readonly #combine: Reducer | null;
+  #remaining: number;
+  #busyLanes = 0;
+  #isStarted = false;
+  #isDone = false;
+  /** The segment that was just taken: where it goes on as it is, its frame does too. */
+  #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
+
+  /** @throws UsageError where the reduction makes no sense for the dtype. */
+  constructor(options: PlanOpOptions) {
+    this.#options = options;
+    this.descriptor = options.descriptor;
+    const { plan, dtype, descriptor, source, target } = options;
+    this.#combine = descriptor.reduceOp === ReduceOp.NONE ? null : reducerFor(dtype, descriptor.reduceOp);
+    this.#moves = plan
+      .filter(({ start, end }) => end > start)
+      .map((move) => ({
+        ...{ move, before: [], after: [], done: 0, early: [], arrived: 0, endedAt: null },
+      }));
+    this.#remaining = this.#moves.reduce((sum, { move }) => sum + move.end - move.start, 0);
+    this.#moves.forEach((later, i) => {
+      for (const earlier of this.#moves.slice(0, i)) {
+        if (!conflict(earlier.move, later.move, source === target)) continue;
+        later.before.push(earlier);
+        earlier.after.push(later);
+      }
+      const { kind, peer, step } = later.move;
+      if (kind === 'receive') this.#receives.set(`${peer}/${step}`, later);
+      else laneOf(this.#lanes, peer).sends.push(later);
+    });
+  }
+
+  /** Sends what this rank may send before it has heard anything. */
+  start(): void {
+    this.#isStarted = true;
+    for (const peer of this.#lanes.keys()) this.#pump(peer);
+    this.#settle();
+  }
+
+  /** Bytes that this rank gets from, or sends to, a peer in the whole op. */
+  bytes(kind: Move['kind'], peer: number): number {
+    return this.#moves.reduce((sum, { move }) => {
+      const isIt = move.kind === kind && move.peer === peer;
+      return isIt ? sum + (move.end - move.start) * this.#options.dtype.bytes : sum;
+    }, 0);
+  }
+
+  get peers(): number[] {
+    return [...new Set(this.#moves.map(({ move }) => move.peer))];
+  }
+
+  /** When the send or receive of `step` ended; `null` if it has not, or there is none. */
+  endOf(kind: Move['kind'], step: number): number | null {
+    return this.#moves.find(({ move }) => move.kind === kind && move.step === step)?.endedAt ?? null;
+  }
+
+  /** Ranks whose data has not come, and how much of it has. */
+  missing(): { peer: number; received: number; expected: number }[] {
+    return this.#moves
+      .filter(({ move, arrived }) => move.kind === 'receive' && arrived < move.end - move.start)
+      .map(({ move, arrived }) => ({ peer: move.peer, received: arrived, expected: move.end - move.start }));
+  }
+
+  /** Takes a DATA frame of this op, which says the same of it as this rank. @throws ProtocolError */
+  receive({ step, offset }: FrameHeader, frame: ArrayBuffer, from: number): void {
+    const { dtype } = this.#options;
+    const elements = (frame.byteLength - FRAME_HEADER_BYTES) / dtype.bytes;
+    const progress = this.#receives.get(`${from}/${step}`);
+    const room = progress ? progress.move.end - progress.move.start - progress.arrived : 0;
+    if (!progress || offset !== progress.arrived || elements > room || !Number.isInteger(elements)) {
+      throw new ProtocolError(`it sent ${elements} elements at ${offset} of step ${step}, where they do not belong`);
+    }
+    progress.arrived += elements;
+    progress.early.push(frame);
+    this.#take(progress);
+    this.#settle();
+  }
+
+  /** Takes all that has come and whose turn it is. */
+  #take(progress: Progress): void {
+    const { dtype, target, worldSize } = this.#options;
+    const { move, early } = progress;
+    while (early.length > 0) {
+      const frame = early[0]!;
+      const values = new dtype.array(frame, FRAME_HEADER_BYTES);
+      const start = move.start + progress.done;
+      const end = start + values.length;
+      if (!isClear(progress, start, end)) return;
+      early.shift();
+      if (move.how !== 'copy') {
+        this.#combine!(values, target, start);
+        const isAverage = this.descriptor.reduceOp === ReduceOp.AVG;
+        if (move.how === 'combine-last' && isAverage) divide(values, dtype, worldSize);
+      }
+      copyInto(target, values, start);
+      this.#advance(progress, values.length);
+      this.#taken = { frame, start, end };
+      for (const next of progress.after) this.#wake(next);
+      this.#taken = null;
+    }
+  }
+
+  #wake({ move }: Progress): void {
+    if (move.kind === 'send') this.#pump(move.peer);
+    else this.#take(this.#receives.get(`${move.peer}/${move.step}`)!);
+  }
+
+  /** Sends to `peer` what may go. */
+  #pump(peer: number): void {
+    const lane = this.#lanes.get(peer)!;
+    const { segmentElements } = this.#options;
+    while (this.#isStarted && !lane.isBusy) {
+      const progress = lane.sends[lane.next];
+      if (!progress) return;
+      const { move } = progress;
+      const start = move.start + progress.done;
+      const end = Math.min(start + segmentElements, move.end);
+      if (!isClear(progress, start, end)) return;
+      const frame = this.#frameOf(progress, start, end);
+      this.#advance(progress, end - start);
+      if (end === move.end) lane.next += 1;
+      lane.isBusy = true;
+      this.#busyLanes += 1;
+      void this.#emit(peer, lane, frame);
+      for (const next of progress.after) this.#wake(next);
+    }
+  }
+
+  async #emit(peer: number, lane: Lane, frame: ArrayBuffer): Promise<void> {
+    await this.#options.emit(peer, frame);
+    lane.isBusy = false;
+    this.#busyLanes -= 1;
+    this.#pump(peer);
+    this.#settle();
+  }
+
+  /** A segment under its header. What was just received and goes on unchanged keeps its frame. */
+  #frameOf({ move, done }: Progress, start: number, end: number): ArrayBuffer {
+    const { source, dtype, header } = this.#options;
+    const own: FrameHeader = { ...header, kind: FrameKind.DATA, step: move.step, offset: done };
+    const taken = this.#taken;
+    if (taken?.start === start && taken.end === end && source === this.#options.target) {
+      this.#taken = null;
+      writeHeader(taken.frame, own);
+      return taken.frame;
+    }
+    const frame = createFrame(own, (end - start) * dtype.bytes);
+    copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), view(source, start, end), 0);
+    return frame;
+  }
+
+  #advance(progress: Progress, elements: number): void {
+    progress.done += elements;
+    this.#remaining -= elements;
+    if (progress.done === progress.move.end - progress.move.start) progress.endedAt = this.#options.now();
+  }
+
+  #settle(): void {
+    if (this.#isDone || !this.#isStarted || this.#remaining > 0 || this.#busyLanes > 0) return;
+    this.#isDone = true;
+    this.#options.ondone();
+  }
+}
+
+function laneOf(lanes: Map<number, Lane>, peer: number): Lane {
+  const lane = lanes.get(peer) ?? { sends: [], next: 0, isBusy: false };
+  lanes.set(peer, lane);
+  return lane;
+}
+
+/** Whether two moves must keep their order: they touch the same elements, and one of them writes. */
+function conflict(a: Move, b: Move, inPlace: boolean): boolean {
+  if (a.kind === 'send' && b.kind === 'send') return false;
+  if (a.kind !== b.kind && !inPlace) return false;
+  return a.start < b.end && b.start < a.end;
+}
+
+/** Whether all moves before this one are through with elements `start` .. `end`-1. */
+function isClear({ before }: Progress, start: number, end: number): boolean {
+  return before.every(
+    ({ move, done }) => move.end <= start || move.start >= end || move.start + done >= Math.min(end, move.end),
+  );
+}

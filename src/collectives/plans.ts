@@ -1,0 +1,262 @@
+/**
+ * Every collective as a plan: what one rank sends and receives, in the order the algorithm says. Pure functions, so that tests
+ * can run all ranks' plans against each other without a network; `planOp.ts` runs them with one.
+ *
+ * A plan is sequential by meaning: a move sees what all moves before it did to the same elements. It runs with as much in
+ * flight as that allows.
+ */
+import { chunkRange, modulo, ringStepCount, transferFrom } from './ringPlan.ts';
+
+export interface Move {
+  readonly kind: 'send' | 'receive';
+  /** The other rank. */
+  readonly peer: number;
+  /** With the sender, names the transfer: both ends of it give the same number. */
+  readonly step: number;
+  /** Elements of the sender's or receiver's own tensor, `end` exclusive. */
+  readonly start: number;
+  readonly end: number;
+  /** What a receiver does: overwrite, combine with its own, or combine with its own as the last to do so. */
+  readonly how: 'copy' | 'combine' | 'combine-last';
+}
+
+export type Plan = readonly Move[];
+
+/** Where each rank's part of a concatenation starts, and at last its whole length: n+1 numbers. */
+export type Cuts = readonly number[];
+
+/** Cuts of parts of these sizes. */
+export function cutsOf(sizes: readonly number[]): Cuts {
+  const cuts = [0];
+  for (const size of sizes) cuts.push(cuts.at(-1)! + size);
+  return cuts;
+}
+
+/** Cuts of `count` elements into n parts whose sizes differ by one at most. */
+export function evenCuts(count: number, n: number): Cuts {
+  return Array.from({ length: n + 1 }, (_, i) => (i === n ? count : chunkRange(count, n, i).start));
+}
+
+type Range = Pick<Move, 'start' | 'end'>;
+
+const send = (peer: number, step: number, { start, end }: Range): Move => ({
+  ...{ kind: 'send', peer, step, start, end, how: 'copy' },
+});
+const receive = (peer: number, step: number, { start, end }: Range, how: Move['how'] = 'copy'): Move => ({
+  ...{ kind: 'receive', peer, step, start, end, how },
+});
+const part = (cuts: Cuts, first: number, last = first): Range => ({ start: cuts[first]!, end: cuts[last + 1]! });
+const neighbours = (rank: number, n: number) => ({ left: modulo(rank - 1, n), right: modulo(rank + 1, n) });
+
+/** Ring steps `from` .. `to`-1 of the all-reduce in ringPlan.ts. */
+function ringSteps(rank: number, n: number, cuts: Cuts, from: number, to: number): Move[] {
+  const { left, right } = neighbours(rank, n);
+  return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i).flatMap((step) => {
+    const how = step < n - 2 ? 'combine' : step === n - 2 ? 'combine-last' : 'copy';
+    return [
+      send(right, step, part(cuts, transferFrom(n, step, rank).chunk)),
+      receive(left, step, part(cuts, transferFrom(n, step, left).chunk), how),
+    ];
+  });
+}
+
+/** All 2(n-1) ring steps. */
+export function ringAllReduce(rank: number, n: number, count: number): Plan {
+  return ringSteps(rank, n, evenCuts(count, n), 0, ringStepCount(n));
+}
+
+/** The first n-1 ring steps: rank r ends with the sum of part r. */
+export function ringReduceScatter(rank: number, n: number, cuts: Cuts): Plan {
+  return ringSteps(rank, n, cuts, 0, n - 1);
+}
+
+/** The last n-1 ring steps: rank r begins with part r, all end with all. */
+export function ringAllGather(rank: number, n: number, cuts: Cuts): Plan {
+  return ringSteps(rank, n, cuts, n - 1, ringStepCount(n));
+}
+
+/**
+ * Brings any world to a power of two and back: of the first 2(n-p) ranks the even ones hand their tensor to the odd ones, sit
+ * out, and get the result. `inner` plans the p that are left, by their index among them and a function back to ranks.
+ *
+ * Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH" (2005), section 4.5.
+ */
+function folded(
+  rank: number,
+  n: number,
+  count: number,
+  inner: (index: number, p: number, rankOf: (index: number) => number, firstStep: number) => Move[],
+): Plan {
+  const p = 2 ** Math.floor(Math.log2(n));
+  const extra = n - p;
+  const all: Range = { start: 0, end: count };
+  /** Behind all steps of the p: at most two for each halving of the world. */
+  const lastStep = 1 + 2 * Math.log2(p);
+  if (rank < 2 * extra && rank % 2 === 0) return [send(rank + 1, 0, all), receive(rank + 1, lastStep, all)];
+  const index = rank < 2 * extra ? (rank - 1) / 2 : rank - extra;
+  const moves = inner(index, p, (i) => (i < extra ? 2 * i + 1 : i + extra), 1);
+  if (rank >= 2 * extra) return moves;
+  return [receive(rank - 1, 0, all, 'combine'), ...moves, send(rank - 1, lastStep, all)];
+}
+
+/**
+ * All-reduce by recursive halving, then recursive doubling: 2 log2(n) steps, and as few bytes as the ring where n is a power of
+ * two. Each chunk is summed by one rank and then copied, so all end with the same bits.
+ *
+ * Rabenseifner's algorithm: Thakur, Rabenseifner and Gropp (2005), section 4.5.
+ */
+export function halvingDoubling(rank: number, n: number, count: number): Plan {
+  return folded(rank, n, count, (index, p, rankOf, firstStep) => {
+    const cuts = evenCuts(count, p);
+    const moves: Move[] = [];
+    let step = firstStep;
+    for (let mask = p / 2; mask >= 1; mask /= 2, step++) {
+      const partner = index ^ mask;
+      /** The 2*mask parts this rank still works on, and which half of them it keeps. */
+      const base = index & ~(2 * mask - 1);
+      const kept = base + (index & mask);
+      const given = base + (partner & mask);
+      const how = mask === 1 ? 'combine-last' : 'combine';
+      moves.push(send(rankOf(partner), step, part(cuts, given, given + mask - 1)));
+      moves.push(receive(rankOf(partner), step, part(cuts, kept, kept + mask - 1), how));
+    }
+    for (let mask = 1; mask < p; mask *= 2, step++) {
+      const partner = index ^ mask;
+      const mine = index & ~(mask - 1);
+      const theirs = partner & ~(mask - 1);
+      moves.push(send(rankOf(partner), step, part(cuts, mine, mine + mask - 1)));
+      moves.push(receive(rankOf(partner), step, part(cuts, theirs, theirs + mask - 1)));
+    }
+    return moves;
+  });
+}
+
+/**
+ * All-reduce by recursive doubling: log2(n) steps that exchange the whole tensor; for what is so small that only the number of
+ * steps counts. Partners combine the same two operands, so by induction all ranks have the same bits.
+ */
+export function recursiveDoubling(rank: number, n: number, count: number): Plan {
+  return folded(rank, n, count, (index, p, rankOf, firstStep) => {
+    const all: Range = { start: 0, end: count };
+    const moves: Move[] = [];
+    for (let mask = 1, step = firstStep; mask < p; mask *= 2, step++) {
+      const partner = rankOf(index ^ mask);
+      const how = 2 * mask === p ? 'combine-last' : 'combine';
+      moves.push(send(partner, step, all), receive(partner, step, all, how));
+    }
+    return moves;
+  });
+}
+
+/**
+ * All-gather in ceil(log2 n) steps, for any n: in step k a rank passes what it has to the rank 2^k to its left.
+ *
+ * Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems" (1997).
+ */
+export function bruckAllGather(rank: number, n: number, cuts: Cuts): Plan {
+  const moves: Move[] = [];
+  for (let distance = 1, k = 0; distance < n; distance *= 2, k++) {
+    const parts = Math.min(distance, n - distance);
+    const to = modulo(rank - distance, n);
+    const from = modulo(rank + distance, n);
+    moves.push(...wrapped(rank, parts, n).map(([first, last], i) => send(to, 2 * k + i, part(cuts, first, last))));
+    moves.push(...wrapped(from, parts, n).map(([first, last], i) => receive(from, 2 * k + i, part(cuts, first, last))));
+  }
+  return moves;
+}
+
+/** Parts first .. first+count-1 modulo n, as one or two runs without a wrap. */
+function wrapped(first: number, count: number, n: number): [first: number, last: number][] {
+  const last = first + count - 1;
+  if (last < n) return [[first, last]];
+  return [
+    [first, n - 1],
+    [0, last - n],
+  ];
+}
+
+/** Broadcast down the ring, segment by segment: every rank but the last sends the tensor once. */
+export function chainBroadcast(rank: number, n: number, root: number, count: number): Plan {
+  const { left, right } = neighbours(rank, n);
+  const all: Range = { start: 0, end: count };
+  return [...(rank === root ? [] : [receive(left, 0, all)]), ...(right === root ? [] : [send(right, 0, all)])];
+}
+
+/** Reduction up the ring to `root`, beginning at its right neighbour: every rank but the root sends the tensor once. */
+export function chainReduce(rank: number, n: number, root: number, count: number): Plan {
+  const { left, right } = neighbours(rank, n);
+  const all: Range = { start: 0, end: count };
+  return [
+    ...(left === root ? [] : [receive(left, 0, all, rank === root ? 'combine-last' : 'combine')]),
+    ...(rank === root ? [] : [send(right, 0, all)]),
+  ];
+}
+
+/** Binomial tree from `root`, counted from it: a rank's parent lacks its lowest bit, its children add a lower one. */
+function treeLinks(rank: number, n: number, root: number): { parent: number | null; children: number[] } {
+  const place = modulo(rank - root, n);
+  const lowest = place === 0 ? n : place & -place;
+  const children: number[] = [];
+  for (let bit = 1; bit < lowest && place + bit < n; bit *= 2) children.push(modulo(rank + bit, n));
+  return { parent: place === 0 ? null : modulo(rank - lowest, n), children };
+}
+
+/** Broadcast down a binomial tree: ceil(log2 n) steps; the root sends the tensor that often. */
+export function treeBroadcast(rank: number, n: number, root: number, count: number): Plan {
+  const { parent, children } = treeLinks(rank, n, root);
+  const all: Range = { start: 0, end: count };
+  return [
+    ...(parent === null ? [] : [receive(parent, 0, all)]),
+    // The largest subtree has the longest way to go.
+    ...children.toReversed().map((child) => send(child, 0, all)),
+  ];
+}
+
+/** Reduction up a binomial tree: ceil(log2 n) steps. */
+export function treeReduce(rank: number, n: number, root: number, count: number): Plan {
+  const { parent, children } = treeLinks(rank, n, root);
+  const all: Range = { start: 0, end: count };
+  const isLast = (i: number) => parent === null && i === children.length - 1;
+  return [
+    ...children.map((child, i) => receive(child, 0, all, isLast(i) ? 'combine-last' : 'combine')),
+    ...(parent === null ? [] : [send(parent, 0, all)]),
+  ];
+}
+
+function others(rank: number, n: number): number[] {
+  return Array.from({ length: n }, (_, peer) => peer).filter((peer) => peer !== rank);
+}
+
+/** `root` sends the tensor to each rank itself: a parameter server's answer. */
+export function directBroadcast(rank: number, n: number, root: number, count: number): Plan {
+  const all: Range = { start: 0, end: count };
+  return rank === root ? others(rank, n).map((peer) => send(peer, 0, all)) : [receive(root, 0, all)];
+}
+
+/** Each rank sends its tensor to `root`, which adds them in rank order: a parameter server's question. */
+export function directReduce(rank: number, n: number, root: number, count: number): Plan {
+  const all: Range = { start: 0, end: count };
+  if (rank !== root) return [send(root, 0, all)];
+  return others(rank, n).map((peer, i) => receive(peer, 0, all, i === n - 2 ? 'combine-last' : 'combine'));
+}
+
+/** Each rank sends its part to `root`. Elsewhere than on the root, the tensor is that part alone. */
+export function directGather(rank: number, n: number, root: number, cuts: Cuts): Plan {
+  if (rank === root) return others(rank, n).map((peer) => receive(peer, 0, part(cuts, peer)));
+  return [send(root, 0, { start: 0, end: cuts[rank + 1]! - cuts[rank]! })];
+}
+
+/** `root` sends each rank its part. Elsewhere than on the root, the tensor is that part alone. */
+export function directScatter(rank: number, n: number, root: number, cuts: Cuts): Plan {
+  if (rank === root) return others(rank, n).map((peer) => send(peer, 0, part(cuts, peer)));
+  return [receive(root, 0, { start: 0, end: cuts[rank + 1]! - cuts[rank]! })];
+}
+
+/** Every rank sends part j of its input to rank j; each pair at its own time, so that no rank is everybody's first. */
+export function directAllToAll(rank: number, n: number, input: Cuts, output: Cuts): Plan {
+  return Array.from({ length: n - 1 }, (_, i) => i + 1).flatMap((distance) => {
+    const to = modulo(rank + distance, n);
+    const from = modulo(rank - distance, n);
+    return [send(to, 0, part(input, to)), receive(from, 0, part(output, from))];
+  });
+}

@@ -1,0 +1,287 @@
+/**
+ * Messages between two ranks of a group: torch.distributed's send and recv, with tags, and receives from any rank.
+ *
+ * A send is synchronous, as gloo's and MPI_Ssend: it ends once the receiver has posted its receive and all is handed over, so
+ * that a message nobody wants is noticed. Its first EAGER bytes travel ahead; the rest waits for the receiver's READY.
+ * Messages of one sender and tag are received in the order they were sent.
+ */
+import {
+  Algorithm,
+  createFrame,
+  emptyHeader,
+  FRAME_HEADER_BYTES,
+  FrameKind,
+  OpCode,
+  type FrameHeader,
+} from '../protocol/frame.ts';
+import type { FlightRecord, FlightRecorder } from '../telemetry/flightRecorder.ts';
+import type { Clock } from '../util/clock.ts';
+import { deferred } from '../util/deferred.ts';
+import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
+import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
+import { Work } from './work.ts';
+
+/** What a message may send ahead, bytes; with the number of messages ahead it bounds what a receiver may have to park. */
+const EAGER_BYTES = 64 * 1024;
+/** Messages to one rank that it has not asked for yet; further ones wait here. */
+const MAX_AHEAD = 64;
+
+export interface PointToPointEnvironment {
+  group: number;
+  rank: number;
+  ranks: readonly number[];
+  epoch: number;
+  segmentElements: number;
+  clock: Clock;
+  recorder: FlightRecorder;
+  transmit: (to: number, frame: ArrayBuffer) => Promise<void>;
+  fail: (error: Error) => void;
+  failure: () => Error | null;
+  context: () => ErrorContext;
+}
+
+interface Outgoing {
+  readonly tensor: TypedArray;
+  readonly dtype: Dtype;
+  readonly tag: number;
+  readonly id: number;
+  readonly work: Work<void>;
+  readonly record: FlightRecord;
+  readonly ready: ReturnType<typeof deferred<void>>;
+  readonly cancelDeadline: () => void;
+}
+
+/** Towards one rank. */
+interface Sender {
+  nextId: number;
+  /** Sent ahead or whole, not yet asked for. */
+  readonly ahead: Map<number, Outgoing>;
+  /** Not begun. */
+  readonly waiting: Outgoing[];
+}
+
+interface Posted {
+  /** Rank, or `null` for any. */
+  readonly src: number | null;
+  readonly tensor: TypedArray;
+  readonly dtype: Dtype;
+  readonly tag: number;
+  readonly work: Work<number>;
+  readonly record: FlightRecord;
+  readonly cancelDeadline: () => void;
+}
+
+interface Incoming {
+  readonly from: number;
+  readonly header: FrameHeader;
+  /** Segments that came before there was a receive. */
+  readonly frames: { offset: number; frame: ArrayBuffer }[];
+  posted: Posted | null;
+  received: number;
+}
+
+export class PointToPoint {
+  readonly #env: PointToPointEnvironment;
+  readonly #senders = new Map<number, Sender>();
+  /** In the order they came. */
+  readonly #incoming = new Map<string, Incoming>();
+  /** In the order they were posted. */
+  readonly #posted = new Set<Posted>();
+
+  constructor(env: PointToPointEnvironment) {
+    this.#env = env;
+  }
+
+  send(tensor: TypedArray, dtype: Dtype, dst: number, tag: number, timeoutMs: number): Work<void> {
+    const { ranks, rank, clock, fail, context } = this.#env;
+    const sender = this.#senders.get(dst) ?? { nextId: 0, ahead: new Map<number, Outgoing>(), waiting: [] };
+    this.#senders.set(dst, sender);
+    const id = sender.nextId++;
+    const call = `send(${tensor.length} ${dtype.name} to rank ${ranks[dst]}, tag ${tag})`;
+    const work = new Work<void>(`${call} of rank ${ranks[rank]}`, clock);
+    if (this.#hasFailed(work)) return work;
+    const cancelDeadline = clock.after(timeoutMs, () =>
+      fail(
+        new TimeoutError(
+          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}: rank ${ranks[dst]} has posted no receive for it.`,
+          { ...context(), op: call, missing: [ranks[dst]!] },
+        ),
+      ),
+    );
+    const record = this.#record('send', id, dtype, tensor.length, call);
+    sender.waiting.push({ tensor, dtype, tag, id, work, record, ready: deferred(), cancelDeadline });
+    this.#next(dst, sender);
+    return work;
+  }
+
+  /** Resolves with the sender's rank in the group. */
+  receiveInto(tensor: TypedArray, dtype: Dtype, src: number | null, tag: number, timeoutMs: number): Work<number> {
+    const { ranks, rank, clock, fail, context } = this.#env;
+    const from = src === null ? 'any rank' : `rank ${ranks[src]}`;
+    const call = `recv(${tensor.length} ${dtype.name} from ${from}, tag ${tag})`;
+    const work = new Work<number>(`${call} of rank ${ranks[rank]}`, clock);
+    if (this.#hasFailed(work)) return work;
+    const cancelDeadline = clock.after(timeoutMs, () =>
+      fail(
+        new TimeoutError(
+          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}: nothing that fits has come, or not all of it.`,
+          { ...context(), op: call, missing: src === null ? [] : [ranks[src]!] },
+        ),
+      ),
+    );
+    const record = this.#record('receive', null, dtype, tensor.length, call);
+    const posted: Posted = { src, tensor, dtype, tag, work, record, cancelDeadline };
+    this.#posted.add(posted);
+    for (const incoming of this.#incoming.values()) {
+      if (fits(posted, incoming)) {
+        this.#match(posted, incoming);
+        break;
+      }
+    }
+    return work;
+  }
+
+  /** Takes a frame of a message. @throws ProtocolError */
+  receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
+    if (header.kind === FrameKind.READY) return this.#senders.get(from)?.ahead.get(header.seq)?.ready.resolve();
+    const key = `${from}/${header.seq}`;
+    const known = this.#incoming.get(key);
+    const incoming = known ?? { from, header, frames: [], posted: null, received: 0 };
+    incoming.frames.push({ offset: header.offset, frame });
+    if (known) return this.#absorb(incoming);
+    this.#incoming.set(key, incoming);
+    const posted = [...this.#posted].find((candidate) => fits(candidate, incoming));
+    if (posted) this.#match(posted, incoming);
+  }
+
+  /** Rejects all that is under way. */
+  fail(error: Error): void {
+    for (const { ahead, waiting } of this.#senders.values()) {
+      for (const outgoing of [...ahead.values(), ...waiting]) {
+        outgoing.ready.promise.catch(() => {});
+        outgoing.ready.reject(error);
+        this.#end(outgoing, 'failed');
+        outgoing.work.fail(error);
+      }
+    }
+    for (const posted of [...this.#posted, ...[...this.#incoming.values()].flatMap((one) => one.posted ?? [])]) {
+      this.#end(posted, 'failed');
+      posted.work.fail(error);
+    }
+    this.#senders.clear();
+    this.#incoming.clear();
+    this.#posted.clear();
+  }
+
+  #hasFailed(work: Work<never> | Work<void> | Work<number>): boolean {
+    const error = this.#env.failure();
+    if (error) work.fail(error);
+    return error !== null;
+  }
+
+  #record(kind: 'send' | 'receive', seq: number | null, dtype: Dtype, count: number, call: string): FlightRecord {
+    const { recorder, group, clock } = this.#env;
+    return recorder.add({
+      ...{ group, kind, seq, op: kind === 'send' ? 'send' : 'recv', dtype: dtype.name, count, call },
+      ...{ state: 'scheduled', scheduledAt: clock.now(), startedAt: null, endedAt: null, bytesSent: 0 },
+    });
+  }
+
+  #end({ cancelDeadline, record }: Pick<Posted, 'cancelDeadline' | 'record'>, state: 'completed' | 'failed'): void {
+    cancelDeadline();
+    record.state = state;
+    record.endedAt = this.#env.clock.now();
+  }
+
+  #next(dst: number, sender: Sender): void {
+    while (sender.ahead.size < MAX_AHEAD) {
+      const outgoing = sender.waiting.shift();
+      if (!outgoing) return;
+      sender.ahead.set(outgoing.id, outgoing);
+      void this.#transmit(dst, sender, outgoing);
+    }
+  }
+
+  async #transmit(dst: number, sender: Sender, outgoing: Outgoing): Promise<void> {
+    const { tensor, dtype, tag, id, ready, record, work } = outgoing;
+    const { clock } = this.#env;
+    const segmentElements = Math.min(this.#env.segmentElements, maxSegment(dtype));
+    record.state = 'started';
+    record.startedAt = clock.now();
+    const whole = { ...this.#header(FrameKind.DATA, id), dtype: dtype.code, tag, count: tensor.length };
+    try {
+      let eager = EAGER_BYTES;
+      // An empty tensor is a message too.
+      for (let at = 0; at < tensor.length || at === 0; at += segmentElements) {
+        const segment = view(tensor, at, Math.min(at + segmentElements, tensor.length));
+        if (segment.byteLength > eager) await ready.promise;
+        eager -= segment.byteLength;
+        const frame = createFrame({ ...whole, offset: at }, segment.byteLength);
+        copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), segment, 0);
+        record.bytesSent += frame.byteLength;
+        work.sent(frame.byteLength);
+        await this.#env.transmit(dst, frame);
+      }
+      await ready.promise;
+    } catch {
+      // The group has failed, and `fail` has told.
+      return;
+    }
+    sender.ahead.delete(id);
+    this.#end(outgoing, 'completed');
+    work.complete(undefined);
+    this.#next(dst, sender);
+  }
+
+  #header(kind: FrameKind, seq: number): FrameHeader {
+    const { epoch, group } = this.#env;
+    return { ...emptyHeader(kind, epoch), op: OpCode.SEND, algorithm: Algorithm.DIRECT, group, seq };
+  }
+
+  #match(posted: Posted, incoming: Incoming): void {
+    const { ranks, rank, clock, context, transmit, fail } = this.#env;
+    const { header, from } = incoming;
+    this.#posted.delete(posted);
+    incoming.posted = posted;
+    posted.record.seq = header.seq;
+    posted.record.state = 'started';
+    posted.record.startedAt = clock.now();
+    const { tensor, dtype, tag } = posted;
+    if (header.count !== tensor.length || header.dtype !== dtype.code) {
+      return fail(
+        new MismatchError(
+          `Rank ${ranks[from]} sent ${header.count} ${dtypeName(header.dtype)} with tag ${tag}, where rank ${ranks[rank]} receives ${tensor.length} ${dtype.name}.`,
+          context(),
+        ),
+      );
+    }
+    void transmit(from, createFrame(this.#header(FrameKind.READY, header.seq), 0));
+    this.#absorb(incoming);
+  }
+
+  /** Copies what has come of a message whose receive is posted. */
+  #absorb(incoming: Incoming): void {
+    const { posted, frames, header, from } = incoming;
+    if (!posted) return;
+    const { tensor, dtype, work } = posted;
+    for (const { offset, frame } of frames.splice(0)) {
+      const values = new dtype.array(frame, FRAME_HEADER_BYTES);
+      if (offset !== incoming.received || offset + values.length > tensor.length) {
+        throw new ProtocolError(
+          `Rank ${this.#env.ranks[from]} sent ${values.length} elements at ${offset} of a message of ${tensor.length}, where they do not belong.`,
+          this.#env.context(),
+        );
+      }
+      copyInto(tensor, values, offset);
+      incoming.received += values.length;
+    }
+    if (incoming.received < tensor.length) return;
+    this.#incoming.delete(`${from}/${header.seq}`);
+    this.#end(posted, 'completed');
+    work.complete(from);
+  }
+}
+
+function fits({ src, tag }: Posted, { from, header, posted }: Incoming): boolean {
+  return posted === null && (src === null || src === from) && tag === header.tag;
+}

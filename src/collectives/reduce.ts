@@ -1,0 +1,124 @@
+/**
+ * How values are combined, one segment at a time. The result depends on its two operands alone, not on their order, so that
+ * two ranks that exchange their parts end with the same bits.
+ */
+import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
+import { UsageError } from '../util/errors.ts';
+import { fromHalf, toHalf } from '../util/float16.ts';
+import type { Dtype, TypedArray } from './dtypes.ts';
+
+/** Combines `own[at + i]` into `values[i]`. */
+export type Reducer = (values: TypedArray, own: TypedArray, at: number) => void;
+
+/** TypeScript has no type for "any of these, the same twice": within a kernel both are of one dtype. */
+type Numbers = Float32Array;
+type BigInts = BigInt64Array;
+
+const numberKernels: Partial<Record<ReduceOp, (values: Numbers, own: Numbers, at: number) => void>> = {
+  [ReduceOp.SUM]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i]! += own[at + i]!;
+  },
+  [ReduceOp.PRODUCT]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i]! *= own[at + i]!;
+  },
+  // Math.min and Math.max pass NaN on from either side and order -0 below 0; `<` does neither.
+  [ReduceOp.MIN]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i] = Math.min(values[i]!, own[at + i]!);
+  },
+  [ReduceOp.MAX]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i] = Math.max(values[i]!, own[at + i]!);
+  },
+  [ReduceOp.BAND]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i]! &= own[at + i]!;
+  },
+  [ReduceOp.BOR]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i]! |= own[at + i]!;
+  },
+  [ReduceOp.BXOR]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i]! ^= own[at + i]!;
+  },
+};
+
+/** A product of two 32-bit integers needs more bits than a double has. */
+const integerProduct: Reducer = (values, own, at) => {
+  for (let i = 0; i < values.length; i++) values[i] = Math.imul(values[i] as number, own[at + i] as number);
+};
+
+const bigintKernels: Partial<Record<ReduceOp, (values: BigInts, own: BigInts, at: number) => void>> = {
+  [ReduceOp.SUM]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i]! += own[at + i]!;
+  },
+  [ReduceOp.PRODUCT]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i]! *= own[at + i]!;
+  },
+  [ReduceOp.MIN]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) if (own[at + i]! < values[i]!) values[i] = own[at + i]!;
+  },
+  [ReduceOp.MAX]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) if (own[at + i]! > values[i]!) values[i] = own[at + i]!;
+  },
+  [ReduceOp.BAND]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i]! &= own[at + i]!;
+  },
+  [ReduceOp.BOR]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i]! |= own[at + i]!;
+  },
+  [ReduceOp.BXOR]: (values, own, at) => {
+    for (let i = 0; i < values.length; i++) values[i]! ^= own[at + i]!;
+  },
+};
+
+/** Halves are combined as float32 and rounded once. */
+function halfReducer(combine: (values: Numbers, own: Numbers, at: number) => void): Reducer {
+  return (values, own, at) => {
+    const halves = values as Uint16Array;
+    const wide = fromHalf(halves);
+    combine(wide, fromHalf((own as Uint16Array).subarray(at, at + halves.length)), 0);
+    toHalf(wide, halves);
+  };
+}
+
+/** Ops that add, whatever they do before or after. */
+function additionOf(op: ReduceOp): ReduceOp {
+  return op === ReduceOp.AVG || op === ReduceOp.PREMUL_SUM ? ReduceOp.SUM : op;
+}
+
+const BITWISE: readonly ReduceOp[] = [ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR];
+
+/** @throws UsageError where `op` is none, or makes no sense for the dtype. */
+export function reducerFor({ code, name, isInteger }: Dtype, op: ReduceOp): Reducer {
+  if (BITWISE.includes(op) && !isInteger) {
+    throw new UsageError(`Bitwise reductions need integers: ${name} has none.`);
+  }
+  if ((op === ReduceOp.AVG || op === ReduceOp.PREMUL_SUM) && isInteger) {
+    throw new UsageError(`AVG and PREMUL_SUM would round ${name} values: sum them and divide yourself.`);
+  }
+  const combine = additionOf(op);
+  if (code === DtypeCode.INT64 || code === DtypeCode.UINT64) return known(bigintKernels[combine]) as Reducer;
+  const kernel = known(numberKernels[combine]);
+  if (code === DtypeCode.FLOAT16) return halfReducer(kernel);
+  if (combine === ReduceOp.PRODUCT && isInteger) return integerProduct;
+  return kernel as Reducer;
+}
+
+function known<Kernel>(kernel: Kernel | undefined): Kernel {
+  if (kernel === undefined) throw new UsageError('That is no reduce op: take one of ReduceOp.');
+  return kernel;
+}
+
+/** Multiplies values of a floating dtype in place, rounding once. */
+export function scale(values: TypedArray, { code }: Dtype, factor: number): void {
+  mapFloats(values, code, (value) => value * factor);
+}
+
+/** Divides values of a floating dtype in place: not the same bits as multiplying by 1/n. */
+export function divide(values: TypedArray, { code }: Dtype, n: number): void {
+  mapFloats(values, code, (value) => value / n);
+}
+
+function mapFloats(values: TypedArray, code: DtypeCode, map: (value: number) => number): void {
+  const isHalf = code === DtypeCode.FLOAT16;
+  const floats = isHalf ? fromHalf(values as Uint16Array) : (values as Float32Array);
+  for (let i = 0; i < floats.length; i++) floats[i] = map(floats[i]!);
+  if (isHalf) toHalf(floats, values as Uint16Array);
+}

@@ -1,0 +1,83 @@
+/**
+ * Whole arrays between float32 and float16 (IEEE 754 binary16, as bits in a Uint16Array): half the bytes on a wire.
+ *
+ * Arithmetic on the bits, after Fabian Giesen's `float_to_half_fast3_rtne` (https://gist.github.com/rygorous/2156668) and
+ * `half_to_float_fast5` (https://gist.github.com/rygorous/2144712): nothing in it is left to an engine.
+ */
+import { UsageError } from './errors.ts';
+
+const HALF_INFINITY = 0x7c00;
+const HALF_QUIET_NAN = 0x7e00;
+const FLOAT_INFINITY = 0x7f800000;
+/** Bits of the float32 65536; what is below may still be rounded to a finite half. */
+const FLOAT_TOO_LARGE = (127 + 16) << 23;
+/** Bits of the float32 2^-14, the smallest normal half. */
+const FLOAT_SMALLEST_NORMAL = (127 - 14) << 23;
+/** Bits of mantissa that a float32 has and a half has not. */
+const DROPPED_BITS = 13;
+/** The difference of the exponents' biases, and just below half a unit of what stays: with the last bit, ties go to even. */
+const REBIAS_AND_ROUND = ((15 - 127) << 23) + 0xfff;
+/** Subnormal halves are multiples of 2^-24. */
+const SUBNORMALS_PER_ONE = 16_777_216;
+/** 2^52: doubles from here on are whole numbers, so adding it rounds to one, ties to even. */
+const ROUND_TO_INTEGER = 4_503_599_627_370_496;
+/** 2^112, made of its bits: what a half's bits in a float32's place are too small by. */
+const REBIAS = new Float32Array(Uint32Array.of((127 + 112) << 23).buffer)[0]!;
+
+/**
+ * Each float32 rounded to the nearest float16, ties to even: from 65520 on infinity, below 2^-14 subnormal. A NaN stays one
+ * and keeps the upper bits of its payload.
+ *
+ * @param into where to write; a new array by default.
+ * @throws UsageError where `into` has another length.
+ */
+export function toHalf(from: Float32Array, into: Uint16Array = new Uint16Array(from.length)): Uint16Array {
+  checkLengths(from.length, into.length);
+  const bits = new Uint32Array(from.buffer, from.byteOffset, from.length);
+  for (let i = 0; i < bits.length; i++) {
+    const word = bits[i]!;
+    const sign = (word >>> 16) & 0x8000;
+    const magnitude = word & 0x7fffffff;
+    let half: number;
+    if (magnitude < FLOAT_SMALLEST_NORMAL) {
+      half = Math.abs(from[i]!) * SUBNORMALS_PER_ONE + ROUND_TO_INTEGER - ROUND_TO_INTEGER;
+    } else if (magnitude < FLOAT_TOO_LARGE) {
+      half = (magnitude + REBIAS_AND_ROUND + ((magnitude >>> DROPPED_BITS) & 1)) >>> DROPPED_BITS;
+    } else if (magnitude <= FLOAT_INFINITY) {
+      half = HALF_INFINITY;
+    } else {
+      const payload = (magnitude >>> DROPPED_BITS) & 0x3ff;
+      // Without a payload it would be an infinity.
+      half = payload === 0 ? HALF_QUIET_NAN : HALF_INFINITY | payload;
+    }
+    into[i] = sign | half;
+  }
+  return into;
+}
+
+/**
+ * Each float16 as a float32, which is exact.
+ *
+ * @param into where to write; a new array by default.
+ * @throws UsageError where `into` has another length.
+ */
+export function fromHalf(from: Uint16Array, into: Float32Array = new Float32Array(from.length)): Float32Array {
+  checkLengths(from.length, into.length);
+  const bits = new Uint32Array(into.buffer, into.byteOffset, into.length);
+  for (let i = 0; i < from.length; i++) {
+    const half = from[i]!;
+    const word = ((half & 0x8000) << 16) | ((half & 0x7fff) << DROPPED_BITS);
+    if ((half & HALF_INFINITY) === HALF_INFINITY) {
+      bits[i] = word | FLOAT_INFINITY;
+    } else {
+      bits[i] = word;
+      into[i]! *= REBIAS;
+    }
+  }
+  return into;
+}
+
+function checkLengths(from: number, into: number): void {
+  if (from === into) return;
+  throw new UsageError(`${from} numbers cannot be converted into an array of ${into}: give one of the same length.`);
+}
