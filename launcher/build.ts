@@ -1,4 +1,5 @@
 /** The built page: made with Vite when it is missing or older than its sources. */
+import { existsSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,6 +13,8 @@ const SOURCES = ['index.html', 'vite.config.ts', 'package.json', 'src'];
 
 /** Makes {@link DIST} what the sources say. @throws PeergradError where the build fails. */
 export async function ensureBuilt(io: Io): Promise<void> {
+  // The package that npm installs brings the page built, and not what it is built from.
+  if (!existsSync(path.join(ROOT, 'index.html'))) return;
   const changes = await Promise.all(SOURCES.map((name) => changedAt(path.join(ROOT, name))));
   if ((await changedAt(path.join(DIST, 'index.html'))) >= Math.max(...changes)) return;
   io.err('Building the page ...');
