@@ -15,12 +15,19 @@ export const MODELS: Record<JobSpec['model'], string> = {
 export const OPTIMIZERS: Record<JobSpec['optimizer'], string> = {
   sgd: 'SGD',
   momentum: 'SGD with momentum',
+  nesterov: 'SGD with Nesterov momentum',
   adam: 'Adam',
   adamw: 'AdamW',
 };
 
 /** Rates that train both models well. */
-const USUAL_RATE: Record<JobSpec['optimizer'], number> = { sgd: 0.1, momentum: 0.05, adam: 0.002, adamw: 0.002 };
+const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
+  sgd: 0.1,
+  momentum: 0.05,
+  nesterov: 0.05,
+  adam: 0.002,
+  adamw: 0.002,
+};
 
 /** Another job brings its own kind of data: from `folder`, if a server offers one, else files that every tab picks. */
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {

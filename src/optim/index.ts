@@ -16,13 +16,14 @@ export function createOptimizer(name: OptimizerName, options: OptimizerOptions, 
     case 'sgd':
       return new Sgd(options, size);
     case 'momentum':
-      return new Momentum(options, size);
+    case 'nesterov':
+      return new Momentum(name, options, size);
     case 'adam':
     case 'adamw':
       return new Adam(name, options, size);
     default:
       throw new UsageError(
-        `There is no optimizer "${String(name satisfies never)}": use sgd, momentum, adam or adamw.`,
+        `There is no optimizer "${String(name satisfies never)}": use sgd, momentum, nesterov, adam or adamw.`,
       );
   }
 }

@@ -7,17 +7,17 @@
  */
 import { MismatchError, UsageError } from '../util/errors.ts';
 
-export type OptimizerName = 'sgd' | 'momentum' | 'adam' | 'adamw';
+export type OptimizerName = 'sgd' | 'momentum' | 'nesterov' | 'adam' | 'adamw';
 
 /** Settings by PyTorch's names in camelCase, with PyTorch's defaults. An optimizer reads those that it has. */
 export interface OptimizerOptions {
   /** Step size, > 0. */
   learningRate: number;
-  /** Of `momentum`: share of the old velocity that stays, in [0, 1). Default 0.9. */
+  /** Of `momentum` and `nesterov`: share of the old velocity that stays, in [0, 1). Default 0.9. */
   momentum?: number;
   /** Of `momentum`: share of the gradient that does not enter the velocity (nor at the first step: see torch). Default 0. */
   dampening?: number;
-  /** Of `momentum`: look ahead along the velocity. Needs momentum > 0 and dampening 0. Default false. */
+  /** Of `momentum`: look ahead along the velocity, as `nesterov` always does. Needs momentum > 0, dampening 0. Default false. */
   nesterov?: boolean;
   /** Of `adam` and `adamw`: decay of the mean of gradients, in [0, 1). Default 0.9. */
   beta1?: number;

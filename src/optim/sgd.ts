@@ -1,5 +1,5 @@
 /**
- * Stochastic gradient descent, plain and with momentum.
+ * Stochastic gradient descent, plain, with momentum and with Nesterov's.
  *
  * Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html (the algorithm box).
  */
@@ -74,17 +74,20 @@ export class Sgd implements Optimizer {
 }
 
 /**
- * `velocity = momentum * velocity + (1 - dampening) * gradient; params -= learningRate * velocity`, or with Nesterov's
- * `gradient + momentum * velocity` in place of the velocity. One slot: the velocity.
+ * `velocity = momentum * velocity + (1 - dampening) * gradient; params -= learningRate * velocity`, or as `nesterov` (or with
+ * the option of that name) `gradient + momentum * velocity` in place of the velocity: Sutskever et al., "On the importance of
+ * initialization and momentum in deep learning" (ICML 2013), in torch's form; the outer optimizer of DiLoCo. One slot: the
+ * velocity.
  */
 export class Momentum implements Optimizer {
-  readonly name = 'momentum';
+  readonly name: 'momentum' | 'nesterov';
   readonly size: number;
   readonly #state: OptimizerState;
   readonly #velocity: Float32Array<ArrayBuffer>;
 
-  constructor(options: OptimizerOptions, size: number) {
-    const { learningRate, weightDecay = 0, momentum = DEFAULT_MOMENTUM, dampening = 0, nesterov = false } = options;
+  constructor(name: 'momentum' | 'nesterov', options: OptimizerOptions, size: number) {
+    const { learningRate, weightDecay = 0, momentum = DEFAULT_MOMENTUM, dampening = 0 } = options;
+    const nesterov = name === 'nesterov' || options.nesterov === true;
     checkSize(size);
     checkLearningRate(learningRate);
     checkRange('weightDecay', weightDecay, 0, Infinity);
@@ -93,10 +96,11 @@ export class Momentum implements Optimizer {
     if (nesterov && (momentum === 0 || dampening !== 0)) {
       throw new UsageError('nesterov needs a momentum above 0 and no dampening: set these, or leave nesterov out.');
     }
+    this.name = name;
     this.size = size;
     this.#velocity = new Float32Array(size);
     this.#state = {
-      name: this.name,
+      name,
       scalars: Float64Array.of(learningRate, weightDecay, momentum, dampening, nesterov ? 1 : 0, 0),
       slots: [this.#velocity],
     };

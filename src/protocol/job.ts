@@ -6,7 +6,7 @@ import { UsageError } from '../util/errors.ts';
 
 export const JOB_NAMES = ['digits', 'mnist'] as const;
 export const MODEL_NAMES = ['mlp', 'cnn'] as const;
-export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'adam', 'adamw'] as const;
+export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
 const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
 

@@ -85,7 +85,7 @@ describe('Trainer', () => {
     ]);
   });
 
-  test.each(['sgd', 'momentum', 'adam', 'adamw'])('trains with %s', async (optimizer) => {
+  test.each(['sgd', 'momentum', 'nesterov', 'adam', 'adamw'])('trains with %s', async (optimizer) => {
     const { results } = await train(2, { optimizer, learningRate: 0.001, batchSize: 8, maxSteps: 3 });
     expect(results[0]!.losses.every(Number.isFinite)).toBe(true);
     expect(results[0]!.stateHash[0]).toBe(results[0]!.stateHash[1]);

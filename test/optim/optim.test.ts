@@ -5,7 +5,7 @@ import { MismatchError, UsageError } from '../../src/util/errors.ts';
 import { hashState } from '../../src/util/hash.ts';
 import { createRng } from '../../src/util/rng.ts';
 
-const NAMES = ['sgd', 'momentum', 'adam', 'adamw'] as const;
+const NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
 /** What PyTorch 2.13 (CPU, float64) leaves of [1, -2, 0.5, 0] after six steps with the gradients of `goldenGradient`. */
 const TORCH: readonly [OptimizerName, OptimizerOptions, number[]][] = [
@@ -17,6 +17,7 @@ const TORCH: readonly [OptimizerName, OptimizerOptions, number[]][] = [
   ],
   ['momentum', { learningRate: 0.1 }, [-1.4766395, -1.55425775, 0.302186, -0.003170310000000001]],
   ['momentum', { learningRate: 0.1, nesterov: true }, [-2.27897555, -1.448831975, 0.4719674, -0.004353279000000001]],
+  ['nesterov', { learningRate: 0.1 }, [-2.27897555, -1.448831975, 0.4719674, -0.004353279000000001]],
   [
     'momentum',
     { learningRate: 0.1, dampening: 0.5 },
@@ -60,6 +61,17 @@ describe('PyTorch', () => {
     expect(params[2]).toBeCloseTo(0.9, 4);
   });
 
+  test("Nesterov's momentum by hand, with the settings of DiLoCo's outer steps", () => {
+    const params = Float32Array.of(0);
+    const optimizer = createOptimizer('nesterov', { learningRate: 0.7, momentum: 0.9 }, 1);
+    optimizer.apply(params, Float32Array.of(1));
+    // velocity 1, so 0.7 * (1 + 0.9)
+    expect(params[0]).toBeCloseTo(-1.33, 6);
+    optimizer.apply(params, Float32Array.of(-0.5));
+    // velocity 0.9 - 0.5 = 0.4, so 0.7 * (-0.5 + 0.36) = -0.098
+    expect(params[0]).toBeCloseTo(-1.232, 6);
+  });
+
   test('adam follows the algorithm box, in float64, for 200 steps', () => {
     const size = 20;
     const rng = createRng(3);
@@ -89,6 +101,7 @@ describe('the same bits everywhere', () => {
   const BITS: Record<OptimizerName, string> = {
     sgd: 'd4bf33ab7b8ca976',
     momentum: '161ddcc1089081f0',
+    nesterov: '8b29ecf4020d240c',
     adam: '196675abaf9d91e7',
     adamw: '1fff0c81fe3b7f25',
   };
@@ -178,7 +191,8 @@ describe.each(NAMES)('%s', (name) => {
     expect(optimizer.state().scalars[0]).toBe(0.5);
     const params = Float32Array.of(0);
     optimizer.apply(params, Float32Array.of(1));
-    expect(params[0]).toBeCloseTo(-0.5, 6);
+    // Nesterov's momentum goes 0.9 of the new velocity further.
+    expect(params[0]).toBeCloseTo(name === 'nesterov' ? -0.95 : -0.5, 6);
     expect(() => (optimizer.learningRate = NaN)).toThrow(UsageError);
   });
 
@@ -198,6 +212,8 @@ test.each([
   ['momentum', { momentum: 1 }],
   ['momentum', { momentum: 0, nesterov: true }],
   ['momentum', { dampening: 0.1, nesterov: true }],
+  ['nesterov', { momentum: 0 }],
+  ['nesterov', { dampening: 0.1 }],
   ['adam', { beta1: 1 }],
   ['adamw', { beta2: -0.1 }],
   ['adam', { epsilon: NaN }],
@@ -206,6 +222,6 @@ test.each([
 });
 
 test('refuses an unknown name and a size that is no count', () => {
-  expect(() => createOptimizer('lion' as OptimizerName, { learningRate: 1 }, 1)).toThrow('use sgd, momentum, adam');
+  expect(() => createOptimizer('lion' as OptimizerName, { learningRate: 1 }, 1)).toThrow('use sgd, momentum, nesterov');
   expect(() => createOptimizer('sgd', { learningRate: 1 }, 1.5)).toThrow(UsageError);
 });
