@@ -1,0 +1,116 @@
+import { describe, expect, test } from 'vitest';
+import { rankZeroFirst, rankZeroOnly } from '../../src/parallel/rankZero.ts';
+import { runWorld } from '../../src/testing/index.ts';
+import { messageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
+import { ManualClock } from '../manualClock.ts';
+
+/** What a rank's call came to. */
+async function outcomeOf(call: Promise<unknown>): Promise<unknown> {
+  try {
+    return await call;
+  } catch (error) {
+    return error;
+  }
+}
+
+describe('rankZeroOnly', () => {
+  test('runs on rank 0 alone and makes nobody wait', async () => {
+    const ran: number[] = [];
+    const results = await runWorld(3, (group) =>
+      rankZeroOnly(group, async () => {
+        await Promise.resolve();
+        ran.push(group.rank);
+        return 'written';
+      }),
+    );
+    expect(ran).toEqual([0]);
+    expect(results).toEqual(['written', undefined, undefined]);
+  });
+
+  test('fails on rank 0 alone, also where it throws at once', async () => {
+    const outcomes = await runWorld(2, (group) =>
+      outcomeOf(
+        rankZeroOnly(group, () => {
+          throw new Error('no space left');
+        }),
+      ),
+    );
+    expect(outcomes.map((outcome) => outcome && messageOf(outcome))).toEqual(['no space left', undefined]);
+  });
+});
+
+describe('rankZeroFirst', () => {
+  test.each([1, 2, 4])('runs on rank 0 of %i to its end before any other begins', async (n) => {
+    const log: string[] = [];
+    const results = await runWorld(n, (group) =>
+      rankZeroFirst(group, async () => {
+        log.push(`${group.rank} begins`);
+        for (let i = 0; i < 20; i++) await Promise.resolve();
+        log.push(`${group.rank} ends`);
+        return group.rank * 10;
+      }),
+    );
+    expect(log.slice(0, 2)).toEqual(['0 begins', '0 ends']);
+    expect(log).toHaveLength(2 * n);
+    expect(results).toEqual(Array.from({ length: n }, (_, rank) => rank * 10));
+  });
+
+  test.each(['the disk is full: 残り 0 バイト', '', 'long '.repeat(1000)])(
+    'fails on all ranks where it fails on rank 0, and the group lives on (%#)',
+    async (message) => {
+      const ran: number[] = [];
+      const failure = new RangeError(message);
+      const outcomes = await runWorld(3, async (group) => {
+        const outcome = await outcomeOf(
+          rankZeroFirst(group, () => {
+            ran.push(group.rank);
+            throw failure;
+          }),
+        );
+        expect(await group.allReduce(Float32Array.of(1))).toEqual(Float32Array.of(3));
+        return outcome;
+      });
+      expect(ran).toEqual([0]);
+      expect(outcomes[0]).toBe(failure);
+      for (const outcome of outcomes.slice(1)) {
+        expect(outcome).toBeInstanceOf(PeergradError);
+        expect(messageOf(outcome)).toContain(message.slice(0, 500));
+      }
+    },
+  );
+
+  test('that fails on another rank fails there alone', async () => {
+    const outcomes = await runWorld(3, (group) =>
+      outcomeOf(rankZeroFirst(group, () => (group.rank === 1 ? Promise.reject(new Error('mine')) : 'fine'))),
+    );
+    expect(outcomes).toEqual(['fine', new Error('mine'), 'fine']);
+  });
+
+  test('waits for rank 0 as long as it is told to', async () => {
+    const clock = new ManualClock();
+    const outcomes = await runWorld(
+      2,
+      async (group) => {
+        const call = rankZeroFirst(group, () => new Promise(() => {}), { timeoutMs: 300_000 });
+        if (group.rank === 0) return null;
+        let isDone = false;
+        const outcome = outcomeOf(call).finally(() => (isDone = true));
+        clock.advance(299_999);
+        for (let i = 0; i < 20; i++) await Promise.resolve();
+        expect(isDone).toBe(false);
+        clock.advance(1);
+        return outcome;
+      },
+      { clock, timeoutMs: 10 },
+    );
+    expect(outcomes[1]).toBeInstanceOf(TimeoutError);
+  });
+
+  test('on rank 0 says what failed first, where nobody can be told', async () => {
+    const outcomes = await runWorld(2, async (group) => {
+      if (group.rank === 1) return group.abort(new Error('rank 1 has left'));
+      return outcomeOf(rankZeroFirst(group, () => Promise.reject(new Error('no network'))));
+    });
+    expect(outcomes[0]).toEqual(new Error('no network'));
+  });
+});
