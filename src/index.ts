@@ -25,12 +25,19 @@ export {
   type Reduction,
 } from './parallel/ddp.ts';
 export { DistributedSampler, type DistributedSamplerOptions } from './parallel/sampler.ts';
+export { readShard, type ReadShardOptions } from './parallel/shardedReader.ts';
+export type { CommHook, GradBucket } from './parallel/commHooks.ts';
+export { createPowerSgdHook, type PowerSgdOptions } from './parallel/powerSgd.ts';
+export { PeriodicModelAverager, type PeriodicModelAveragerOptions } from './parallel/modelAverager.ts';
+export { DistributedMean } from './parallel/distributedMean.ts';
+export { rankZeroFirst, rankZeroOnly } from './parallel/rankZero.ts';
 export { createOptimizer, type Optimizer, type OptimizerOptions, type OptimizerState } from './optim/index.ts';
 export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './engine/initProcessGroup.ts';
 export { Trainer, type TrainerOptions } from './engine/trainer.ts';
 export { loadData, type Dataset } from './jobs/index.ts';
 export { parseJob, type JobSpec } from './protocol/job.ts';
 export type { EngineEvent, RunResult } from './protocol/events.ts';
+export { fromHalf, toHalf } from './util/float16.ts';
 export {
   DataError,
   DeviceError,
