@@ -16,7 +16,7 @@ export {
   type SizesOptions,
 } from './collectives/processGroup.ts';
 export type { TypedArray } from './collectives/dtypes.ts';
-export type { FlightRecord, FlightRecording } from './telemetry/flightRecorder.ts';
+export type { FlightRecord, FlightRecording } from './protocol/flightRecording.ts';
 export { Work } from './collectives/work.ts';
 export {
   DistributedDataParallel,
@@ -33,7 +33,6 @@ export { DistributedMean } from './parallel/distributedMean.ts';
 export { rankZeroFirst, rankZeroOnly } from './parallel/rankZero.ts';
 export { createOptimizer, type Optimizer, type OptimizerOptions, type OptimizerState } from './optim/index.ts';
 export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './engine/initProcessGroup.ts';
-export { Trainer, type TrainerOptions } from './engine/trainer.ts';
 export { loadData, type Dataset } from './jobs/index.ts';
 export { parseJob, type JobSpec } from './protocol/job.ts';
 export type { EngineEvent, RunResult } from './protocol/events.ts';

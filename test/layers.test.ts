@@ -13,7 +13,7 @@ const ALLOWED: Record<string, string[]> = {
   'src/parallel': ['src/collectives', 'src/util'],
   'src/optim': ['src/util'],
   'src/jobs': ['src/protocol', 'src/util'],
-  'src/telemetry': ['src/util'],
+  'src/telemetry': ['src/protocol', 'src/util'],
   'src/engine': [
     ...['src/jobs', 'src/optim', 'src/parallel', 'src/collectives', 'src/transport', 'src/telemetry'],
     ...['src/protocol', 'src/util'],
@@ -26,7 +26,6 @@ const ALLOWED: Record<string, string[]> = {
     'src/optim',
     'src/jobs',
     'src/collectives',
-    'src/telemetry',
     'src/protocol',
     'src/util',
   ],

@@ -156,6 +156,9 @@ export function reduce(view: View, event: EngineEvent): View {
       // Before the first epoch there is no run to tell about: a late event of a run that was left.
       if (view.run === null) return view;
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
+    // A download, nothing to show.
+    case 'recording':
+      return view;
     default:
       return event satisfies never;
   }

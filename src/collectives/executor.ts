@@ -13,7 +13,7 @@
  */
 import * as v from 'valibot';
 import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
-import type { FlightRecord } from '../telemetry/flightRecorder.ts';
+import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
 import {
   asError,
@@ -146,6 +146,7 @@ export class Executor {
   #nextSeq = 0;
   #launched = 0;
   #bytesSent = 0;
+  #bytesReceived = 0;
   #failure: Error | null = null;
   #inquiry: Inquiry | null = null;
 
@@ -183,6 +184,10 @@ export class Executor {
 
   get bytesSent(): number {
     return this.#bytesSent;
+  }
+
+  get bytesReceived(): number {
+    return this.#bytesReceived;
   }
 
   /** Why the group is over; `null` while it is not. */
@@ -301,6 +306,7 @@ export class Executor {
   }
 
   #receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
+    this.#bytesReceived += frame.byteLength;
     if (header.op === OpCode.SEND) return this.messages.receive(header, frame, from);
     const flight = this.#flights.get(header.seq);
     if (flight?.isLaunched) return this.#deliver(flight, header, frame, from);

@@ -14,7 +14,8 @@ import {
   OpCode,
   type FrameHeader,
 } from '../protocol/frame.ts';
-import type { FlightRecord, FlightRecorder } from '../telemetry/flightRecorder.ts';
+import type { FlightRecord } from '../protocol/flightRecording.ts';
+import type { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';

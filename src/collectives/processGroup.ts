@@ -10,7 +10,7 @@
  * MismatchError with what each rank called where they differ, or PeerGoneError.
  */
 import { Algorithm, OpCode, ReduceOp } from '../protocol/frame.ts';
-import type { FlightRecording } from '../telemetry/flightRecorder.ts';
+import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
 import { MismatchError, UsageError } from '../util/errors.ts';
 import { mixSeed } from '../util/rng.ts';
@@ -45,6 +45,8 @@ import {
 import { reducerFor, scale } from './reduce.ts';
 import { modulo, ringStepCount, transferFrom } from './ringPlan.ts';
 import { Work, type OpTrace } from './work.ts';
+
+export { ReduceOp };
 
 /** Deadline of one op, unless it or its group says otherwise. Gloo's 30 minutes are too long for people who watch. */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
@@ -169,6 +171,11 @@ export class ProcessGroup {
   /** Bytes of frames this rank's ops have sent since the group began, headers included. */
   get bytesSent(): number {
     return this.#executor.bytesSent;
+  }
+
+  /** Bytes of frames that have come for this rank's ops. */
+  get bytesReceived(): number {
+    return this.#executor.bytesReceived;
   }
 
   /** Why the group is over; `null` while it is not. */

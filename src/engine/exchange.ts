@@ -1,43 +1,35 @@
-/** Numbers that ranks tell each other beside training: statistics, counts. All go as float32, large integers in two parts. */
+/** Numbers that ranks tell each other beside training: statistics, counts. Integers below 2^53 are exact in float64. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { RankStatistics } from '../protocol/events.ts';
 
-/** Integers below this are exact in float32. */
-const LOW_PART = 2 ** 24;
-
-function split(integer: number): [high: number, low: number] {
-  return [Math.floor(integer / LOW_PART), integer % LOW_PART];
-}
-
-function join(high: number, low: number): number {
-  return high * LOW_PART + low;
-}
+const FIELDS = [
+  'computeMs',
+  'communicateMs',
+  'stepMs',
+  'gradientBytesSent',
+  'gradientBytesReceived',
+  'otherBytesSent',
+] as const satisfies readonly (keyof RankStatistics)[];
 
 /** Every rank's statistics, in rank order. */
 export async function exchangeStatistics(
   group: ProcessGroup,
   mine: Omit<RankStatistics, 'rank'>,
 ): Promise<RankStatistics[]> {
-  const rows = await group.allGather(
-    Float32Array.of(
-      mine.computeMs,
-      mine.communicateMs,
-      mine.stepMs,
-      ...split(mine.gradientBytesSent),
-      ...split(mine.otherBytesSent),
-    ),
-  );
-  return rows.map(([computeMs, communicateMs, stepMs, gradientHigh, gradientLow, otherHigh, otherLow], rank) => ({
-    rank,
-    computeMs: computeMs!,
-    communicateMs: communicateMs!,
-    stepMs: stepMs!,
-    gradientBytesSent: join(gradientHigh!, gradientLow!),
-    otherBytesSent: join(otherHigh!, otherLow!),
-  }));
+  const rows = await group.allGather(Float64Array.from(FIELDS, (field) => mine[field]));
+  return rows.map((row, rank) => {
+    const [computeMs, communicateMs, stepMs, gradientBytesSent, gradientBytesReceived, otherBytesSent] =
+      Array.from(row);
+    return {
+      ...{ rank, computeMs: computeMs!, communicateMs: communicateMs!, stepMs: stepMs! },
+      gradientBytesSent: gradientBytesSent!,
+      gradientBytesReceived: gradientBytesReceived!,
+      otherBytesSent: otherBytesSent!,
+    };
+  });
 }
 
-/** Sums counts (below 2^24 in total) over all ranks. */
+/** Sums counts over all ranks. */
 export async function sumCounts(group: ProcessGroup, counts: readonly number[]): Promise<number[]> {
-  return Array.from(await group.allReduce(Float32Array.from(counts)));
+  return Array.from(await group.allReduce(Float64Array.from(counts)));
 }

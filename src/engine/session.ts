@@ -8,14 +8,17 @@ import { PROTOCOL_VERSION, type ClientMessage } from '../protocol/control.ts';
 import type { EngineCommand, EngineEvent, RunResult } from '../protocol/events.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { systemClock } from '../util/clock.ts';
-import { asError, messageOf, PeergradError } from '../util/errors.ts';
+import { asError, messageOf, PeergradError, UsageError } from '../util/errors.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 import type { PeerConnector } from './linking.ts';
+import { startReplicas } from './replicas.ts';
 import { Rendezvous, type Epoch } from './rendezvous.ts';
-import { Trainer } from './trainer.ts';
+import { createJobTask } from './jobTask.ts';
+import type { Task } from './task.ts';
+import { TrainingRun } from './trainingRun.ts';
 
 /** Loading data and compiling shaders take as long as the slowest rank; the server ends SYNCING after the same time. */
-const SYNCING_TIMEOUT_MS = 120_000;
+export const SYNCING_TIMEOUT_MS = 120_000;
 
 export interface SessionOptions {
   connectPeer: PeerConnector;
@@ -34,6 +37,8 @@ export class Session {
   #job: JobSpec | null = null;
   /** The kind of data this rank has said it is ready for: another kind may need files first. */
   #readyFor: JobSpec['data']['kind'] | null = null;
+  /** Of the latest run. */
+  #group: ProcessGroup | null = null;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -55,6 +60,9 @@ export class Session {
       case 'files':
         this.#files = command.files;
         void this.#announce();
+        return;
+      case 'recording':
+        this.#options.emit({ type: 'recording', recording: this.#group?.flightRecording ?? null });
         return;
       case 'leave':
         this.#rendezvous?.leave();
@@ -114,25 +122,58 @@ export class Session {
   }
 
   async #train(epoch: Epoch): Promise<void> {
+    const { job, members, worldSize, signal } = epoch;
+    if (job.strategy !== 'data-parallel') return this.#run(epoch, epoch);
+    if (worldSize > 1) {
+      throw new UsageError(
+        `The strategy data-parallel runs in one tab, and this room has ${worldSize}: choose ring for several tabs.`,
+      );
+    }
+    const { files, baseUrl } = { files: this.#files, baseUrl: this.#options.baseUrl };
+    const lost = new AbortController();
+    const replicas = startReplicas({ worldSize: job.replicas, epoch: epoch.epoch, job, files, baseUrl }, (error) =>
+      lost.abort(error),
+    );
+    const [self] = members;
+    const workers = Array.from({ length: job.replicas }, (_, i) => ({ ...self!, name: `replica ${i}` }));
+    try {
+      await this.#run(epoch, {
+        ...{ rank: 0, worldSize: job.replicas, members: workers, mesh: replicas.mesh, links: replicas.links },
+        signal: AbortSignal.any([signal, lost.signal]),
+      });
+    } finally {
+      replicas.stop();
+    }
+  }
+
+  /** Trains as a rank of `world`: the room's, or this tab's own. */
+  async #run(
+    epoch: Epoch,
+    world: Pick<Epoch, 'rank' | 'worldSize' | 'members' | 'mesh' | 'links' | 'signal'>,
+  ): Promise<void> {
     const { emit, baseUrl } = this.#options;
-    const { rank, worldSize, members, job, mesh, signal } = epoch;
+    const { job } = epoch;
+    const { rank, worldSize, members, mesh, links, signal } = world;
     emit({ type: 'epoch', epoch: epoch.epoch, rank, worldSize, members, job });
     const group = new ProcessGroup(mesh, { clock: this.#clock, timeoutMs: SYNCING_TIMEOUT_MS });
-    signal.addEventListener('abort', () => group.destroy(), { once: true });
-    let trainer: Trainer | null = null;
+    this.#group = group;
+    signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
+    let task: Task | null = null;
+    let run: TrainingRun | null = null;
     try {
-      const transport = await this.#describeLinks(epoch);
+      const transport = await this.#describeLinks(links);
       const opened = await this.#openDevice();
       emit({ type: 'warmup', message: job.data.kind === 'drawn' ? 'Drawing digits' : 'Loading the data' });
       const data = await loadData(job, { files: this.#files, baseUrl, signal });
-      trainer = await Trainer.prepare({
-        ...{ job, data, group, transport, signal, emit, clock: this.#clock },
+      task = createJobTask(job, data, worldSize);
+      run = await TrainingRun.prepare({
+        ...{ plan: job, task, group, transport, signal, emit, clock: this.#clock },
         device: opened.device,
         checkDevice: () => opened.check(),
       });
-      await epoch.synced(0, trainer.stateHash());
+      await epoch.synced(0, run.stateHash());
       group.timeoutMs = DEFAULT_OP_TIMEOUT_MS;
-      const result = await trainer.run();
+      const result = await run.run();
       await epoch.finished(result.steps, result.stateHash[rank]!);
       emit({ type: 'finished', result });
     } catch (error) {
@@ -140,12 +181,13 @@ export class Session {
       if (!signal.aborted) group.abort(asError(error));
       throw error;
     } finally {
-      trainer?.dispose();
+      run?.dispose();
+      task?.dispose();
       group.destroy();
     }
   }
 
-  async #describeLinks({ links }: Epoch): Promise<RunResult['transport']> {
+  async #describeLinks(links: Epoch['links']): Promise<RunResult['transport']> {
     let transport: RunResult['transport'] = 'none';
     for (const [peerRank, link] of links) {
       const { route, roundTripMs } = await link.describe();

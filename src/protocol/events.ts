@@ -4,7 +4,8 @@
  * (times in milliseconds of this rank's clock, sizes in bytes).
  */
 import type { Device, RosterEntry, RoomPhase } from './control.ts';
-import type { JobSpec } from './job.ts';
+import type { FlightRecording } from './flightRecording.ts';
+import type { JobSpec, StrategyName } from './job.ts';
 
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
@@ -48,6 +49,8 @@ export interface RankStatistics {
   /** Bytes of frames sent since the run began: for gradients, for all else. */
   gradientBytesSent: number;
   otherBytesSent: number;
+  /** Bytes of gradients' frames received. */
+  gradientBytesReceived: number;
 }
 
 /** How bytes reach a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one process. */
@@ -55,6 +58,7 @@ export type LinkRoute = 'direct' | 'relayed' | 'memory' | 'unknown';
 
 export interface RunResult {
   worldSize: number;
+  strategy: StrategyName;
   backend: Device['backend'];
   adapter: string;
   /** `none` in a world of one. */
@@ -68,8 +72,10 @@ export interface RunResult {
   accuracy: number;
   /** One per rank, in rank order. */
   stateHash: string[];
-  /** Bytes of frames sent for gradients, one per rank: headers included; start-up, statistics and evaluation not. */
+  /** Bytes of frames sent for gradients (or parameters, as the strategy has it), one per rank: headers included; start-up, statistics and evaluation not. */
   bytesSentPerRank: number[];
+  /** The same, received. */
+  bytesReceivedPerRank: number[];
   /** Bytes sent for all else (parameters, hashes, statistics, evaluation), one per rank. */
   otherBytesSentPerRank: number[];
   /** Bytes of one step's gradient buffer, fp32. */
@@ -122,9 +128,8 @@ export type EngineEvent =
       step: number;
       /** Pass over the data this step belongs to, from 0. */
       dataEpoch: number;
-      /** Mean loss over all ranks' samples of this step. */
+      /** Mean loss over this step's samples: of all ranks, or of this one where ranks learn by themselves. */
       loss: number;
-      /** Samples of all ranks in this step. */
       samples: number;
       ms: StepTimes;
       /** When the step was applied, milliseconds since the run began. */
@@ -135,6 +140,8 @@ export type EngineEvent =
   | { type: 'ranks'; step: number; ranks: RankStatistics[] }
   | { type: 'hashes'; step: number; hashes: string[]; agree: boolean }
   | { type: 'evaluation'; step: number; accuracy: number; samples: number }
+  /** Answer to the command `recording`: the flight recorder of the latest run, `null` before the first. */
+  | { type: 'recording'; recording: FlightRecording | null }
   | { type: 'finished'; result: RunResult }
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
@@ -147,4 +154,6 @@ export type EngineCommand =
   | { type: 'start' }
   /** IDX files the user picked, for jobs with data of kind `files`. */
   | { type: 'files'; files: File[] }
+  /** Asks for what the flight recorder holds. */
+  | { type: 'recording' }
   | { type: 'leave' };

@@ -8,7 +8,20 @@ export const JOB_NAMES = ['digits', 'mnist'] as const;
 export const MODEL_NAMES = ['mlp', 'cnn'] as const;
 export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
+/** How ranks learn together: src/parallel/strategies has a file for each. */
+export const STRATEGY_NAMES = [
+  'ring',
+  'parameter-server',
+  'async-parameter-server',
+  'data-parallel',
+  'local-sgd',
+  'diloco',
+] as const;
+
 const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
+
+/** Each has a GPU device and a copy of the model and the data. */
+export const MAX_REPLICAS = 16;
 
 /** Where `mnist` takes its IDX files from: a folder's URL, or files each tab's user picked. `digits` draws its own. */
 const DataSource = v.variant('kind', [
@@ -32,6 +45,13 @@ const JobFields = v.strictObject({
   /** Compare state hashes, and exchange statistics, every so many steps. */
   hashEvery: positiveInteger(1_000_000),
   data: DataSource,
+  strategy: v.picklist(STRATEGY_NAMES),
+  /** Steps between two points where all ranks agree, for strategies that have them; `null`: the strategy's own default. */
+  syncEvery: v.nullable(positiveInteger(1_000_000)),
+  /** Steps that a rank may be ahead of the slowest, for `async-parameter-server`. */
+  staleness: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)),
+  /** Workers in the one tab of `data-parallel`. */
+  replicas: positiveInteger(MAX_REPLICAS),
 });
 
 export const JobSpec = v.pipe(
@@ -44,6 +64,7 @@ export const JobSpec = v.pipe(
 
 export type JobSpec = v.InferOutput<typeof JobSpec>;
 export type JobName = JobSpec['job'];
+export type StrategyName = JobSpec['strategy'];
 
 export const DEFAULT_JOB: JobSpec = {
   job: 'digits',
@@ -56,15 +77,20 @@ export const DEFAULT_JOB: JobSpec = {
   seed: 1,
   hashEvery: 20,
   data: { kind: 'drawn' },
+  strategy: 'ring',
+  syncEvery: null,
+  staleness: 4,
+  replicas: 4,
 };
 
 /**
- * Fills what `fields` leaves out from {@link DEFAULT_JOB} and checks the whole.
+ * Fills what `fields` leaves out from {@link DEFAULT_JOB} and checks the whole. DiLoCo's inner optimizer is AdamW unless said.
  *
  * @throws UsageError naming the first field that is wrong and what it may be.
  */
 export function parseJob(fields: Record<string, unknown>): JobSpec {
-  const result = v.safeParse(JobSpec, { ...DEFAULT_JOB, ...fields });
+  const optimizer = fields['strategy'] === 'diloco' ? 'adamw' : DEFAULT_JOB.optimizer;
+  const result = v.safeParse(JobSpec, { ...DEFAULT_JOB, optimizer, ...fields });
   if (result.success) return result.output;
   const issue = result.issues[0];
   const path = v.getDotPath(issue);

@@ -29,7 +29,17 @@ function lobby(change: Partial<Lobby>): Lobby {
 }
 
 function statistics(step: number, gradientBytesSent: number): EngineEvent {
-  const ranks = [{ rank: 0, computeMs: 1, communicateMs: 10, stepMs: 20, gradientBytesSent, otherBytesSent: 0 }];
+  const ranks = [
+    {
+      rank: 0,
+      computeMs: 1,
+      communicateMs: 10,
+      stepMs: 20,
+      gradientBytesSent,
+      gradientBytesReceived: 0,
+      otherBytesSent: 0,
+    },
+  ];
   return { type: 'ranks', step, ranks };
 }
 

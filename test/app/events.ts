@@ -18,6 +18,8 @@ export function stepEvent(step: number): Extract<EngineEvent, { type: 'step' }> 
 
 export const RESULT: RunResult = {
   worldSize: 3,
+  strategy: 'ring',
+  bytesReceivedPerRank: [],
   backend: 'webgpu',
   adapter: 'Test GPU',
   transport: 'webrtc',

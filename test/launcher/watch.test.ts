@@ -6,6 +6,8 @@ import { ManualClock } from '../manualClock.ts';
 
 const result = (...stateHash: string[]): RunResult => ({
   worldSize: 2,
+  strategy: 'ring',
+  bytesReceivedPerRank: [],
   backend: 'webgpu',
   adapter: 'test',
   transport: 'webrtc',

@@ -1,65 +1,14 @@
 /** The training loop over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { Trainer } from '../../src/engine/trainer.ts';
-import { loadData, type Dataset } from '../../src/jobs/index.ts';
-import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
-import { parseJob } from '../../src/protocol/job.ts';
-import { runWorld } from '../../src/testing/index.ts';
-import { systemClock } from '../../src/util/clock.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import { relative, train } from './train.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-type Fields = Parameters<typeof parseJob>[0];
-
-/** Trains digits in a world of `n`; results and events by rank. */
-async function train(
-  n: number,
-  fields: Fields,
-  {
-    trainSize = 20_000,
-    testSize = 40,
-    signal = new AbortController().signal,
-    spoil = (_inputs: Float32Array): unknown => null,
-    tamper = (_trainer: Trainer, _group: ProcessGroup) => {},
-  } = {},
-): Promise<{ results: RunResult[]; events: EngineEvent[][] }> {
-  const job = parseJob(fields);
-  const { train: all, test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
-  const { inputShape, classes } = all;
-  const cut: Dataset = {
-    ...{ inputShape, classes, size: trainSize },
-    read: (indices, inputs, labels) => {
-      all.read(indices, inputs, labels);
-      spoil(inputs);
-    },
-  };
-  const some: Dataset = { inputShape, classes, size: testSize, read: heldOut.read.bind(heldOut) };
-  const events: EngineEvent[][] = Array.from({ length: n }, () => []);
-  const results = await runWorld(n, async (group) => {
-    const trainer = await Trainer.prepare({
-      ...{ job, group, signal, data: { train: cut, test: some }, clock: systemClock },
-      device: { backend: 'cpu', adapter: 'test' },
-      transport: n === 1 ? 'none' : 'memory',
-      emit: (event) => events[group.rank]!.push(event),
-      checkDevice: () => {},
-    });
-    tamper(trainer, group);
-    try {
-      return await trainer.run();
-    } finally {
-      trainer.dispose();
-    }
-  });
-  return { results, events };
-}
-
-const relative = (a: number, b: number): number => Math.abs(a - b) / Math.abs(b);
-
-describe('Trainer', () => {
+describe('TrainingRun', () => {
   test('gives N ranks of batch b the losses of one rank of batch N*b', async () => {
     const { results: one } = await train(1, { batchSize: 32, maxSteps: 8 });
     const { results: four } = await train(4, { batchSize: 8, maxSteps: 8 });
@@ -145,18 +94,18 @@ describe('Trainer', () => {
   });
 
   test('stops and names the rank whose state differs', async () => {
-    const run = train(
+    const training = train(
       3,
       { batchSize: 4, maxSteps: 6, hashEvery: 2 },
       {
-        tamper: (trainer, group) => {
+        tamper: (run, group) => {
           if (group.rank !== 1) return;
-          const original = trainer.stateHash.bind(trainer);
-          trainer.stateHash = () => original().replace(/^../, (byte) => (byte === '00' ? '01' : '00'));
+          const original = run.stateHash.bind(run);
+          run.stateHash = () => original().replace(/^../, (byte) => (byte === '00' ? '01' : '00'));
         },
       },
     );
-    await expect(run).rejects.toThrow('After step 2 the state of rank 1 differs from the others');
+    await expect(training).rejects.toThrow('After step 2 the state of rank 1 differs from the others');
   });
 
   test('refuses to train with ranks that hold other data, and names one', async () => {

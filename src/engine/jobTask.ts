@@ -1,0 +1,51 @@
+/** A built-in job as a {@link Task}: one of our models on one of our data sets. */
+import * as tf from '@tensorflow/tfjs';
+import { buildModel, countCorrect, lossSum, sampleLength, type Dataset } from '../jobs/index.ts';
+import type { JobSpec } from '../protocol/job.ts';
+import { hashState } from '../util/hash.ts';
+import { Batch } from './batch.ts';
+import type { Task } from './task.ts';
+
+/** Most held-out samples per forward pass: no gradients are kept, so more than a training batch fit. */
+const EVALUATION_BATCH = 256;
+
+/** Builds `job`'s model. Held-out samples are tested in batches that `worldSize` ranks share evenly. */
+export function createJobTask(
+  job: JobSpec,
+  { train, test }: { train: Dataset; test: Dataset },
+  worldSize: number,
+): Task {
+  const model = buildModel(job, train);
+  const trainBatch = new Batch(train, job.batchSize);
+  const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, Math.ceil(test.size / worldSize)));
+  return {
+    variables: model.variables,
+    trainSamples: train.size,
+    testSamples: test.size,
+    testBatch: testBatch.size,
+    dataHash: () => Promise.resolve(hashState([train, test].flatMap(sizesAndEnds))),
+    withBatch: (indices, use) =>
+      trainBatch.with(indices, ({ inputs, labels, weights }) =>
+        use(() => lossSum(model.logits(inputs), labels, weights)),
+      ),
+    countCorrect: (indices) =>
+      testBatch.with(indices, async ({ inputs }) => {
+        const logits = tf.tidy(() => model.logits(inputs));
+        try {
+          const { size, labels, weights } = testBatch;
+          return countCorrect(await logits.data(), labels, logits.size / size, weights);
+        } finally {
+          logits.dispose();
+        }
+      }),
+    dispose: () => model.dispose(),
+  };
+}
+
+/** Enough to tell data sets apart: sizes, shapes, the first sample and the last. */
+function sizesAndEnds(data: Dataset): ArrayBufferView[] {
+  const inputs = new Float32Array(2 * sampleLength(data));
+  const labels = new Int32Array(2);
+  data.read(Uint32Array.of(0, data.size - 1), inputs, labels);
+  return [Int32Array.of(data.size, data.classes, ...data.inputShape), inputs, labels];
+}

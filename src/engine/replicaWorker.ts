@@ -1,0 +1,33 @@
+/** Entry of the worker of one of `data-parallel`'s further replicas: trains like any rank, and tells nothing but failures. */
+import { ProcessGroup } from '../collectives/processGroup.ts';
+import { loadData } from '../jobs/index.ts';
+import { systemClock } from '../util/clock.ts';
+import { asError } from '../util/errors.ts';
+import { openDevice } from './device.ts';
+import { createJobTask } from './jobTask.ts';
+import { meshOf, type ReplicaStart } from './replicas.ts';
+import { SYNCING_TIMEOUT_MS } from './session.ts';
+import { TrainingRun } from './trainingRun.ts';
+
+async function train({ rank, worldSize, epoch, job, files, baseUrl, ports }: ReplicaStart): Promise<void> {
+  const { mesh } = meshOf(rank, worldSize, epoch, ports);
+  const group = new ProcessGroup(mesh, { clock: systemClock, timeoutMs: SYNCING_TIMEOUT_MS });
+  try {
+    const opened = await openDevice(systemClock);
+    const data = await loadData(job, { files, baseUrl });
+    const run = await TrainingRun.prepare({
+      ...{ plan: job, task: createJobTask(job, data, worldSize), group, clock: systemClock },
+      device: opened.device,
+      emit: () => {},
+      checkDevice: () => opened.check(),
+      transport: 'memory',
+      signal: new AbortController().signal,
+    });
+    await run.run();
+  } catch (error) {
+    // The first replica hears it, and tells.
+    group.abort(asError(error));
+  }
+}
+
+globalThis.addEventListener('message', ({ data }: MessageEvent<ReplicaStart>) => void train(data), { once: true });

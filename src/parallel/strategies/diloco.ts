@@ -1,0 +1,48 @@
+/**
+ * `diloco`: every rank trains by itself for H steps (AdamW); then the average of how far all have come is the gradient of an
+ * outer optimizer (Nesterov momentum 0.9, learning rate 0.7) on the shared parameters. Bytes as local SGD's, with H in the tens
+ * to hundreds.
+ *
+ * Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models" (2023), algorithm 1.
+ */
+import { ReduceOp } from '../../collectives/processGroup.ts';
+import { LocalSteps } from './localSteps.ts';
+import { Replica } from '../replica.ts';
+import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
+
+export interface DilocoOptions {
+  syncEvery: number;
+  /** Makes the outer optimizer, for that many parameters. */
+  createOuterOptimizer: (size: number) => StatefulUpdateRule;
+}
+
+export class Diloco extends LocalSteps {
+  readonly #shared: Float32Array;
+  readonly #outer: StatefulUpdateRule;
+  /** How far this rank has come since the last exchange, backwards: a gradient. */
+  readonly #distance: Float32Array;
+
+  private constructor(replica: Replica, options: StrategyOptions & DilocoOptions) {
+    super(replica, options);
+    this.#shared = replica.parameters.slice();
+    this.#outer = options.createOuterOptimizer(replica.size);
+    this.#distance = new Float32Array(replica.size);
+  }
+
+  static async create(options: StrategyOptions & DilocoOptions): Promise<Diloco> {
+    return new Diloco(await Replica.create(options.variables, options.group, options), options);
+  }
+
+  protected async exchange(): Promise<void> {
+    const { parameters } = this.replica;
+    for (let i = 0; i < parameters.length; i++) this.#distance[i] = this.#shared[i]! - parameters[i]!;
+    await this.options.group.allReduce(this.#distance, { op: ReduceOp.AVG });
+    this.#outer.apply(this.#shared, this.#distance);
+    parameters.set(this.#shared);
+  }
+
+  state(): readonly ArrayBufferView[] {
+    const { scalars, slots } = this.#outer.state();
+    return [this.replica.parameters, scalars, ...slots];
+  }
+}

@@ -1,0 +1,46 @@
+/** The strategies by name. */
+import { AsyncParameterServer } from './asyncParameterServer.ts';
+import { Diloco } from './diloco.ts';
+import { LocalSgd } from './localSgd.ts';
+import { ParameterServer } from './parameterServer.ts';
+import { Ring } from './ring.ts';
+import type { StatefulUpdateRule, Strategy, StrategyOptions } from './strategy.ts';
+
+export type { StatefulUpdateRule, StepReport, Strategy } from './strategy.ts';
+
+export interface StrategyChoice {
+  /** `data-parallel` is a parameter server whose ranks share a page. */
+  strategy: 'ring' | 'parameter-server' | 'async-parameter-server' | 'data-parallel' | 'local-sgd' | 'diloco';
+  /** Steps between two points where all ranks agree; `null` for the strategy's default. Not for `ring` and servers that wait. */
+  syncEvery: number | null;
+  staleness: number;
+}
+
+/** Steps between two exchanges. */
+const LOCAL_SGD_STEPS = 8;
+/** The paper's 500 suit runs of 100 000 steps; a lesson's has some hundred. */
+const DILOCO_STEPS = 20;
+/** Steps after which a server without a clock lets all catch up: often enough to test and compare ranks. */
+const ASYNC_STEPS = 10;
+
+/** Every rank must call it, with the same choice. */
+export function createStrategy(
+  { strategy, syncEvery, staleness }: StrategyChoice,
+  options: StrategyOptions & { createOuterOptimizer: (size: number) => StatefulUpdateRule },
+): Promise<Strategy> {
+  switch (strategy) {
+    case 'ring':
+      return Ring.create(options);
+    case 'parameter-server':
+    case 'data-parallel':
+      return ParameterServer.create(options);
+    case 'async-parameter-server':
+      return AsyncParameterServer.create({ ...options, staleness, syncEvery: syncEvery ?? ASYNC_STEPS });
+    case 'local-sgd':
+      return LocalSgd.create({ ...options, syncEvery: syncEvery ?? LOCAL_SGD_STEPS });
+    case 'diloco':
+      return Diloco.create({ ...options, syncEvery: syncEvery ?? DILOCO_STEPS });
+    default:
+      return strategy satisfies never;
+  }
+}

@@ -1,0 +1,24 @@
+/**
+ * `local-sgd`: every rank trains by itself, and every H steps all take the average of their parameters. 2K(n-1)/(nH) bytes per
+ * rank and step: the ring's, divided by H. Optimizers' averages stay each rank's own.
+ *
+ * Stich, "Local SGD Converges Fast and Communicates Little" (ICLR 2019); torch's post-local SGD without its warm-up.
+ */
+import { ReduceOp } from '../../collectives/processGroup.ts';
+import { LocalSteps } from './localSteps.ts';
+import { Replica } from '../replica.ts';
+import type { StrategyOptions } from './strategy.ts';
+
+export class LocalSgd extends LocalSteps {
+  static async create(options: StrategyOptions & { syncEvery: number }): Promise<LocalSgd> {
+    return new LocalSgd(await Replica.create(options.variables, options.group, options), options);
+  }
+
+  protected async exchange(): Promise<void> {
+    await this.options.group.allReduce(this.replica.parameters, { op: ReduceOp.AVG });
+  }
+
+  state(): readonly ArrayBufferView[] {
+    return [this.replica.parameters];
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * `parameter-server`: rank 0 gathers every rank's gradient, updates, and sends the parameters to all. Learns what the ring does;
+ * rank 0's line carries K(n-1) in and as much out in each step, the others' K each way. Two hops, whatever n is.
+ *
+ * Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014), synchronous, with one server.
+ */
+import { Replica } from '../replica.ts';
+import type { Scalar } from '../flatten.ts';
+import type { StatefulUpdateRule, StepOptions, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+
+export class ParameterServer implements Strategy {
+  readonly reportsAllRanks = true;
+  readonly isSynchronized = true;
+  readonly #replica: Replica;
+  readonly #options: StrategyOptions;
+  readonly #optimizer: StatefulUpdateRule;
+  /** The parameters, and behind them the step's mean loss and samples: what rank 0 answers. */
+  readonly #answer: Float32Array;
+
+  private constructor(replica: Replica, options: StrategyOptions) {
+    this.#replica = replica;
+    this.#options = options;
+    // The server's alone: the others have no averages to keep.
+    this.#optimizer = options.createOptimizer(options.group.rank === 0 ? replica.size : 0);
+    this.#answer = new Float32Array(replica.sums.length);
+  }
+
+  static async create(options: StrategyOptions): Promise<ParameterServer> {
+    return new ParameterServer(await Replica.create(options.variables, options.group, options), options);
+  }
+
+  get size(): number {
+    return this.#replica.size;
+  }
+
+  get gradientBytes(): number {
+    return this.#replica.sums.byteLength;
+  }
+
+  get bucketBytes(): readonly number[] {
+    return [this.gradientBytes];
+  }
+
+  async step(loss: () => Scalar, options: StepOptions): Promise<StepReport> {
+    const { group, clock } = this.#options;
+    const replica = this.#replica;
+    const { compute } = await replica.compute(loss, options);
+    const server = group.ranks[0]!;
+    const computedAt = clock.now();
+    const sentBefore = group.bytesSent;
+    await group.reduce(replica.sums, server, { algorithm: 'direct' });
+    const answer = this.#answer;
+    if (group.rank === 0) {
+      const mean = Replica.average(replica.sums);
+      this.#optimizer.apply(replica.parameters, replica.gradient);
+      answer.set(replica.parameters);
+      answer.set([mean.loss, mean.samples], replica.size);
+    }
+    await group.broadcast(answer, server, { algorithm: 'direct' });
+    const answeredAt = clock.now();
+    replica.parameters.set(answer.subarray(0, replica.size));
+    replica.write();
+    const communicate = answeredAt - computedAt;
+    return {
+      ...{ loss: answer[replica.size]!, samples: answer[replica.size + 1]! },
+      ...{
+        bytesSent: group.bytesSent - sentBefore,
+        traces: [],
+        compute,
+        readback: 0,
+        communicate,
+        exposed: communicate,
+      },
+      update: clock.now() - answeredAt,
+    };
+  }
+
+  async warmUp(loss: () => Scalar, options: StepOptions): Promise<void> {
+    await this.#replica.compute(loss, options);
+  }
+
+  async synchronize(): Promise<void> {}
+
+  state(): readonly ArrayBufferView[] {
+    return [this.#replica.parameters];
+  }
+
+  dispose(): void {
+    this.#replica.dispose();
+  }
+}

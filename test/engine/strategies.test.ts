@@ -1,0 +1,140 @@
+/** Every strategy over memory links, on TensorFlow.js's CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { createStrategy } from '../../src/parallel/strategies/index.ts';
+import { createOptimizer } from '../../src/optim/index.ts';
+import { STRATEGY_NAMES } from '../../src/protocol/job.ts';
+import { runWorld } from '../../src/testing/index.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { relative, train } from './train.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const SYNCHRONOUS = ['ring', 'parameter-server', 'data-parallel'] as const;
+
+describe('strategies', () => {
+  test.each(SYNCHRONOUS)('%s learns what one rank with the whole batch learns', async (strategy) => {
+    const { results: one } = await train(1, { batchSize: 32, maxSteps: 8 });
+    const { results: four } = await train(4, { batchSize: 8, maxSteps: 8, strategy });
+    for (const [step, loss] of one[0]!.losses.entries()) {
+      expect(relative(four[0]!.losses[step]!, loss)).toBeLessThan(1e-5);
+    }
+  });
+
+  test.each(STRATEGY_NAMES)(
+    '%s ends with the same parameters on every rank, and with a loss that fell',
+    async (strategy) => {
+      const { results } = await train(3, { batchSize: 8, maxSteps: 23, syncEvery: 5, strategy });
+      for (const { stateHash, losses } of results) {
+        expect(new Set(stateHash).size).toBe(1);
+        expect(losses).toHaveLength(23);
+        expect(losses).toEqual(results[0]!.losses);
+        expect(losses.at(-1)!).toBeLessThan(losses[0]! * 0.8);
+      }
+    },
+  );
+
+  test.each(STRATEGY_NAMES)('%s copes with ranks that run dry in the last step of a pass', async (strategy) => {
+    const { results } = await train(4, { batchSize: 4, epochs: 2, syncEvery: 3, strategy }, { trainSize: 17 });
+    expect(new Set(results[0]!.stateHash).size).toBe(1);
+    expect(results[0]!.steps).toBe(4);
+  });
+
+  test('a parameter server has all bytes on the line of rank 0', async () => {
+    const n = 4;
+    const { results } = await train(n, { batchSize: 2, maxSteps: 4, strategy: 'parameter-server' });
+    const { bytesSentPerRank, bytesReceivedPerRank, gradientBytes, steps } = results[0]!;
+    const [sent, ...others] = bytesSentPerRank.map((bytes) => bytes / steps / gradientBytes);
+    const received = bytesReceivedPerRank[0]! / steps / gradientBytes;
+    expect((sent! + received) / (2 * (n - 1))).toBeCloseTo(1, 2);
+    for (const bytes of others) expect(bytes).toBeCloseTo(1, 2);
+  });
+
+  test.each([
+    ['local-sgd', 1],
+    ['diloco', 1],
+  ] as const)('%s sends what the ring does, divided by the steps between two exchanges', async (strategy, factor) => {
+    const n = 4;
+    const { results } = await train(n, { batchSize: 2, maxSteps: 12, syncEvery: 6, strategy });
+    const { bytesSentPerRank, gradientBytes, steps } = results[0]!;
+    const theory = (2 * (n - 1) * gradientBytes * steps) / (n * 6);
+    expect(bytesSentPerRank[0]! / theory).toBeCloseTo(factor, 1);
+  });
+
+  test('local-sgd that averages after each step, with plain SGD, is the ring', async () => {
+    const fields = { batchSize: 8, maxSteps: 6, optimizer: 'sgd', learningRate: 0.05 };
+    const { results: ring } = await train(2, { ...fields, strategy: 'ring' });
+    const { results: local } = await train(2, { ...fields, strategy: 'local-sgd', syncEvery: 1 });
+    for (const [step, loss] of ring[0]!.losses.entries()) {
+      expect(relative(local[0]!.losses[step]!, loss)).toBeLessThan(1e-5);
+    }
+  });
+
+  test('diloco with one step, plain SGD inside and outside, is the ring', async () => {
+    const weights = await runWorld(2, async (group) => {
+      const variable = tf.variable(tf.tensor1d([1, 2]));
+      const strategy = await createStrategy(
+        { strategy: 'diloco', syncEvery: 1, staleness: 0 },
+        {
+          ...{ variables: [variable], group, clock: systemClock, checkGradients: () => {} },
+          createOptimizer: (size) => createOptimizer('sgd', { learningRate: 0.5 }, size),
+          createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
+        },
+      );
+      // Rank r's loss is (r + 1) w_0 + w_1: the mean gradient is (1.5, 1).
+      const loss = () => tf.tidy(() => variable.mul(tf.tensor1d([group.rank + 1, 1])).sum<tf.Scalar>());
+      await strategy.step(loss, { samples: 1 });
+      strategy.dispose();
+      return Array.from(await variable.data());
+    });
+    expect(weights).toEqual([
+      [0.25, 1.5],
+      [0.25, 1.5],
+    ]);
+  });
+
+  test('an asynchronous server lets nobody run further ahead than the bound', async () => {
+    const staleness = 2;
+    const steps = [0, 0, 0];
+    await runWorld(3, async (group) => {
+      const variable = tf.variable(tf.scalar(0));
+      const strategy = await createStrategy(
+        { strategy: 'async-parameter-server', syncEvery: 100, staleness },
+        {
+          ...{ variables: [variable], group, clock: systemClock, checkGradients: () => {} },
+          createOptimizer: (size) => createOptimizer('sgd', { learningRate: 0.1 }, size),
+          createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
+        },
+      );
+      for (let step = 0; step < 12; step++) {
+        // The last rank is slow.
+        if (group.rank === 2) await new Promise((resolve) => setTimeout(resolve, 3));
+        await strategy.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 });
+        steps[group.rank]! += 1;
+        // Counted here after the answer has come: the slow rank may be one further already.
+        expect(steps[group.rank]! - Math.min(...steps)).toBeLessThanOrEqual(staleness + 1);
+        expect(strategy.isSynchronized).toBe(false);
+      }
+      await strategy.synchronize();
+      expect(strategy.isSynchronized).toBe(true);
+      strategy.dispose();
+    });
+  });
+
+  test.each(STRATEGY_NAMES)('%s leaves no tensor behind in 100 steps', async (strategy) => {
+    const counts: number[] = [];
+    const before = tf.memory().numTensors;
+    const { events } = await train(
+      2,
+      { batchSize: 1, maxSteps: 100, syncEvery: 7, hashEvery: 1000, strategy },
+      { onStep: () => counts.push(tf.memory().numTensors) },
+    );
+    expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(100);
+    // Of two ranks in one process, the other may be within a step.
+    const within = Math.max(...counts.slice(2, 20));
+    expect(Math.max(...counts.slice(-20))).toBeLessThanOrEqual(within);
+    expect(tf.memory().numTensors).toBe(before);
+  });
+});

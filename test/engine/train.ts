@@ -1,0 +1,63 @@
+/** Trains digits in a world over memory links, on TensorFlow.js's current backend. */
+import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { createJobTask } from '../../src/engine/jobTask.ts';
+import { TrainingRun } from '../../src/engine/trainingRun.ts';
+import { loadData, type Dataset } from '../../src/jobs/index.ts';
+import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import { parseJob } from '../../src/protocol/job.ts';
+import { runWorld } from '../../src/testing/index.ts';
+import { systemClock } from '../../src/util/clock.ts';
+
+type Fields = Parameters<typeof parseJob>[0];
+
+/** Results and events by rank, in a world of `n`. */
+export async function train(
+  n: number,
+  fields: Fields,
+  {
+    trainSize = 20_000,
+    testSize = 40,
+    signal = new AbortController().signal,
+    spoil = (_inputs: Float32Array): unknown => null,
+    onStep = (): unknown => null,
+    tamper = (_run: TrainingRun, _group: ProcessGroup) => {},
+  } = {},
+): Promise<{ results: RunResult[]; events: EngineEvent[][] }> {
+  const job = parseJob(fields);
+  const { train: all, test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
+  const { inputShape, classes } = all;
+  const cut: Dataset = {
+    ...{ inputShape, classes, size: trainSize },
+    read: (indices, inputs, labels) => {
+      all.read(indices, inputs, labels);
+      spoil(inputs);
+    },
+  };
+  const some: Dataset = { inputShape, classes, size: testSize, read: heldOut.read.bind(heldOut) };
+  const events: EngineEvent[][] = Array.from({ length: n }, () => []);
+  const results = await runWorld(n, async (group) => {
+    const task = createJobTask(job, { train: cut, test: some }, n);
+    let run: TrainingRun | null = null;
+    try {
+      run = await TrainingRun.prepare({
+        ...{ plan: job, task, group, signal, clock: systemClock },
+        device: { backend: 'cpu', adapter: 'test' },
+        transport: n === 1 ? 'none' : 'memory',
+        emit: (event) => {
+          events[group.rank]!.push(event);
+          if (event.type === 'step') onStep();
+        },
+        checkDevice: () => {},
+      });
+      tamper(run, group);
+      return await run.run();
+    } finally {
+      run?.dispose();
+      task.dispose();
+    }
+  });
+  return { results, events };
+}
+
+/** |a - b| / |b|. */
+export const relative = (a: number, b: number): number => Math.abs(a - b) / Math.abs(b);
