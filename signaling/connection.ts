@@ -11,7 +11,7 @@ import { ProtocolError } from '../src/util/errors.ts';
 import type { Hub, Peer } from './hub.ts';
 import { iceServersFor, type IceOptions } from './ice.ts';
 import { type FailureCounter, type Limits, TokenBucket } from './limits.ts';
-import type { LeaveReason } from './room.ts';
+import type { LeaveReason, Newcomer } from './room.ts';
 
 /** What all connections of a server share. */
 export interface ServerContext {
@@ -127,7 +127,7 @@ export class Connection implements Peer {
   #handle(message: ClientMessage): void {
     if (message.type === 'create' || message.type === 'join') {
       if (this.#room !== null) throw new ProtocolError('This connection is in a room already.');
-      return message.type === 'create' ? this.#create(message) : this.#join(message.room, message.name);
+      return message.type === 'create' ? this.#create(message) : this.#join(message);
     }
     if (this.#room === null) throw new ProtocolError('The first message must be "create" or "join".');
     if (message.type === 'heartbeat') return this.send({ type: 'heartbeat' });
@@ -138,15 +138,15 @@ export class Connection implements Peer {
     this.#server.hub.dispatch(this.#room, { ...message, member: this.member });
   }
 
-  #create({ name, job, startAt }: Extract<ClientMessage, { type: 'create' }>): void {
+  #create({ name, browser, rank, job, startAt }: Extract<ClientMessage, { type: 'create' }>): void {
     const { hub } = this.#server;
     const code = hub.open({ job, startAt, isPermanent: false });
     if (code === null)
       return this.refuse('rate-limited', 'This server holds as many rooms as it may: try again later.');
-    if (!this.#enter(code, name)) hub.forget(code);
+    if (!this.#enter(code, { name, browser, rank })) hub.forget(code);
   }
 
-  #join(code: string, name: string): void {
+  #join({ room: code, name, browser, rank, worldSize }: Extract<ClientMessage, { type: 'join' }>): void {
     const { hub, wrongCodes } = this.#server;
     // Right codes are refused as well while an address is blocked: else guessing would go on until one fits. (Opening a
     // room guesses nothing: one child's wrong codes must not stop a school.)
@@ -160,12 +160,12 @@ export class Connection implements Peer {
       wrongCodes.add(this.#address);
       return this.refuse('no-room', `There is no room ${code} here: check the code with whoever gave it to you.`);
     }
-    this.#enter(code, name);
+    this.#enter(code, { name, browser, rank, worldSize });
   }
 
   /** Whether the room took this member; if not, it has said why. */
-  #enter(code: string, name: string): boolean {
-    if (!this.#server.hub.join(code, this, name)) return false;
+  #enter(code: string, newcomer: Newcomer): boolean {
+    if (!this.#server.hub.join(code, this, newcomer)) return false;
     this.#room = code;
     this.#cancelTimer();
     this.#watchSilence();

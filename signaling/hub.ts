@@ -8,7 +8,7 @@ import type { JobSpec } from '../src/protocol/job.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
 import type { Limits } from './limits.ts';
-import { createRoom, step, type RoomEffect, type RoomEvent, type RoomState } from './room.ts';
+import { createRoom, step, type Newcomer, type RoomEffect, type RoomEvent, type RoomState } from './room.ts';
 
 /** One member's connection. `send` must not call back into the hub at once. */
 export interface Peer {
@@ -23,6 +23,8 @@ export interface NewRoom {
   startAt: number | null;
   /** Lasts as long as the server does; any other is forgotten some time after its last member left. */
   isPermanent: boolean;
+  /** One that no room has; by default a random one. */
+  code?: string | undefined;
 }
 
 interface Room {
@@ -56,14 +58,13 @@ export class Hub {
   }
 
   /** A new empty room's code, or `null` when the server holds as many rooms as it may. */
-  open({ job, startAt, isPermanent }: NewRoom): string | null {
+  open({ job, startAt, isPermanent, code = this.#unusedCode() }: NewRoom): string | null {
     if (this.#rooms.size >= this.#limits.maxRooms) {
       // Else who opens rooms and leaves them could keep everybody else from opening one.
       const [longestEmpty] = this.#expiring.keys();
       if (longestEmpty === undefined) return null;
       this.forget(longestEmpty);
     }
-    const code = this.#unusedCode();
     const state = createRoom(job, startAt, this.#limits.roomCapacity);
     this.#rooms.set(code, { state, peers: new Map(), isPermanent, cancelDeadline: nothing });
     this.#expire(code);
@@ -77,11 +78,11 @@ export class Hub {
   }
 
   /** Asks the room to take `peer`; it answers through the peer. Whether it did. */
-  join(code: string, peer: Peer, name: string): boolean {
+  join(code: string, peer: Peer, newcomer: Newcomer): boolean {
     const room = this.#rooms.get(code);
     if (room === undefined) return false;
     room.peers.set(peer.member, peer);
-    this.dispatch(code, { type: 'join', member: peer.member, name });
+    this.dispatch(code, { type: 'join', member: peer.member, ...newcomer });
     const admitted = room.state.members.some((m) => m.member === peer.member);
     if (admitted) this.#keep(code);
     else room.peers.delete(peer.member);

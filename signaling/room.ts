@@ -9,6 +9,7 @@
 import type { ClientMessage, Refusal, RoomPhase, RosterEntry, ServerMessage } from '../src/protocol/control.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import type { JobSpec } from '../src/protocol/job.ts';
+import { seats } from '../src/protocol/ranks.ts';
 import { dissenters, majority } from '../src/util/majority.ts';
 
 /** Milliseconds all members have to link: Chromium gives up a connection attempt after 16 s, people after less. */
@@ -23,16 +24,32 @@ export interface RoomState {
   /** Number of the latest epoch; 0 before the first. It only grows. */
   readonly epoch: number;
   readonly job: JobSpec;
-  /** Start by itself when so many are ready; `null` when the host starts, and after it has fired once. */
+  /** The room's world size, where it has one: as many as start by themselves. */
+  readonly worldSize: number | null;
+  /** Start by itself when so many are ready; `null` when the host starts, and after it has fired until those have left. */
   readonly startAt: number | null;
   readonly capacity: number;
   /** In the order they joined. The oldest is the host. */
   readonly members: readonly RosterEntry[];
+  /** What the room knows of each member and tells nobody. */
+  readonly hidden: ReadonlyMap<string, Hidden>;
   /** The epoch's members as `prepare` said them: index is rank. Empty while FORMING. */
   readonly ring: readonly RosterEntry[];
   /** What ring members have reported in this phase; equal texts mean equal states. */
   readonly reports: ReadonlyMap<string, string>;
 }
+
+interface Hidden {
+  /** Its browser's id: who knew another's could pass for a tab of that browser. */
+  readonly browser: string | undefined;
+  /** The world size it counts on. */
+  readonly worldSize: number | undefined;
+  /** Whether it was a rank of an epoch. */
+  readonly hasRun: boolean;
+}
+
+/** Who somebody is that asks to be let in. */
+export type Newcomer = Pick<Extract<ClientMessage, { type: 'join' }>, 'name' | 'browser' | 'rank' | 'worldSize'>;
 
 /** A client's message with its sender, as far as it concerns the room. */
 type MemberEvent = Exclude<ClientMessage, { type: 'create' | 'join' | 'heartbeat' | 'leave' }> & { member: string };
@@ -41,7 +58,7 @@ export type LeaveReason = 'left' | 'silent' | 'dropped';
 
 export type RoomEvent =
   | MemberEvent
-  | { type: 'join'; member: string; name: string }
+  | ({ type: 'join'; member: string } & Newcomer)
   | { type: 'left'; member: string; reason: LeaveReason }
   /** The time set by `setDeadline` is over. */
   | { type: 'deadline'; epoch: number; phase: RoomPhase };
@@ -63,14 +80,17 @@ export interface Step {
 
 /** An empty room. Whoever joins an empty room is its host. */
 export function createRoom(job: JobSpec, startAt: number | null, capacity = MAX_WORLD_SIZE): RoomState {
-  return { phase: 'FORMING', epoch: 0, job, startAt, capacity, members: [], ring: [], reports: new Map() };
+  return {
+    ...{ phase: 'FORMING', epoch: 0, job, startAt, worldSize: startAt, capacity },
+    ...{ members: [], hidden: new Map(), ring: [], reports: new Map() },
+  };
 }
 
 /** What `event` makes of a room. Never throws; what does not fit the room's phase or epoch changes nothing. */
 export function step(state: RoomState, event: RoomEvent): Step {
   if (event.type === 'deadline') return deadline(state, event.epoch, event.phase);
   const known = state.members.some((m) => m.member === event.member);
-  if (event.type === 'join') return known ? stay(state) : join(state, event.member, event.name);
+  if (event.type === 'join') return known ? stay(state) : join(state, event.member, event);
   if (!known) return stay(state);
   switch (event.type) {
     case 'ready':
@@ -104,7 +124,8 @@ function refuse(state: RoomState, member: string, code: Refusal, message: string
   return { state, effects: [{ type: 'send', to: [member], message: { type: 'refused', code, message } }] };
 }
 
-function join(state: RoomState, member: string, name: string): Step {
+function join(state: RoomState, member: string, newcomer: Newcomer): Step {
+  const { name, browser, rank = null, worldSize } = newcomer;
   if (state.phase !== 'FORMING') {
     return refuse(state, member, 'room-running', 'This room is training: join again when its run has ended.');
   }
@@ -112,8 +133,34 @@ function join(state: RoomState, member: string, name: string): Step {
     const message = `This room is full (${state.capacity} members): ask for another room, or for somebody to leave.`;
     return refuse(state, member, 'room-full', message);
   }
-  const next = { ...state, members: [...state.members, { member, name, device: null }] };
+  const contradiction = contradictionWith(state, newcomer);
+  if (contradiction !== null) return refuse(state, member, 'mismatch', contradiction);
+  const entry = { member, name, device: null, browser: browserNumber(state, browser), rank };
+  const hidden = new Map(state.hidden).set(member, { browser, worldSize, hasRun: false });
+  const next = { ...state, members: [...state.members, entry], hidden };
   return { state: next, effects: [{ type: 'admit', member }, roomMessage(next)] };
+}
+
+/** What a newcomer asks for and cannot have here, in a sentence. */
+function contradictionWith({ members, worldSize, capacity }: RoomState, asked: Newcomer): string | null {
+  const { rank, worldSize: counted } = asked;
+  if (worldSize !== null && counted !== undefined && counted !== worldSize) {
+    return `This room's world size is ${worldSize}, not ${counted}: ask for ${worldSize}, or join another room.`;
+  }
+  if (rank === undefined) return null;
+  const ranks = counted ?? worldSize ?? capacity;
+  if (rank >= ranks) return `There is no rank ${rank} in a world of ${ranks}: ask for one from 0 to ${ranks - 1}.`;
+  const holder = members.find((m) => m.rank === rank);
+  return holder === undefined ? null : `${holder.name} has rank ${rank} already: ask for another, or for none.`;
+}
+
+/** The number by which the room's members know a browser. */
+function browserNumber({ members, hidden }: RoomState, browser: string | undefined): number {
+  const sibling = members.find((m) => browser !== undefined && hidden.get(m.member)?.browser === browser);
+  if (sibling !== undefined) return sibling.browser;
+  let free = 0;
+  while (members.some((m) => m.browser === free)) free++;
+  return free;
 }
 
 function ready(state: RoomState, { member, device }: Extract<RoomEvent, { type: 'ready' }>): Step {
@@ -121,10 +168,15 @@ function ready(state: RoomState, { member, device }: Extract<RoomEvent, { type: 
   // What changes nothing is told to nobody: the roster that all would get is a hundred times as long as this message.
   if (before?.backend === device.backend && before.adapter === device.adapter) return stay(state);
   const members = state.members.map((m) => (m.member === member ? { ...m, device } : m));
-  const next = { ...state, members };
-  const count = members.filter((m) => m.device !== null).length;
-  const starts = next.phase === 'FORMING' && next.startAt !== null && count >= next.startAt;
-  return starts ? begin(next) : { state: next, effects: [roomMessage(next)] };
+  return settle({ ...state, members });
+}
+
+/** A room as it has become: starts by itself if it is complete, else everybody is told. */
+function settle(state: RoomState): Step {
+  const present = readyMembers(state);
+  // No more than it waited for: their ranks are all below `startAt`, so they fit.
+  const isComplete = state.phase === 'FORMING' && state.startAt !== null && present.length >= state.startAt;
+  return isComplete ? begin(state, present.slice(0, state.startAt)) : { state, effects: [roomMessage(state)] };
 }
 
 function configure(state: RoomState, member: string, job: JobSpec): Step {
@@ -148,14 +200,35 @@ function start(state: RoomState, member: string): Step {
   if (state.members[0]?.device === null) {
     return refuse(state, member, 'not-now', 'This tab is still warming up: start when it says that it is ready.');
   }
-  return begin(state);
+  const present = readyMembers(state);
+  const misfit = misfitOf(state, present);
+  return misfit === null ? begin(state, present) : refuse(state, member, 'not-now', misfit);
 }
 
-/** A new epoch with whoever is ready, in the order they joined. The others stay in the room and wait. */
-function begin(state: RoomState): Step {
-  const ring = state.members.filter((m) => m.device !== null);
+/** Why these members cannot be a world of their own, in a sentence. */
+function misfitOf({ hidden }: RoomState, present: readonly RosterEntry[]): string | null {
+  const are = present.length === 1 ? 'only 1 member is' : `${present.length} members are`;
+  for (const { member, name, rank } of present) {
+    const counted = hidden.get(member)?.worldSize ?? present.length;
+    if (counted !== present.length)
+      return `${name} counts on a world of ${counted}, and ${are} ready: start with ${counted}.`;
+    if (rank !== null && rank >= present.length) {
+      return `${name} asked for rank ${rank}, and ${are} ready: start when ${rank + 1} are.`;
+    }
+  }
+  return null;
+}
+
+/**
+ * A new epoch with members that are ready and fit together. Who asked for a rank has it, the others come in the order they
+ * joined. Who is left out stays in the room and waits.
+ */
+function begin(state: RoomState, present: readonly RosterEntry[]): Step {
+  const ring = seats(present).filter((m) => m !== null);
   const epoch = state.epoch + 1;
-  const next: RoomState = { ...state, phase: 'LINKING', epoch, startAt: null, ring, reports: new Map() };
+  const hidden = new Map(state.hidden);
+  for (const { member } of ring) hidden.set(member, { ...hidden.get(member)!, hasRun: true });
+  const next: RoomState = { ...state, phase: 'LINKING', epoch, startAt: null, hidden, ring, reports: new Map() };
   return {
     state: next,
     effects: [
@@ -245,14 +318,16 @@ const DOING: Record<RoomPhase, string> = {
 
 function left(state: RoomState, member: string, reason: LeaveReason): Step {
   const members = state.members.filter((m) => m.member !== member);
-  const next = { ...state, members };
+  const hidden = new Map(state.hidden);
+  hidden.delete(member);
+  const next = { ...state, members, hidden };
   if (members.length === 0) {
     return { state: backToForming(next), effects: [{ type: 'clearDeadline' }, { type: 'empty' }] };
   }
   const rank = rankOf(state, member);
   // Who has finished may close the tab: its report stands.
   const hasFinished = state.phase === 'RUNNING' && state.reports.has(member);
-  if (rank < 0 || hasFinished) return { state: next, effects: [roomMessage(next)] };
+  if (rank < 0 || hasFinished) return settle(state.phase === 'FORMING' ? backToForming(next) : next);
   const who = `${nameRanks(state.ring, [rank])} ${LEFT_HOW[reason]} while ${DOING[state.phase]}`;
   return end(next, 'failed', `${who}, so the run ended. Start again with the others.`);
 }
@@ -269,13 +344,23 @@ function deadline(state: RoomState, epoch: number, phase: RoomPhase): Step {
 }
 
 function end(state: RoomState, outcome: 'finished' | 'failed', message: string): Step {
-  const next = backToForming(state);
+  const next = settle(backToForming(state));
   const ended = { type: 'ended', epoch: state.epoch, outcome, message: message.slice(0, 1200) } as const;
-  return { state: next, effects: [{ type: 'clearDeadline' }, toRing(state, ended), roomMessage(next)] };
+  return { state: next.state, effects: [{ type: 'clearDeadline' }, toRing(state, ended), ...next.effects] };
 }
 
+/**
+ * No epoch is on. Once all who ran have left, those who are there or come are a new world, which starts by itself again:
+ * groups that are made anew in the same room, or the tabs of a run that is tried once more.
+ */
 function backToForming(state: RoomState): RoomState {
-  return { ...state, phase: 'FORMING', ring: [], reports: new Map() };
+  const isFresh = [...state.hidden.values()].every(({ hasRun }) => !hasRun);
+  const startAt = isFresh ? state.worldSize : state.startAt;
+  return { ...state, phase: 'FORMING', startAt, ring: [], reports: new Map() };
+}
+
+function readyMembers({ members }: RoomState): RosterEntry[] {
+  return members.filter((m) => m.device !== null);
 }
 
 function hostOf(state: RoomState): string | undefined {

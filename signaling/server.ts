@@ -12,7 +12,7 @@ import { WebSocketServer } from 'ws';
 import { MAX_CONTROL_BYTES, SIGNALING_PATH } from '../src/protocol/control.ts';
 import type { JobSpec } from '../src/protocol/job.ts';
 import { systemClock, type Clock } from '../src/util/clock.ts';
-import { PeergradError } from '../src/util/errors.ts';
+import { PeergradError, UsageError } from '../src/util/errors.ts';
 import { networkOf, reachableHosts } from './address.ts';
 import { CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
 import { createHttpHandler } from './http.ts';
@@ -44,11 +44,12 @@ export interface SignalingServer {
   readonly urls: readonly string[];
   readonly port: number;
   /**
-   * Opens a room for tabs to come; the first to join is its host. It lasts as long as the server, also when all have left.
+   * Opens a room for tabs to come, under `code` or a random one; the first to join is its host. It lasts as long as the
+   * server, also when all have left.
    *
-   * @throws PeergradError when the server holds as many rooms as it may.
+   * @throws PeergradError when the server holds as many rooms as it may, UsageError where there is a room of that code.
    */
-  createRoom(room: { job: JobSpec; startAt: number | null }): string;
+  createRoom(room: { job: JobSpec; startAt: number | null; code?: string }): string;
   /** Tells everyone, closes every connection, and resolves when the port is free. Never hangs. Idempotent. */
   close(): Promise<void>;
 }
@@ -123,10 +124,11 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     url: urls[0]!,
     urls,
     port,
-    createRoom({ job, startAt }) {
-      const code = context.hub.open({ job, startAt, isPermanent: true });
-      if (code === null) throw new PeergradError(`The server holds ${limits.maxRooms} rooms, as many as it may.`);
-      return code;
+    createRoom({ job, startAt, code }) {
+      if (code !== undefined && context.hub.has(code)) throw new UsageError(`There is a room ${code} already.`);
+      const opened = context.hub.open({ job, startAt, code, isPermanent: true });
+      if (opened === null) throw new PeergradError(`The server holds ${limits.maxRooms} rooms, as many as it may.`);
+      return opened;
     },
     close: () => (closing ??= close()),
   };
@@ -155,7 +157,7 @@ function listen(server: Server, host: string, port: number): Promise<number> {
 function whyNotListening(error: NodeJS.ErrnoException, host: string, port: number): string {
   const noAddress = `This machine has no address ${host}: pass one that it has with --host.`;
   const why: Record<string, string> = {
-    EADDRINUSE: `Port ${port} on ${host} is in use: stop what listens there, or choose another with --port.`,
+    EADDRINUSE: `Port ${port} on ${host} is in use: stop what listens there, or choose another with --port (of run: --master-port).`,
     EACCES: `Port ${port} needs more rights than this user has: choose one above 1023 with --port.`,
     EADDRNOTAVAIL: noAddress,
     ENOTFOUND: noAddress,

@@ -1,5 +1,6 @@
 /** Numbers and sentences that follow from the view; pure. */
 import type { Device } from '../protocol/control.ts';
+import { seats } from '../protocol/ranks.ts';
 import { dissenters } from '../util/majority.ts';
 import { list, plural } from './format.ts';
 import type { Lobby, Run, View } from './view.ts';
@@ -121,15 +122,15 @@ function waitingFor(view: View): string {
   return isHost(view) ? ' for you to start' : ' for the host to start';
 }
 
-/** Until the epoch is announced, who is next to whom follows from the room: those who are ready, in order. */
+/** Until the epoch is announced, who is next to whom follows from the room and who is ready. */
 function linkingTo(view: View): string {
   const { run, lobby } = view;
   if (run !== null && run.epoch === view.epoch) {
     const missing = neighbours(run.rank, run.worldSize).filter((rank) => run.links[rank]?.up !== true);
     return missing.length === 0 ? ': linked, waiting for the others' : toRanks(missing);
   }
-  const ring = lobby?.members.filter((one) => one.device !== null) ?? [];
-  const rank = ring.findIndex((one) => one.member === view.member);
+  const ring = seats(lobby?.members.filter((one) => one.device !== null) ?? []);
+  const rank = ring.findIndex((one) => one?.member === view.member);
   return rank < 0 ? '' : toRanks(neighbours(rank, ring.length));
 }
 

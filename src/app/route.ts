@@ -1,6 +1,6 @@
 /**
  * What the address bar asks for. Hash routing, so that one static file serves every page and a code never reaches a
- * server's log: `#` home, `#new` start a room, `#K7F-3QX?name=Ada&auto` join a room.
+ * server's log: `#` home, `#new` start a room, `#K7F-3QX?name=Ada&auto&rank=2` join a room.
  */
 import { formatRoomCode, parseRoomCode } from '../protocol/roomCode.ts';
 
@@ -10,6 +10,8 @@ export interface Route {
   room: string | null;
   /** A name given in the address, for launchers and prepared links. */
   name: string | null;
+  /** A rank asked for in the address; NaN where it is no whole number, which the server refuses. */
+  rank: number | null;
   /** Join without a click. */
   auto: boolean;
   /** What stood where a code should, when it cannot be one. */
@@ -22,7 +24,12 @@ export function parseRoute(hash: string): Route {
   const place = decode(cut < 0 ? text : text.slice(0, cut)).trim();
   const query = new URLSearchParams(cut < 0 ? '' : text.slice(cut + 1));
   const name = query.get('name')?.trim().slice(0, MAX_NAME_LENGTH) ?? '';
-  const common = { name: name === '' ? null : name, auto: query.has('auto') };
+  const rank = query.get('rank');
+  const common = {
+    name: name === '' ? null : name,
+    rank: rank === null ? null : wholeNumber(rank),
+    auto: query.has('auto'),
+  };
   if (place === '') return { page: 'home', room: null, wrongCode: null, ...common };
   if (place === 'new') return { page: 'new', room: null, wrongCode: null, ...common };
   const room = parseRoomCode(place);
@@ -47,6 +54,10 @@ export function isLocalOnly(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || hostname.startsWith('127.')
   );
+}
+
+function wholeNumber(text: string): number {
+  return /^\d+$/.test(text) ? Number(text) : Number.NaN;
 }
 
 function decode(text: string): string {

@@ -49,11 +49,17 @@ let frame = 0;
 let lastPublished = -Infinity;
 
 export function createRoom(job: JobSpec, startAt: number | null): void {
-  enter({ type: 'create', server: location.origin, name: name.peek().trim(), job, startAt });
+  enter({ type: 'create', server: location.origin, name: name.peek().trim(), ...askedRank(), job, startAt });
 }
 
 export function joinRoom(room: string, as: string = name.peek().trim()): void {
-  enter({ type: 'join', server: location.origin, name: as, room });
+  enter({ type: 'join', server: location.origin, name: as, ...askedRank(), room });
+}
+
+/** The rank that the address asks for. */
+function askedRank(): { rank?: number } {
+  const { rank } = route.peek();
+  return rank === null ? {} : { rank };
 }
 
 /** Host, before a run. */

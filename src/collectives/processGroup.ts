@@ -54,6 +54,9 @@ export const DEFAULT_OP_TIMEOUT_MS = 60_000;
 const MAX_TAG = 0xffff;
 
 export interface ProcessGroupOptions {
+  /** Which of its browser's tabs in the world the rank is, and of how many; default 0 of 1. */
+  localRank?: number;
+  localWorldSize?: number;
   timeoutMs?: number;
   /** Most elements in a frame's payload; smaller than the default only to test. */
   segmentElements?: number;
@@ -144,6 +147,10 @@ export class ProcessGroup {
   readonly worldSize: number;
   /** Global ranks of the members, by rank in the group. */
   readonly ranks: readonly number[];
+  /** This rank's number among the tabs of its browser, as torchrun's LOCAL_RANK among those of a machine. */
+  readonly localRank: number;
+  /** Ranks of the world that are tabs of this browser. */
+  readonly localWorldSize: number;
   readonly epoch: number;
   readonly #mesh: Mesh;
   readonly #options: ProcessGroupOptions;
@@ -160,6 +167,8 @@ export class ProcessGroup {
     this.ranks = ranks ?? Array.from({ length: mesh.worldSize }, (_, rank) => rank);
     this.worldSize = this.ranks.length;
     this.epoch = mesh.epoch;
+    this.localRank = options.localRank ?? 0;
+    this.localWorldSize = options.localWorldSize ?? 1;
     this.timeoutMs = options.timeoutMs ?? DEFAULT_OP_TIMEOUT_MS;
     this.#executor = new Executor({
       ...{ mesh, ranks: this.ranks, clock: this.#clock, onfailure: options.onfailure },

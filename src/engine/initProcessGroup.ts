@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../collectives/processGroup.ts';
-import { PROTOCOL_VERSION } from '../protocol/control.ts';
+import { MAX_WORLD_SIZE, PROTOCOL_VERSION } from '../protocol/control.ts';
 import { DEFAULT_JOB } from '../protocol/job.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { connectPeer } from '../transport/peerLink.ts';
@@ -24,8 +24,13 @@ export interface InitProcessGroupOptions {
   server: string;
   /** Code of the room to join; without one, a new room is opened, and `onroom` tells its code. */
   room?: string;
-  /** Opening a room: the group forms once this many ranks are there. */
+  /**
+   * Opening a room: the group forms once this many ranks are there. Joining one: the world size counted on; a room of another
+   * one refuses.
+   */
   worldSize?: number;
+  /** The rank to have, as with torch's env://; by default any that nobody asks for. */
+  rank?: number;
   /** Shown to the others. */
   name?: string;
   /** Called with the room's code once admitted. */
@@ -35,25 +40,29 @@ export interface InitProcessGroupOptions {
 }
 
 interface Membership {
-  rendezvous: Rendezvous;
   epoch: Epoch;
   /** Lets the rendezvous end the epoch. */
   release: () => void;
+  /** Leaves the room; resolves once the server knows. */
+  leave: () => Promise<void>;
 }
 
 const memberships = new WeakMap<ProcessGroup, Membership>();
 
 /**
- * Joins (or opens) a room and resolves with the process group once its whole world is linked.
+ * Joins (or opens) a room and resolves with the process group once its whole world is linked. There is no default group, as
+ * torch has one: a page may hold several at once. A room whose group has been destroyed on all ranks forms another when they
+ * come back; the server keeps it for a minute.
  *
- * @throws (rejects) UsageError for a bad code or a room without a world size, SignalingError where the server is not there
- *   or refuses, TimeoutError where the others do not come.
+ * @throws (rejects) UsageError for a bad code, a rank that cannot be or a room without a world size, SignalingError where the
+ *   server is not there or refuses, TimeoutError where the others do not come.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
-  const { server, worldSize, name = 'library', timeoutMs = DEFAULT_INIT_TIMEOUT_MS } = options;
+  const { server, worldSize, rank, name = 'library', timeoutMs = DEFAULT_INIT_TIMEOUT_MS } = options;
   const room = options.room === undefined ? null : parseRoomCode(options.room);
   if (options.room !== undefined && room === null) throw new UsageError(`"${options.room}" is not a room code.`);
   if (room === null && worldSize === undefined) throw new UsageError('Opening a room needs a worldSize.');
+  checkWorld(worldSize, rank);
   await tf.ready();
   const clock = systemClock;
   const joined = deferred<ProcessGroup>();
@@ -61,8 +70,8 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     ...{ server, clock, connectPeer },
     hello:
       room === null
-        ? { type: 'create', version: PROTOCOL_VERSION, name, job: DEFAULT_JOB, startAt: worldSize ?? null }
-        : { type: 'join', version: PROTOCOL_VERSION, name, room },
+        ? { type: 'create', version: PROTOCOL_VERSION, name, rank, job: DEFAULT_JOB, startAt: worldSize ?? null }
+        : { type: 'join', version: PROTOCOL_VERSION, name, rank, room, worldSize },
     onadmitted: (message) => {
       options.onroom?.(message.room);
       const backend = tf.getBackend();
@@ -75,29 +84,36 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     onroom: () => {},
     onstate: () => {},
     onepoch: async (epoch) => {
-      const { rank, mesh, signal } = epoch;
-      const group = new ProcessGroup(mesh, { clock });
+      const { rank, mesh, localRank, localWorldSize, signal } = epoch;
+      const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize });
       const released = deferred();
       const release = (): void => {
         group.destroy();
         released.resolve();
       };
-      // The others hear of it from the server, with the same sentence.
+      // The others hear of it from the server, with the same sentence. A group has one epoch: nothing is left to stay for.
       const end = (): void => {
-        group.abort(new PeerGoneError(messageOf(signal.reason), { rank, epoch: epoch.epoch }));
+        group.abort(new PeerGoneError(messageOf(signal.reason), { rank: epoch.rank, epoch: epoch.epoch }));
         released.resolve();
+        void leave();
       };
       signal.addEventListener('abort', end, { once: true });
       await epoch.synced(0, NO_STATE);
-      memberships.set(group, { rendezvous, epoch, release });
+      memberships.set(group, { epoch, release, leave });
       joined.resolve(group);
       await released.promise;
     },
     onfailed: joined.reject,
     onfatal: joined.reject,
   });
+  async function leave(): Promise<void> {
+    globalThis.removeEventListener('pagehide', onpagehide);
+    rendezvous.leave();
+    await rendezvous.left();
+  }
   // A closed tab's neighbours would otherwise wait 6 s for the browser to notice.
-  globalThis.addEventListener('pagehide', () => rendezvous.leave(), { once: true });
+  const onpagehide = (): void => void leave();
+  globalThis.addEventListener('pagehide', onpagehide);
   try {
     await rendezvous.start();
     return await within(
@@ -107,7 +123,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
       () => new TimeoutError(`Timed out: not all ranks had come after ${timeoutMs / 1000} s.`),
     );
   } catch (error) {
-    rendezvous.leave();
+    await leave();
     throw error;
   }
 }
@@ -118,9 +134,24 @@ export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
   if (!membership)
     throw new UsageError('This process group was not made by initProcessGroup, or is destroyed already.');
   memberships.delete(group);
-  const { rendezvous, epoch, release } = membership;
+  const { epoch, release, leave } = membership;
   // An epoch that has ended early is over for everyone: nobody is left to wait for.
   if (!epoch.signal.aborted) await epoch.finished(0, NO_STATE).catch(() => {});
   release();
-  rendezvous.leave();
+  // Awaited, so that this rank cannot find its own place taken when it comes back at once.
+  await leave();
+}
+
+const isWhole = (value: number, min: number, max: number): boolean =>
+  Number.isInteger(value) && value >= min && value <= max;
+
+/** @throws UsageError */
+function checkWorld(worldSize: number | undefined, rank: number | undefined): void {
+  if (worldSize !== undefined && !isWhole(worldSize, 1, MAX_WORLD_SIZE)) {
+    throw new UsageError(`A world size is a whole number from 1 to ${MAX_WORLD_SIZE}, not ${worldSize}.`);
+  }
+  const ranks = worldSize ?? MAX_WORLD_SIZE;
+  if (rank !== undefined && !isWhole(rank, 0, ranks - 1)) {
+    throw new UsageError(`There is no rank ${rank} in a world of ${ranks}: ranks are 0 .. ${ranks - 1}.`);
+  }
 }

@@ -10,11 +10,13 @@ import type { RankState } from '../protocol/events.ts';
 import type { ClientMessage, IceServer, RosterEntry, ServerMessage } from '../protocol/control.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { Mesh } from '../collectives/mesh.ts';
+import { localRankOf, type LocalRank } from '../protocol/ranks.ts';
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, PeergradError, ProtocolError, SignalingError } from '../util/errors.ts';
+import { browserId } from './browserId.ts';
 import { Edge, type PeerConnector } from './linking.ts';
 import { SignalingClient } from './signaling.ts';
 
@@ -32,7 +34,7 @@ const FAREWELL_MS = 2_000;
 const SERVER_AWAY = 'The run has ended, but the signaling server is away: reload the page to join again.';
 
 /** One epoch as its trainer sees it. */
-export interface Epoch {
+export interface Epoch extends LocalRank {
   readonly epoch: number;
   readonly rank: number;
   readonly worldSize: number;
@@ -53,6 +55,7 @@ export interface Epoch {
 
 export interface RendezvousOptions {
   server: string;
+  /** The first message; the browser's id is added to it. */
   hello: Extract<ClientMessage, { type: 'create' | 'join' }>;
   connectPeer: PeerConnector;
   clock: Clock;
@@ -98,12 +101,13 @@ export class Rendezvous {
   async start(): Promise<void> {
     const { server, clock, hello } = this.#options;
     try {
+      const browser = await browserId();
       this.#client = await SignalingClient.connect(server, clock, {
         onmessage: (message) => this.#receive(message),
         onclose: (error) => this.#lost(error),
       });
       if (this.#isOver) this.#client.close();
-      else this.#client.send(hello);
+      else this.#client.send({ ...hello, browser });
     } catch (error) {
       this.#fatal(asError(error));
     }
@@ -122,6 +126,11 @@ export class Rendezvous {
     this.#client?.close();
     this.#cancel(new PeergradError('This tab left the room.'));
     this.#enter('OFFLINE', 0, 'not connected');
+  }
+
+  /** Once this member has left: resolves when the server knows it, or is gone. */
+  async left(): Promise<void> {
+    await this.#client?.closed;
   }
 
   #receive(message: ServerMessage): void {
@@ -192,6 +201,7 @@ export class Rendezvous {
       this.#enter('SYNCING', epoch, 'loading the job and comparing states');
       await this.#options.onepoch({
         ...{ epoch, rank, worldSize, members, job, mesh, links },
+        ...localRankOf(rank, members),
         signal: active.abort.signal,
         synced: async (step, stateHash) => {
           this.#client?.send({ type: 'synced', epoch, step, stateHash });

@@ -47,12 +47,12 @@ export class Session {
   command(command: EngineCommand): void {
     switch (command.type) {
       case 'create': {
-        const { name, job, startAt } = command;
-        return this.#enter(command.server, { type: 'create', version: PROTOCOL_VERSION, name, job, startAt });
+        const { name, rank, job, startAt } = command;
+        return this.#enter(command.server, { type: 'create', version: PROTOCOL_VERSION, name, rank, job, startAt });
       }
       case 'join': {
-        const { name, room } = command;
-        return this.#enter(command.server, { type: 'join', version: PROTOCOL_VERSION, name, room });
+        const { name, rank, room } = command;
+        return this.#enter(command.server, { type: 'join', version: PROTOCOL_VERSION, name, rank, room });
       }
       case 'configure':
       case 'start':
@@ -138,7 +138,8 @@ export class Session {
     const workers = Array.from({ length: job.replicas }, (_, i) => ({ ...self!, name: `replica ${i}` }));
     try {
       await this.#run(epoch, {
-        ...{ rank: 0, worldSize: job.replicas, members: workers, mesh: replicas.mesh, links: replicas.links },
+        ...{ rank: 0, worldSize: job.replicas, localRank: 0, localWorldSize: job.replicas },
+        ...{ members: workers, mesh: replicas.mesh, links: replicas.links },
         signal: AbortSignal.any([signal, lost.signal]),
       });
     } finally {
@@ -147,15 +148,15 @@ export class Session {
   }
 
   /** Trains as a rank of `world`: the room's, or this tab's own. */
-  async #run(
-    epoch: Epoch,
-    world: Pick<Epoch, 'rank' | 'worldSize' | 'members' | 'mesh' | 'links' | 'signal'>,
-  ): Promise<void> {
+  async #run(epoch: Epoch, world: Omit<Epoch, 'epoch' | 'job' | 'synced' | 'finished'>): Promise<void> {
     const { emit, baseUrl } = this.#options;
     const { job } = epoch;
-    const { rank, worldSize, members, mesh, links, signal } = world;
-    emit({ type: 'epoch', epoch: epoch.epoch, rank, worldSize, members, job });
-    const group = new ProcessGroup(mesh, { clock: this.#clock, timeoutMs: SYNCING_TIMEOUT_MS });
+    const { rank, worldSize, localRank, localWorldSize, members, mesh, links, signal } = world;
+    emit({ type: 'epoch', epoch: epoch.epoch, rank, worldSize, localRank, localWorldSize, members, job });
+    const group = new ProcessGroup(mesh, {
+      ...{ localRank, localWorldSize, clock: this.#clock },
+      timeoutMs: SYNCING_TIMEOUT_MS,
+    });
     this.#group = group;
     signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
     let task: Task | null = null;

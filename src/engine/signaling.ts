@@ -21,6 +21,7 @@ export class SignalingClient {
   readonly #socket: WebSocket;
   readonly #clock: Clock;
   readonly #onclose: (error: SignalingError) => void;
+  readonly #closed = deferred();
   #cancelHeartbeat: () => void = () => {};
   /** Heartbeats since anything was last heard. */
   #unanswered = 0;
@@ -30,7 +31,10 @@ export class SignalingClient {
     this.#socket = socket;
     this.#clock = clock;
     this.#onclose = onclose;
-    socket.addEventListener('close', () => this.#lose('The connection to the signaling server is gone.'));
+    socket.addEventListener('close', () => {
+      this.#closed.resolve();
+      this.#lose('The connection to the signaling server is gone.');
+    });
     socket.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
       this.#unanswered = 0;
       let message: ServerMessage;
@@ -66,6 +70,11 @@ export class SignalingClient {
       throw error;
     }
     return new SignalingClient(socket, clock, handlers);
+  }
+
+  /** Resolves when the socket is closed: the server has had all that was sent, or it is gone. Browsers wait a few seconds. */
+  get closed(): Promise<void> {
+    return this.#closed.promise;
   }
 
   get isOpen(): boolean {

@@ -21,6 +21,19 @@ const memberId = v.pipe(v.string(), v.regex(/^[\w-]{8,32}$/));
 const displayName = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(40));
 const roomCode = v.pipe(v.string(), v.regex(new RegExp(`^[${ROOM_CODE_ALPHABET}]{${ROOM_CODE_LENGTH}}$`)));
 const worldSize = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_WORLD_SIZE));
+const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WORLD_SIZE - 1));
+
+/** What whoever enters a room may say of itself, beyond its name. */
+const newcomer = {
+  name: displayName,
+  /**
+   * Random, the same in all tabs of a browser's profile, so that a rank can know which of them it is. Told to the server only:
+   * the others see a number.
+   */
+  browser: v.optional(v.pipe(v.string(), v.regex(/^[\w-]{16,64}$/))),
+  /** The rank it wants; else any that nobody asked for. */
+  rank: v.optional(rank),
+};
 
 /** What simple-peer may be told. Its other signals (`renegotiate`, `transceiverRequest`) act on the peer: not allowed. */
 export const PeerSignal = v.variant('type', [
@@ -46,12 +59,19 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('create'),
     version: v.literal(PROTOCOL_VERSION),
-    name: displayName,
+    ...newcomer,
     job: JobSpec,
-    /** Start by itself once this many members are ready; `null`: the host starts. */
+    /** Start by itself once this many members are ready: the room's world size; `null`: the host starts. */
     startAt: v.nullable(worldSize),
   }),
-  v.strictObject({ type: v.literal('join'), version: v.literal(PROTOCOL_VERSION), room: roomCode, name: displayName }),
+  v.strictObject({
+    type: v.literal('join'),
+    version: v.literal(PROTOCOL_VERSION),
+    ...newcomer,
+    room: roomCode,
+    /** The world size it counts on: a room of another one refuses it. */
+    worldSize: v.optional(worldSize),
+  }),
   /**
    * The backend is up and warm, and what the room's job needs is here: this member can be counted. Said again after a
    * `configure` that asks for other data.
@@ -94,6 +114,10 @@ const RosterEntry = v.strictObject({
   name: displayName,
   /** `null` until the member is ready. */
   device: v.nullable(Device),
+  /** Members with the same number are tabs of one browser. It means nothing beyond this room. */
+  browser: count,
+  /** The rank it asked for; `null`: any. */
+  rank: v.nullable(rank),
 });
 export type RosterEntry = v.InferOutput<typeof RosterEntry>;
 
@@ -109,9 +133,11 @@ export const REFUSALS = [
   'room-running',
   /** The message does not fit the protocol, or is of another version. */
   'bad-message',
+  /** What the newcomer asked for contradicts the room: a rank that is taken or does not exist, another world size. */
+  'mismatch',
   /** Only the host may do that. */
   'not-host',
-  /** Not in the room's present phase, or not before the host is ready. */
+  /** Not in the room's present phase, not before the host is ready, or not with as many as are there. */
   'not-now',
   /** Too many wrong codes, rooms or messages from here. */
   'rate-limited',

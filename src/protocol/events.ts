@@ -106,6 +106,9 @@ export type EngineEvent =
       epoch: number;
       rank: number;
       worldSize: number;
+      /** Which of its browser's tabs in this epoch this rank is, and of how many. */
+      localRank: number;
+      localWorldSize: number;
       /** In ring order: index is rank. */
       members: RosterEntry[];
       job: JobSpec;
@@ -146,10 +149,10 @@ export type EngineEvent =
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
 
-/** What a page may ask of its engine. */
+/** What a page may ask of its engine. `rank`: the one that this tab wants. */
 export type EngineCommand =
-  | { type: 'create'; server: string; name: string; job: JobSpec; startAt: number | null }
-  | { type: 'join'; server: string; name: string; room: string }
+  | { type: 'create'; server: string; name: string; rank?: number; job: JobSpec; startAt: number | null }
+  | { type: 'join'; server: string; name: string; rank?: number; room: string }
   | { type: 'configure'; job: JobSpec }
   | { type: 'start' }
   /** IDX files the user picked, for jobs with data of kind `files`. */

@@ -18,7 +18,10 @@ import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { member, stepEvent } from './events.ts';
 
 const MEMBERS = [member('Ada'), member('Grace'), member('Edsger'), member('Barbara')];
-const EPOCH: EngineEvent = { type: 'epoch', epoch: 1, rank: 0, worldSize: 4, members: MEMBERS, job: DEFAULT_JOB };
+const EPOCH: EngineEvent = {
+  ...{ type: 'epoch', epoch: 1, rank: 0, worldSize: 4, localRank: 0, localWorldSize: 4 },
+  ...{ members: MEMBERS, job: DEFAULT_JOB },
+};
 
 function fold(...events: EngineEvent[]): View {
   return events.reduce(reduce, initialView);
@@ -131,6 +134,8 @@ describe('spoken states', () => {
     const admitted: EngineEvent = { type: 'admitted', member: 'member-grace', room: 'K7F3QX' };
     const room: EngineEvent = { type: 'room', ...lobby({ phase: 'LINKING' }), members };
     expect(said(admitted, room, state('LINKING'))).toBe('connecting to ranks 0 and 2');
+    const asked = members.map((one, i) => (i === 2 ? { ...one, rank: 2 } : one));
+    expect(said(admitted, { ...room, members: asked }, state('LINKING'))).toBe('connecting to ranks 1 and 3');
     // Also when another run was before.
     expect(said(admitted, { ...EPOCH, epoch: 0 }, room, state('LINKING'))).toBe('connecting to ranks 0 and 2');
   });

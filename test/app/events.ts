@@ -7,6 +7,8 @@ export function member(name: string, ready = true): RosterEntry {
     member: `member-${name.toLowerCase()}`,
     name,
     device: ready ? { backend: 'webgpu', adapter: 'Test GPU' } : null,
+    browser: 0,
+    rank: null,
   };
 }
 

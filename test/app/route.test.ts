@@ -16,6 +16,12 @@ describe('parseRoute', () => {
     expect(parseRoute(`#K7F3QX?name=${'x'.repeat(99)}`).name).toHaveLength(40);
   });
 
+  test('takes a rank, and leaves it to the server to refuse what is none', () => {
+    expect(parseRoute('#K7F3QX?auto&rank=2').rank).toBe(2);
+    expect(parseRoute('#K7F3QX?auto').rank).toBeNull();
+    for (const text of ['', 'two', '-1', '1.5']) expect(parseRoute(`#K7F3QX?rank=${text}`).rank).toBeNaN();
+  });
+
   test('shows a wrong code instead of guessing', () => {
     expect(parseRoute('#K7F30X')).toMatchObject({ page: 'home', wrongCode: 'K7F30X' });
     expect(parseRoute('#%E0%A4%A')).toMatchObject({ page: 'home', wrongCode: '%E0%A4%A' });

@@ -14,7 +14,10 @@ const ROOM: EngineEvent = {
   job: DEFAULT_JOB,
   startAt: null,
 };
-const EPOCH: EngineEvent = { type: 'epoch', epoch: 1, rank: 1, worldSize: 3, members: MEMBERS, job: DEFAULT_JOB };
+const EPOCH: EngineEvent = {
+  ...{ type: 'epoch', epoch: 1, rank: 1, worldSize: 3, localRank: 1, localWorldSize: 3 },
+  ...{ members: MEMBERS, job: DEFAULT_JOB },
+};
 
 function fold(...events: EngineEvent[]): View {
   return events.reduce(reduce, initialView);

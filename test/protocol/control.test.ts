@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ClientMessage, parseControl, ServerMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
-import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET } from '../../src/protocol/roomCode.ts';
+import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET, roomCodeOf } from '../../src/protocol/roomCode.ts';
 import { ProtocolError, UsageError } from '../../src/util/errors.ts';
 
 describe('control messages', () => {
@@ -17,6 +17,13 @@ describe('control messages', () => {
     ['another version', '{"type":"join","version":2,"room":"K7F3QX","name":"a"}', /version/],
     ['a code that cannot be one', '{"type":"join","version":1,"room":"K7F30X","name":"a"}', /room/],
     ['fields too many', '{"type":"heartbeat","admin":true}', /admin/],
+    ['a rank that no world has', '{"type":"join","version":1,"room":"K7F3QX","name":"a","rank":64}', /rank/],
+    ['a rank that is no number', '{"type":"join","version":1,"room":"K7F3QX","name":"a","rank":null}', /rank/],
+    [
+      'a browser that could be guessed',
+      '{"type":"join","version":1,"room":"K7F3QX","name":"a","browser":"1"}',
+      /browser/,
+    ],
     ['a name of blanks', '{"type":"join","version":1,"room":"K7F3QX","name":"   "}', /name/],
   ])('refuses %s, naming the field', (_name, data, message) => {
     expect(() => parseControl(ClientMessage, data)).toThrow(message);
@@ -64,6 +71,16 @@ describe('room codes', () => {
   test('are read however people type them', () => {
     for (const typed of ['K7F3QX', 'k7f-3qx', ' K7F 3QX ']) expect(parseRoomCode(typed)).toBe('K7F3QX');
     expect(formatRoomCode('K7F3QX')).toBe('K7F-3QX');
+  });
+
+  test('follow from a text, the same on every machine', () => {
+    expect([roomCodeOf('none'), roomCodeOf('class 4b'), roomCodeOf('')]).toEqual(['57MYA5', 'HZ2NE4', 'PPUDER']);
+    const codes = Array.from({ length: 1000 }, (_, i) => roomCodeOf(`run ${i}`));
+    expect(codes.map(parseRoomCode)).toEqual(codes);
+    expect(new Set(codes).size).toBe(codes.length);
+    for (let place = 0; place < codes[0]!.length; place++) {
+      expect(new Set(codes.map((code) => code[place])).size).toBe(ROOM_CODE_ALPHABET.length);
+    }
   });
 
   test('have no signs that are mistaken for each other', () => {

@@ -54,8 +54,8 @@ export class TestMember {
     this.socket.send(data);
   }
 
-  async join(room: string, name = 'Ada'): Promise<void> {
-    await this.send({ type: 'join', version: PROTOCOL_VERSION, room, name });
+  async join(room: string, name = 'Ada', asked: { browser?: string; rank?: number } = {}): Promise<void> {
+    await this.send({ type: 'join', version: PROTOCOL_VERSION, room, name, ...asked });
   }
 
   /** The next message of that type; what comes before it is dropped. Rejects when the socket closes first. */

@@ -15,6 +15,7 @@ import {
 const DEVICE: Device = { backend: 'webgpu', adapter: 'test' };
 const FILES_JOB: JobSpec = { ...DEFAULT_JOB, job: 'mnist', data: { kind: 'files' } };
 const NAMES = ['Ada', 'Bo', 'Cy', 'Di'];
+const BROWSERS = ['browser-of-the-lab', 'browser-at-home'];
 
 /** Plays events; keeps the last state and all effects of the last event. */
 class Play {
@@ -204,6 +205,74 @@ describe('a room', () => {
     expect(play.state.phase).toBe('LINKING');
   });
 
+  test('gives the ranks asked for, and the gaps to the others in the order they joined', () => {
+    const play = new Play(4);
+    for (const [name, rank] of [['Ada'], ['Bo', 3], ['Cy'], ['Di', 0]] as const) {
+      play.do({ type: 'join', member: name, name, rank });
+    }
+    expect(play.said('Ada', 'room').members.map((m) => m.rank)).toEqual([null, 3, null, 0]);
+    for (const member of ['Cy', 'Bo', 'Di', 'Ada']) play.do({ type: 'ready', member, device: DEVICE });
+    expect(play.said('Ada', 'prepare').members.map((m) => m.name)).toEqual(['Di', 'Ada', 'Cy', 'Bo']);
+  });
+
+  test.each([
+    ['a rank that another has', { rank: 2 }, 'Ada has rank 2 already: ask for another, or for none.'],
+    ['a rank beyond the world', { rank: 3 }, 'There is no rank 3 in a world of 3: ask for one from 0 to 2.'],
+    ['another world size', { worldSize: 4 }, "This room's world size is 3, not 4: ask for 3, or join another room."],
+  ])('refuses who asks for %s', (_, asked, sentence) => {
+    const play = new Play(3).do({ type: 'join', member: 'Ada', name: 'Ada', rank: 2, worldSize: 3 });
+    play.do({ type: 'join', member: 'Bo', name: 'Bo', ...asked });
+    expect(play.said('Bo', 'refused')).toMatchObject({ code: 'mismatch', message: sentence });
+    expect(play.state.members.map((m) => m.name)).toEqual(['Ada']);
+    // A rank is free again when who had it has left.
+    play.do({ type: 'left', member: 'Ada', reason: 'left' }, { type: 'join', member: 'Bo', name: 'Bo', rank: 2 });
+    expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
+  });
+
+  test('refuses a start with fewer than a member counts on, and says who', () => {
+    const play = new Play().enter(1).do({ type: 'join', member: 'Bo', name: 'Bo', rank: 2 });
+    play.do({ type: 'ready', member: 'Bo', device: DEVICE }, { type: 'start', member: 'Ada' });
+    expect(play.said('Ada', 'refused')).toMatchObject({
+      code: 'not-now',
+      message: 'Bo asked for rank 2, and 2 members are ready: start when 3 are.',
+    });
+    play.do({ type: 'join', member: 'Cy', name: 'Cy', worldSize: 4 });
+    play.do({ type: 'ready', member: 'Cy', device: DEVICE }, { type: 'start', member: 'Ada' });
+    expect(play.said('Ada', 'refused').message).toBe(
+      'Cy counts on a world of 4, and 3 members are ready: start with 4.',
+    );
+    play.do({ type: 'left', member: 'Cy', reason: 'left' });
+    play.do({ type: 'join', member: 'Di', name: 'Di' }, { type: 'ready', member: 'Di', device: DEVICE });
+    play.do({ type: 'start', member: 'Ada' });
+    expect(play.said('Ada', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Di', 'Bo']);
+  });
+
+  test('starts by itself again once all who ran have left, and not before', () => {
+    const play = new Play(2).enter(2).do({ type: 'left', member: 'Bo', reason: 'left' });
+    expect(play.said('Ada', 'ended').outcome).toBe('failed');
+    for (const name of ['Bo', 'Cy']) {
+      play.do({ type: 'join', member: name, name }, { type: 'ready', member: name, device: DEVICE });
+    }
+    expect(play.state).toMatchObject({ phase: 'FORMING', startAt: null });
+    play.do({ type: 'left', member: 'Ada', reason: 'left' });
+    expect(play.said('Cy', 'prepare')).toMatchObject({ epoch: 2, members: [{ name: 'Bo' }, { name: 'Cy' }] });
+  });
+
+  test('tells the tabs of one browser by a number of its own', () => {
+    const play = new Play();
+    for (const [i, browser] of [BROWSERS[0], BROWSERS[1], BROWSERS[0], undefined].entries()) {
+      play.do({ type: 'join', member: NAMES[i]!, name: NAMES[i]!, browser });
+    }
+    const numbers = (): number[] => play.said('Bo', 'room').members.map((m) => m.browser);
+    expect(numbers()).toEqual([0, 1, 0, 2]);
+    play.do({ type: 'left', member: 'Ada', reason: 'left' }, { type: 'left', member: 'Cy', reason: 'left' });
+    play.do(
+      { type: 'join', member: 'Ada', name: 'Ada' },
+      { type: 'join', member: 'Cy', name: 'Cy', browser: BROWSERS[1] },
+    );
+    expect(numbers()).toEqual([1, 2, 0, 1]);
+  });
+
   test('relays signals inside the epoch only', () => {
     const play = Play.running(2).do({ type: 'join', member: 'Cy', name: 'Cy' });
     const signal = { type: 'offer' as const, sdp: 'v=0' };
@@ -225,7 +294,14 @@ const member = fc.constantFrom(...NAMES, 'nobody');
 const epoch = fc.integer({ min: 0, max: 4 });
 const report = { member, epoch, step: fc.integer({ min: 0, max: 1 }), stateHash: fc.constantFrom('x', 'x', 'x', 'y') };
 const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
-  fc.record({ type: fc.constant('join' as const), member, name: fc.constant('Ada') }),
+  fc.record(
+    {
+      ...{ type: fc.constant('join' as const), member, name: fc.constant('Ada') },
+      ...{ browser: fc.constantFrom(...BROWSERS), rank: fc.integer({ min: 0, max: 4 }) },
+      worldSize: fc.integer({ min: 1, max: 4 }),
+    },
+    { requiredKeys: ['type', 'member', 'name'] },
+  ),
   fc.record({ type: fc.constant('ready' as const), member, device: fc.constant(DEVICE) }),
   fc.record({ type: fc.constant('configure' as const), member, job: fc.constantFrom(DEFAULT_JOB, FILES_JOB) }),
   fc.record({ type: fc.constant('start' as const), member }),
@@ -261,14 +337,20 @@ function helpful(state: RoomState, pick: number): RoomEvent {
   if (next !== undefined && state.phase === 'RUNNING') return { type: 'finished', member: next.member, ...said };
   const cold = state.members.find((m) => m.device === null);
   if (cold !== undefined) return { type: 'ready', member: cold.member, device: DEVICE };
-  const outside = NAMES.find((name) => !state.members.some((m) => m.member === name));
-  if (outside !== undefined) return { type: 'join', member: outside, name: outside };
+  const outside = NAMES.findIndex((name) => !state.members.some((m) => m.member === name));
+  if (outside >= 0) {
+    // Half of them come with wishes: the later the name, the lower the rank.
+    const wishes = pick < 0.5 ? { rank: NAMES.length - 1 - outside, browser: BROWSERS[outside % 2] } : {};
+    return { type: 'join', member: NAMES[outside]!, name: NAMES[outside]!, ...wishes };
+  }
   return { type: 'start', member: state.members[0]!.member };
 }
 
 test('whatever happens, in whatever order, a room keeps its laws', () => {
   const phases = new Set<string>();
   const outcomes = new Set<string>();
+  let mixedRings = 0;
+  let startedAgain = 0;
   fc.assert(
     fc.property(script, fc.constantFrom(null, 1, 2, 3), (events, startAt) => {
       let state = createRoom(DEFAULT_JOB, startAt, 4);
@@ -284,16 +366,26 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
         expect(after.members.length).toBeLessThanOrEqual(4);
         expect(new Set(ids(after.members)).size).toBe(after.members.length);
         expect(after.ring.length > 0).toBe(after.phase !== 'FORMING');
+        expect([...after.hidden.keys()].sort()).toEqual([...ids(after.members)].sort());
+        const asked = after.members.flatMap((m) => m.rank ?? []);
+        expect(new Set(asked).size).toBe(asked.length);
+        for (const name of BROWSERS) expect(JSON.stringify(effects)).not.toContain(name);
         expect(after.phase !== 'FORMING' && after.reports.size >= after.ring.length).toBe(false);
 
         for (const effect of effects) {
           if (effect.type === 'setDeadline') isTimed = true;
           else if (effect.type === 'clearDeadline') isTimed = false;
           else if (effect.type === 'send' && effect.message.type === 'prepare') {
-            // Rank = index, in the order they joined; every one of them is told.
+            // Rank = index: the one asked for, else in the order they joined; every one of them is told.
             expect(effect.message.members).toEqual(after.ring);
             expect(effect.to).toEqual(ids(after.ring));
-            expect(after.members.filter((m) => effect.to.includes(m.member))).toEqual(after.ring);
+            for (const [rank, one] of after.ring.entries()) expect(one.rank ?? rank).toBe(rank);
+            const others = after.members.filter((m) => m.rank === null && effect.to.includes(m.member));
+            expect(after.ring.filter((m) => m.rank === null)).toEqual(others);
+            expect(after.ring.every((m) => m.device !== null)).toBe(true);
+            if (event.type !== 'start') expect(after.ring.length).toBe(startAt);
+            if (others.length > 0 && others.length < after.ring.length) mixedRings++;
+            if (startAt !== null && after.epoch > 1 && event.type !== 'start') startedAgain++;
           } else if (effect.type === 'send' && effect.message.type !== 'refused') {
             for (const id of effect.to) expect(ids(after.members)).toContain(id);
           }
@@ -301,7 +393,9 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
         // Linking and syncing never wait for ever; training is not the server's to time.
         expect(isTimed).toBe(after.phase === 'LINKING' || after.phase === 'SYNCING');
 
-        const isOver = before.phase !== 'FORMING' && after.phase === 'FORMING' && after.members.length > 0;
+        // A room whose runners have all left may start anew in the same moment.
+        const isOff = after.phase === 'FORMING' || after.epoch > before.epoch;
+        const isOver = before.phase !== 'FORMING' && isOff && after.members.length > 0;
         const told = effects.flatMap((e) => (e.type === 'send' && e.message.type === 'ended' ? [e] : []));
         expect(told.length).toBe(isOver ? 1 : 0);
         for (const { to, message } of told) {
@@ -319,6 +413,8 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
   // The laws mean nothing where the dice never got far.
   expect([...phases].sort()).toEqual(['FORMING', 'LINKING', 'RUNNING', 'SYNCING']);
   expect([...outcomes].sort()).toEqual(['failed', 'finished']);
+  expect(mixedRings).toBeGreaterThan(0);
+  expect(startedAgain).toBeGreaterThan(0);
 });
 
 function ids(members: readonly RosterEntry[]): string[] {

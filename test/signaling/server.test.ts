@@ -95,6 +95,27 @@ describe('members', () => {
     expect((await bo.next('prepare')).members.map((m) => m.name)).toEqual(['Ada', 'Bo']);
   });
 
+  test('see which of them share a browser, and nothing of its id', async () => {
+    const server = await start();
+    const browser = 'a-random-id-0123456789';
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: 3 });
+    const members = [member(server), member(server), member(server)];
+    const heard: string[] = [];
+    for (const [i, one] of members.entries()) {
+      one.socket.on('message', (data: Buffer) => heard.push(data.toString()));
+      await one.join(room, `tab ${i}`, i === 1 ? { rank: 0 } : { browser });
+      await one.next('admitted');
+      await one.send({ type: 'ready', device: CPU });
+    }
+    const { members: ring } = await members[0]!.next('prepare');
+    expect(ring.map(({ name, browser: number }) => [name, number])).toEqual([
+      ['tab 1', 1],
+      ['tab 0', 0],
+      ['tab 2', 0],
+    ]);
+    expect(heard.join()).not.toContain(browser);
+  });
+
   test('who leaves ends the run', async () => {
     const { ada, bo } = await pair();
     ada.socket.terminate();
@@ -165,6 +186,21 @@ describe('refusals', () => {
     const late = member(server);
     await late.join(room);
     await late.next('admitted');
+  });
+
+  test('a rank that another member has', async () => {
+    const server = await start();
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
+    const ada = member(server);
+    await ada.join(room, 'Ada', { rank: 1 });
+    await ada.next('admitted');
+    const bo = member(server);
+    await bo.join(room, 'Bo', { rank: 1 });
+    expect(await bo.next('refused')).toMatchObject({
+      code: 'mismatch',
+      message: expect.stringMatching(/^Ada has rank 1/) as string,
+    });
+    expect(await bo.closed).toBe(1008);
   });
 
   test('a full room', async () => {
@@ -315,6 +351,17 @@ describe('an empty room', () => {
     const late = member(server);
     await late.join(room);
     expect((await late.next('refused')).code).toBe('no-room');
+  });
+
+  test('has the code that the launcher chose, once', async () => {
+    const server = await start();
+    expect(server.createRoom({ job: DEFAULT_JOB, startAt: null, code: 'K7F3QX' })).toBe('K7F3QX');
+    expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null, code: 'K7F3QX' })).toThrow(
+      /a room K7F3QX already/,
+    );
+    const ada = member(server);
+    await ada.join('K7F3QX');
+    await ada.next('admitted');
   });
 
   test('made by the launcher lasts as long as the server', async () => {

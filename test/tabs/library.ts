@@ -1,7 +1,19 @@
-/** In a tab: README's ten lines, as a user of the library writes them. */
+/** In a tab: README's ten lines, as a user of the library writes them, and groups that come and go. */
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
-import { createOptimizer, destroyProcessGroup, DistributedDataParallel, initProcessGroup } from '../../src/index.ts';
+import {
+  createOptimizer,
+  destroyProcessGroup,
+  DistributedDataParallel,
+  initProcessGroup,
+  type InitProcessGroupOptions,
+  type ProcessGroup,
+} from '../../src/index.ts';
+
+export type Wishes = Pick<InitProcessGroupOptions, 'rank' | 'room' | 'worldSize'>;
+
+/** What a group says of itself, and the sum over its ranks of rank + 1. */
+export type Said = Pick<ProcessGroup, 'rank' | 'worldSize' | 'localRank' | 'localWorldSize'> & { sum: number };
 
 declare global {
   interface Window {
@@ -14,9 +26,47 @@ declare global {
       buckets: number;
       losses: number[];
     }>;
+    /** Makes a group and destroys it, so many times; `onroom` of a tab that opens the room hears its code. */
+    cycle: (wishes: Wishes, times: number) => Promise<Said[]>;
+    /** Makes two groups, the second while the first lives, uses both at once, and destroys both. */
+    two: (first: Wishes, second: Wishes) => Promise<Said[]>;
     onroom: (room: string) => void;
   }
 }
+
+function init(wishes: Wishes): Promise<ProcessGroup> {
+  return initProcessGroup({
+    ...{ server: location.origin, ...wishes },
+    onroom: (room) => {
+      if (wishes.room === undefined) window.onroom(room);
+    },
+  });
+}
+
+async function use(group: ProcessGroup): Promise<Said> {
+  const { rank, worldSize, localRank, localWorldSize } = group;
+  const [sum] = await group.allReduce(Float32Array.of(rank + 1));
+  return { rank, worldSize, localRank, localWorldSize, sum: sum! };
+}
+
+window.cycle = async (wishes, times) => {
+  await tf.setBackend('cpu');
+  const said: Said[] = [];
+  while (said.length < times) {
+    const group = await init(wishes);
+    said.push(await use(group));
+    await destroyProcessGroup(group);
+  }
+  return said;
+};
+
+window.two = async (first, second) => {
+  await tf.setBackend('cpu');
+  const groups = [await init(first), await init(second)];
+  const said = await Promise.all(groups.map(use));
+  for (const group of groups) await destroyProcessGroup(group);
+  return said;
+};
 
 window.train = async (room) => {
   await tf.setBackend('webgpu');

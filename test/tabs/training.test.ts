@@ -69,6 +69,24 @@ describe('training in real tabs', () => {
   });
 });
 
+test('tabs have the ranks that their addresses ask for, and know which tab of their browser they are', async () => {
+  const room = world.createRoom({ maxSteps: 1, batchSize: 4 }, 3);
+  const lab = await world.open('');
+  // At once, as a launcher opens them: none is there to make the browser's id before the others.
+  const tabs = await Promise.all([
+    world.open(`#${room}?name=ann&auto&rank=2`, { beside: lab }),
+    world.open(`#${room}?name=ben&auto&rank=0`, { beside: lab }),
+    world.open(`#${room}?name=cid&auto&rank=1`),
+  ]);
+  const epochs = await Promise.all(tabs.map((tab) => tab.event('epoch')));
+  expect(epochs).toMatchObject([
+    { rank: 2, localRank: 1, localWorldSize: 2 },
+    { rank: 0, localRank: 0, localWorldSize: 2 },
+    { rank: 1, localRank: 0, localWorldSize: 1 },
+  ]);
+  await Promise.all(tabs.map((tab) => tab.event('finished')));
+});
+
 describe('a tab that goes', () => {
   test.each([
     ['while training', (tab: Tab) => tab.event('step', ({ step }) => step === 2)],

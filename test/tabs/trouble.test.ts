@@ -55,6 +55,16 @@ describe('trouble', () => {
     expect(await failure(await world.join(room, 'ben'), true)).toMatch(/training|running/);
   });
 
+  test('a rank that another tab has, and one that is none', async () => {
+    const room = world.createRoom({}, 2);
+    const ann = await world.open(`#${room}?name=ann&auto&rank=1`);
+    await ann.event('admitted');
+    const ben = await world.open(`#${room}?name=ben&auto&rank=1`);
+    expect(await failure(ben, true)).toMatch(/^ann has rank 1 already/);
+    const cid = await world.open(`#${room}?name=cid&auto&rank=one`);
+    expect(await failure(cid, true)).toMatch(/rank/);
+  });
+
   test('data that is cut short', async () => {
     const room = world.createRoom({ job: 'mnist', data: { kind: 'url', url: '/data/' } }, 1);
     expect(await failure(await world.join(room, 'ann'), false)).toMatch(/t10k-images-idx3-ubyte/);

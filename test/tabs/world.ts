@@ -51,6 +51,12 @@ export class Tab {
   }
 }
 
+export interface OpenOptions {
+  before?: string;
+  origin?: string;
+  beside?: Tab;
+}
+
 export class World {
   readonly server: SignalingServer;
   readonly #browser: Browser;
@@ -72,10 +78,16 @@ export class World {
     return this.server.createRoom({ job: parseJob(fields), startAt: worldSize });
   }
 
-  /** Opens a tab at `path` behind the server's address; `before` runs in the page ahead of everything else. */
-  async open(path: string, { before = '', origin = `http://localhost:${this.server.port}` } = {}): Promise<Tab> {
-    const context = await this.#browser.newContext();
-    this.#contexts.push(context);
+  /**
+   * Opens a tab at `path` behind the server's address, in a browser profile of its own or in that of the tab `beside` it;
+   * `before` runs in the page ahead of everything else.
+   */
+  async open(
+    path: string,
+    { before = '', origin = `http://localhost:${this.server.port}`, beside }: OpenOptions = {},
+  ): Promise<Tab> {
+    const context = beside?.page.context() ?? (await this.#browser.newContext());
+    if (beside === undefined) this.#contexts.push(context);
     await context.grantPermissions(['microphone']);
     const page = await context.newPage();
     const tab = new Tab(page);
@@ -86,7 +98,7 @@ export class World {
   }
 
   /** Opens a tab that joins `room` by itself. */
-  join(room: string, name: string, options: Parameters<World['open']>[1] = {}): Promise<Tab> {
+  join(room: string, name: string, options: OpenOptions = {}): Promise<Tab> {
     return this.open(`#${room}?name=${name}&auto`, options);
   }
 

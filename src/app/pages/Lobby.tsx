@@ -1,4 +1,5 @@
 /** Before a run: the code to join by, who is here, what will be trained, and the one button that starts it. */
+import { seats } from '../../protocol/ranks.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, missingToStart, startNote, startObstacle } from '../derive.ts';
 import { describeJob } from '../jobForm.ts';
@@ -78,11 +79,12 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
 }
 
 function People({ view, lobby }: { view: View; lobby: LobbyView }) {
+  const places = seats(lobby.members);
   return (
     <ul class="people plain">
-      {lobby.members.map((one, rank) => (
+      {lobby.members.map((one) => (
         <li key={one.member} class={one.device === null ? 'pale' : ''}>
-          <RankMark rank={rank} size={20} />
+          <RankMark rank={places.indexOf(one)} size={20} />
           <span class="ellipsis">
             {one.name}
             <span class="dim">{roles(one.member === view.member, one.member === lobby.host)}</span>
@@ -101,12 +103,9 @@ function roles(you: boolean, host: boolean): string {
 
 /** The ring that will be: who is here, and pale places for those whom an automatic start waits for. */
 function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
-  const places = Math.max(lobby.members.length, lobby.startAt ?? 0);
-  const members = Array.from({ length: places }, (_, rank) => {
-    const one = lobby.members[rank];
-    return one === undefined ? { name: null } : { name: one.name, pale: one.device === null };
-  });
-  const you = lobby.members.findIndex((one) => one.member === view.member);
+  const places = seats(lobby.members, lobby.startAt ?? 0);
+  const members = places.map((one) => (one === null ? { name: null } : { name: one.name, pale: one.device === null }));
+  const you = places.findIndex((one) => one?.member === view.member);
   return <SimulatedRing members={members} you={you < 0 ? null : you} bottom="simulated: a preview" />;
 }
 
