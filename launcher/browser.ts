@@ -15,9 +15,11 @@ export interface LaunchOptions {
   headed?: boolean;
   /** A page of the server to try WebGPU out on: only a secure context has it. Without it, `auto` believes in any device file. */
   probeUrl?: string;
+  /** Takes the server's certificate as it is: nobody is there to be asked. */
+  anyCertificate?: boolean;
   /**
-   * Set for another machine's server: its certificate is taken as it is. Else the pages are this machine's own, and may
-   * connect over the loopback too, so that a machine without a network can train.
+   * Set for somebody else's server. Else the pages are one's own, and may connect over the loopback too, so that a machine
+   * without a network can train.
    */
   remote?: boolean;
 }
@@ -56,8 +58,10 @@ function hasGpu(): boolean {
 }
 
 async function start(executable: string, options: LaunchOptions, gpuFlags: string[]): Promise<Browser> {
-  const { headed = false, remote = false } = options;
-  const args = [...gpuFlags, remote ? '--ignore-certificate-errors' : '--allow-loopback-in-peer-connection'];
+  const { headed = false, remote = false, anyCertificate = false } = options;
+  const args = [...gpuFlags];
+  if (anyCertificate) args.push('--ignore-certificate-errors');
+  if (!remote) args.push('--allow-loopback-in-peer-connection');
   // Containers have a tiny /dev/shm, and Chromium's sandbox refuses root.
   if (process.platform === 'linux') args.push('--disable-dev-shm-usage');
   if (process.getuid?.() === 0) args.push('--no-sandbox');

@@ -6,6 +6,7 @@ import type { Io } from './io.ts';
 import { addJobOptions, wholeNumber } from './jobOptions.ts';
 import { join, type JoinOptions } from './join.ts';
 import { GPU_MODES } from './browser.ts';
+import type { Environment } from './placement.ts';
 import { run, type RunOptions } from './run.ts';
 import { serve, type ServeOptions } from './serve.ts';
 
@@ -21,12 +22,25 @@ const JOIN_TIMEOUT_S = 24 * 60 * 60;
 /** Longest timeout, seconds: what setTimeout can hold. */
 const MAX_TIMEOUT_S = 2_000_000;
 
+const RUN_ENVIRONMENT = `
+Environment, as torch.distributed has it; an option that says otherwise is refused:
+  NODE_RANK, MASTER_ADDR, MASTER_PORT   where the options of these names are left out
+  WORLD_SIZE                            all ranks: --nnodes times --nproc-per-node
+  RANK                                  without --nnodes: this process is one tab, with this rank of WORLD_SIZE,
+                                        and the process with RANK 0 serves
+  LOCAL_RANK                            checked, and no more: local ranks are the tabs of a browser
+`;
+
 const collect = (value: string, before: string[]): string[] => [...before, value];
 
+/** Restarts that can be asked for: more are a loop. */
+const MAX_RESTARTS = 1000;
+const MAX_PORT = 65535;
+
 /** Runs one command line (without `node` and the script). Never throws; says on `io.err` why a code is not 0. */
-export async function runCli(argv: readonly string[], io: Io): Promise<number> {
+export async function runCli(argv: readonly string[], io: Io, env: Environment = process.env): Promise<number> {
   try {
-    await buildProgram(io).parseAsync(argv, { from: 'user' });
+    await buildProgram(io, env).parseAsync(argv, { from: 'user' });
     return io.signal.aborted ? EXIT_INTERRUPTED : EXIT_OK;
   } catch (error) {
     if (io.signal.aborted) {
@@ -48,7 +62,7 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
   }
 }
 
-function buildProgram(io: Io): Command {
+function buildProgram(io: Io, env: Environment): Command {
   const program = new Command('peergrad')
     .description('Browser tabs as one training job: start a server, or run and join rooms with headless tabs.')
     .exitOverride()
@@ -62,7 +76,7 @@ function buildProgram(io: Io): Command {
   const serveCommand = program
     .command('serve')
     .description('serve the page and introduce tabs to each other, until Ctrl-C')
-    .option('--port <n>', 'port to listen on', wholeNumber(0, 65535), 8080)
+    .option('--port <n>', 'port to listen on', wholeNumber(0, MAX_PORT), 8080)
     .option('--host <address>', 'address to listen on (default: 127.0.0.1, with https 0.0.0.0)')
     .option('--https', 'https with a self-signed certificate')
     .option('--cert <file>', 'certificate for https, PEM')
@@ -80,21 +94,34 @@ function buildProgram(io: Io): Command {
 
   const runCommand = program
     .command('run')
-    .description('train with N headless tabs on this machine, and say how it went')
-    .option('--tabs <n>', 'number of tabs, each a rank', wholeNumber(1, MAX_WORLD_SIZE), 4)
+    .description('train with N headless tabs on this machine, or on each of several, and say how it went')
+    .option('--tabs <n>', 'number of tabs, each a rank (default: 4)', wholeNumber(1, MAX_WORLD_SIZE))
+    .option('--nproc-per-node <n>', "the same, by torchrun's name", wholeNumber(1, MAX_WORLD_SIZE))
+    .option('--nnodes <n>', 'number of machines, each with as many tabs (default: 1)', wholeNumber(1, MAX_WORLD_SIZE))
+    .option('--node-rank <i>', 'which of them this is, from 0; node 0 serves', wholeNumber(0, MAX_WORLD_SIZE - 1))
+    .option('--master-addr <host>', "node 0's address for the others; https unless it is a loopback")
+    .option('--master-port <p>', "node 0's port (default: 29500 where there are others)", wholeNumber(1, MAX_PORT))
+    .option('--rdzv-id <text>', "the run's name, the same on every machine (default: none)")
+    .option('--max-restarts <n>', 'start all of it again so many times where it fails', wholeNumber(0, MAX_RESTARTS), 0)
     .option('--json', 'print the result as one JSON object, last on stdout')
     .option('--headed', 'show the browser')
     .option('--screenshot <file>', "write a PNG of rank 0's page past the middle of the run");
   addBrowserOptions(runCommand, RUN_TIMEOUT_S);
-  addJobOptions(runCommand).action((options: RunOptions) => run(options, io));
+  addJobOptions(runCommand)
+    .addHelpText('after', RUN_ENVIRONMENT)
+    .action((options: RunOptions) => run(options, io, env));
 
   const joinCommand = program
     .command('join')
     .argument('<url>', "the room's address, e.g. https://192.168.1.5:8080/#K7F3QX")
-    .description('join a room with N headless tabs, and stay until its run has ended')
+    .description(
+      'join a room with N headless tabs, and stay until its run has ended; 1 tab asks for the rank RANK, if set',
+    )
     .option('--tabs <n>', 'number of tabs', wholeNumber(1, MAX_WORLD_SIZE), 1)
     .option('--name <name>', "the tabs' name", 'tab');
-  addBrowserOptions(joinCommand, JOIN_TIMEOUT_S).action((url: string, options: JoinOptions) => join(url, options, io));
+  addBrowserOptions(joinCommand, JOIN_TIMEOUT_S).action((url: string, options: JoinOptions) =>
+    join(url, options, io, env),
+  );
   return program;
 }
 

@@ -4,6 +4,7 @@ import { UsageError } from '../src/util/errors.ts';
 import { ensureBrowser } from './findBrowser.ts';
 import type { Io } from './io.ts';
 import type { GpuMode } from './browser.ts';
+import { rankOfJoin, type Environment } from './placement.ts';
 import { summarize } from './report.ts';
 import { trainInTabs } from './session.ts';
 
@@ -19,14 +20,16 @@ export interface JoinOptions {
 /** Longest name the protocol takes, less room for "-64". */
 const MAX_NAME = 36;
 
-export async function join(address: string, options: JoinOptions, io: Io): Promise<void> {
+export async function join(address: string, options: JoinOptions, io: Io, env: Environment): Promise<void> {
   const { page, room } = parseRoomUrl(address);
+  const rank = rankOfJoin(options.tabs, env);
   const name = options.name.trim();
   if (name === '' || name.length > MAX_NAME)
     throw new UsageError(`A name has 1 to ${MAX_NAME} characters: see --name.`);
   const tabs = Array.from({ length: options.tabs }, (_, i) => {
     const own = options.tabs === 1 ? name : `${name}-${i + 1}`;
-    return { name: own, url: `${page}#${room}?name=${encodeURIComponent(own)}&auto` };
+    const asked = rank === null ? '' : `&rank=${rank}`;
+    return { name: own, url: `${page}#${room}?name=${encodeURIComponent(own)}&auto${asked}` };
   });
   const result = await trainInTabs(
     {
@@ -35,9 +38,10 @@ export async function join(address: string, options: JoinOptions, io: Io): Promi
       headed: false,
       probeUrl: new URL('/healthz', page).href,
       remote: true,
+      anyCertificate: true,
       tabs,
       timeoutMs: options.timeout * 1000,
-      waitsForHost: true,
+      waitsForOthers: true,
       screenshot: null,
     },
     io,

@@ -1,18 +1,25 @@
-/** `peergrad run`: a server, a room and N headless tabs on this machine, from nothing to the result. */
+/** `peergrad run`: headless tabs on this machine, as a world or as this machine's share of one, from nothing to the result. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { UsageError } from '../src/util/errors.ts';
-import { startSignaling } from '../signaling/index.ts';
+import type { JobSpec } from '../src/protocol/job.ts';
+import { roomCodeOf } from '../src/protocol/roomCode.ts';
+import { systemClock } from '../src/util/clock.ts';
+import { messageOf, UsageError } from '../src/util/errors.ts';
+import { isLoopback, selfSignedCertificate, startSignaling } from '../signaling/index.ts';
+import { awaitServer } from './awaitServer.ts';
 import { ensureBrowser } from './findBrowser.ts';
 import { DIST, ensureBuilt } from './build.ts';
 import type { Io } from './io.ts';
 import { type JobOptions, resolveJob } from './jobOptions.ts';
 import type { GpuMode } from './browser.ts';
+import { type Environment, type Placement, placementOf, type PlacementOptions } from './placement.ts';
 import { summarize } from './report.ts';
 import { trainInTabs } from './session.ts';
 
-export interface RunOptions extends JobOptions {
-  tabs: number;
+export interface RunOptions extends JobOptions, PlacementOptions {
+  /** The run's name, by which its processes find the same room. */
+  rdzvId?: string;
+  maxRestarts: number;
   json?: true;
   headed?: true;
   browser?: string;
@@ -22,41 +29,125 @@ export interface RunOptions extends JobOptions {
   screenshot?: string;
 }
 
-export async function run(options: RunOptions, io: Io): Promise<void> {
-  const { job, folder } = await resolveJob(options);
+/** torchrun's: processes that were given no name meet all the same. */
+const DEFAULT_RDZV_ID = 'none';
+
+/** Where all tabs of the world meet. */
+interface Meeting {
+  /** Of the page, without a slash at its end. */
+  url: string;
+  room: string;
+  /** Resolves once tabs can be let in. */
+  open: (timeoutMs: number) => Promise<void>;
+  close: () => Promise<void>;
+}
+
+export async function run(options: RunOptions, io: Io, env: Environment): Promise<void> {
+  const placement = placementOf(options, env);
+  const { firstRank, worldSize } = placement;
+  const resolved = firstRank === 0 ? await resolveJob(options) : null;
   const screenshot = options.screenshot ?? null;
   if (screenshot !== null && !existsSync(path.dirname(path.resolve(screenshot)))) {
     throw new UsageError(`There is no folder for ${screenshot}: make it, or choose another path for --screenshot.`);
   }
   const executable = await ensureBrowser(options.browser, io.err);
-  await ensureBuilt(io);
-  const server = await startSignaling({ dist: DIST, data: folder });
+  const meeting =
+    resolved === null ? meetThere(placement, options, io) : await meetHere(placement, options, resolved, io);
+  const tabs = Array.from({ length: placement.tabs }, (_, i) => {
+    const name = `tab-${firstRank + i + 1}`;
+    return { name, url: `${meeting.url}/#${meeting.room}?name=${name}&auto&rank=${firstRank + i}` };
+  });
   try {
-    const room = server.createRoom({ job, startAt: options.tabs });
-    const tabs = Array.from({ length: options.tabs }, (_, i) => {
-      const name = `tab-${i + 1}`;
-      return { name, url: `${server.url}/#${room}?name=${name}&auto` };
+    const result = await withRestarts(options, io, async (timeoutMs, restarts) => {
+      await meeting.open(timeoutMs);
+      io.err(`${tabs.length === 1 ? '1 tab' : `${tabs.length} tabs`} of ${executable} ...`);
+      const trained = await trainInTabs(
+        {
+          executable,
+          gpu: options.gpu,
+          headed: options.headed ?? false,
+          probeUrl: `${meeting.url}/healthz`,
+          anyCertificate: meeting.url.startsWith('https:'),
+          tabs,
+          timeoutMs,
+          waitsForOthers: tabs.length < worldSize,
+          screenshot,
+        },
+        io,
+      );
+      return { ...trained, restarts: trained.restarts + restarts };
     });
-    io.err(
-      `${job.job}/${job.model} with ${options.tabs === 1 ? '1 tab' : `${options.tabs} tabs`} of ${executable} ...`,
-    );
-    const result = await trainInTabs(
-      {
-        executable,
-        gpu: options.gpu,
-        headed: options.headed ?? false,
-        probeUrl: `${server.url}/healthz`,
-        tabs,
-        timeoutMs: options.timeout * 1000,
-        waitsForHost: false,
-        screenshot,
-      },
-      io,
-    );
     if (options.json === undefined) return io.out(summarize(result));
     io.err(summarize(result));
     io.out(JSON.stringify(result));
   } finally {
-    await server.close();
+    await meeting.close();
+  }
+}
+
+/** The process with rank 0 serves: to other machines over https, for their pages must be secure to have WebGPU. */
+async function meetHere(
+  { worldSize, tabs, master }: Placement,
+  { rdzvId }: RunOptions,
+  { job, folder }: { job: JobSpec; folder: string | null },
+  io: Io,
+): Promise<Meeting> {
+  await ensureBuilt(io);
+  const { host, port } = master;
+  const others = worldSize - tabs;
+  const tls = isLoopback(host) ? null : await selfSignedCertificate();
+  // The others' address for this machine need not be one that it knows itself by.
+  const anyAddress = host.includes(':') ? '::' : '0.0.0.0';
+  const server = await startSignaling({ host: tls === null ? host : anyAddress, port, tls, dist: DIST, data: folder });
+  const isNamed = rdzvId !== undefined || others > 0;
+  const code = isNamed ? { code: roomCodeOf(rdzvId ?? DEFAULT_RDZV_ID) } : {};
+  const room = server.createRoom({ job, startAt: worldSize, ...code });
+  io.err(`${job.job}/${job.model} in a world of ${worldSize === 1 ? '1 rank' : `${worldSize} ranks`}.`);
+  if (others > 0) io.err(`Waiting for ${others} of them at ${urlOf(host, server.port)}.`);
+  return {
+    // The last is the one that this machine reaches itself by.
+    url: server.urls.at(-1)!,
+    room,
+    open: () => Promise.resolve(),
+    close: () => server.close(),
+  };
+}
+
+function meetThere({ master }: Placement, { rdzvId = DEFAULT_RDZV_ID }: RunOptions, io: Io): Meeting {
+  const url = urlOf(master.host, master.port);
+  return {
+    url,
+    room: roomCodeOf(rdzvId),
+    open: async (timeoutMs) => {
+      io.err(`Waiting for the server of rank 0 at ${url} ...`);
+      await awaitServer(url, timeoutMs, io.signal);
+    },
+    close: () => Promise.resolve(),
+  };
+}
+
+function urlOf(host: string, port: number): string {
+  return `${isLoopback(host) ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/**
+ * Makes `attempt` until it succeeds, has failed `maxRestarts` times more than once, or time is up. A wrong call and Ctrl-C
+ * are no failures. It gets the milliseconds that are left, and how often it was made before.
+ */
+async function withRestarts<Result>(
+  { maxRestarts, timeout }: RunOptions,
+  io: Io,
+  attempt: (timeoutMs: number, restarts: number) => Promise<Result>,
+): Promise<Result> {
+  const endsAt = systemClock.now() + timeout * 1000;
+  for (let restarts = 0; ; restarts++) {
+    try {
+      // Whole seconds: people read them.
+      return await attempt(Math.ceil((endsAt - systemClock.now()) / 1000) * 1000, restarts);
+    } catch (error) {
+      const isFinal = error instanceof UsageError || io.signal.aborted || systemClock.now() >= endsAt;
+      if (isFinal || restarts === maxRestarts) throw error;
+      io.err(`${messageOf(error)} Starting all of it again, restart ${restarts + 1} of ${maxRestarts}.`);
+    }
   }
 }

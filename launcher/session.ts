@@ -14,8 +14,8 @@ import { RunWatch } from './watch.ts';
 export interface SessionOptions extends LaunchOptions {
   tabs: readonly { name: string; url: string }[];
   timeoutMs: number;
-  /** A person starts the room: wait for it as long as `timeoutMs` allows. */
-  waitsForHost: boolean;
+  /** Others decide when the room starts: wait for it as long as `timeoutMs` allows. */
+  waitsForOthers: boolean;
   /** Where to put a picture of rank 0's page, or `null`. */
   screenshot: string | null;
 }
@@ -43,7 +43,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     tabs: options.tabs.map((tab) => tab.name),
     timeoutMs: options.timeoutMs,
     stallMs: STALL_MS,
-    stallsWhileWaiting: !options.waitsForHost,
+    stallsWhileWaiting: !options.waitsForOthers,
     clock: systemClock,
   });
   const ranks = new Map<string, number>();
@@ -66,10 +66,10 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   io.signal.addEventListener('abort', interrupt);
   if (io.signal.aborted) interrupt();
   try {
-    const { tabs, remote = false } = options;
+    const { tabs, remote = false, anyCertificate = false } = options;
     const ondeath = (tab: string, message: string): void => watch.fail(tab, message);
     // A tab may fail while others still load: loading is not awaited, its errors end the watch.
-    openTabs(browser, { tabs, onevent, ondeath, onerror, remote }).then(
+    openTabs(browser, { tabs, onevent, ondeath, onerror, remote, anyCertificate }).then(
       (opened) => (camera.tabs = opened),
       (error: unknown) => watch.abort(error),
     );

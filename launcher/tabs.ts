@@ -4,7 +4,7 @@ import type { EngineEvent } from '../src/protocol/events.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { LaunchOptions } from './browser.ts';
 
-export interface TabsOptions extends Pick<LaunchOptions, 'remote'> {
+export interface TabsOptions extends Pick<LaunchOptions, 'remote' | 'anyCertificate'> {
   /** Each tab's name and address. */
   tabs: readonly { name: string; url: string }[];
   onevent: (tab: string, event: EngineEvent) => void;
@@ -34,8 +34,8 @@ const REPORT_SCRIPT = `window.peergradReport = (event) => {
 
 /** @throws PeergradError where a page cannot be loaded. */
 export async function openTabs(browser: Browser, options: TabsOptions): Promise<Tabs> {
-  const { remote = false } = options;
-  const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: remote });
+  const { remote = false, anyCertificate = false } = options;
+  const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
   const names = new Map<Page, string>();
   // Chromium tells WebRTC about the default route only, unless the page may use the microphone.
   if (!remote) await context.grantPermissions(['microphone']);

@@ -84,7 +84,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     onroom: () => {},
     onstate: () => {},
     onepoch: async (epoch) => {
-      const { rank, mesh, localRank, localWorldSize, signal } = epoch;
+      const { mesh, localRank, localWorldSize, signal } = epoch;
       const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize });
       const released = deferred();
       const release = (): void => {

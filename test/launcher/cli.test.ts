@@ -16,11 +16,12 @@ afterAll(() => rm(folder, { recursive: true }));
 afterEach(() => vi.unstubAllEnvs());
 
 /** One command line, in this process. */
-async function cli(line: string, signal = new AbortController().signal) {
+async function cli(line: string, env?: Record<string, string>) {
   const out: string[] = [];
   const err: string[] = [];
+  const { signal } = new AbortController();
   const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
-  const code = await runCli(line.split(' '), io);
+  const code = await runCli(line.split(' '), io, env);
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
@@ -39,6 +40,12 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --batch 100000', /batchSize/],
     ['run --lr fast', /'fast' is invalid.*number/],
     ['run --lr -1', /learningRate/],
+    ['run --nnodes two', /whole number from 1 to 64/],
+    ['run --nnodes 2', /--master-addr/],
+    ['run --tabs 2 --nproc-per-node 3', /--tabs 2 and --nproc-per-node 3/],
+    ['run --node-rank 4 --nnodes 4 --master-addr 10.0.0.1', /no node rank 4 with --nnodes 4/],
+    ['run --master-port 0', /whole number from 1 to 65535/],
+    ['run --max-restarts -1', /whole number/],
     ['run --gpu none', /auto, software, hardware/],
     ['run --job mnist', /--data/],
     ['run --job digits --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read: expected train-images-idx3-ubyte/],
@@ -55,6 +62,17 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['join', /missing required argument/],
   ])('%s', async (line, sentence) => {
     const { code, out, err } = await cli(line);
+    expect(err).toMatch(sentence);
+    expect(err.split('\n')).toHaveLength(1);
+    expect([code, out]).toEqual([2, '']);
+  });
+
+  test.each([
+    ['run', { RANK: '4', WORLD_SIZE: '4' }, /no RANK 4 in a world of 4/],
+    ['run --nnodes 2 --node-rank 1', { NODE_RANK: '0' }, /--node-rank 1 contradicts NODE_RANK, which is 0/],
+    ['join http://127.0.0.1:8080/#K7F3QX --tabs 2', { RANK: '1' }, /RANK 1 .* 2 tabs/],
+  ])('%s with %j', async (line, env, sentence) => {
+    const { code, out, err } = await cli(line, env);
     expect(err).toMatch(sentence);
     expect(err.split('\n')).toHaveLength(1);
     expect([code, out]).toEqual([2, '']);

@@ -1,0 +1,48 @@
+/** Waiting for another machine's server to come up. */
+import http from 'node:http';
+import https from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../src/util/clock.ts';
+import { TimeoutError } from '../src/util/errors.ts';
+
+/** Milliseconds before the second try, doubled each time up to the most: machines are started within seconds or minutes. */
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 5_000;
+/** Milliseconds for one answer. */
+const ANSWER_MS = 5_000;
+
+/**
+ * Resolves once the server at `url` (`https://host:port`) answers. Its certificate is taken as it is.
+ *
+ * @throws (rejects) TimeoutError after `timeoutMs`; the reason of `signal`.
+ */
+export async function awaitServer(url: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
+  const giveUpAt = systemClock.now() + timeoutMs;
+  for (
+    let pause = FIRST_PAUSE_MS;
+    !(await answers(`${url}/healthz`, signal));
+    pause = Math.min(2 * pause, LONGEST_PAUSE_MS)
+  ) {
+    const rest = giveUpAt - systemClock.now();
+    if (rest <= 0) {
+      throw new TimeoutError(
+        `No server came up at ${url} within ${timeoutMs / 1000} s: start the process with rank 0, or check the address and port.`,
+      );
+    }
+    await sleep(Math.min(pause, rest), undefined, { signal });
+  }
+}
+
+/** Whether a server of ours is there. */
+function answers(url: string, signal: AbortSignal): Promise<boolean> {
+  const { get } = url.startsWith('https:') ? https : http;
+  return new Promise((resolve) => {
+    const options = { timeout: ANSWER_MS, rejectUnauthorized: false, agent: false, signal } as const;
+    const request = get(url, options, (response) => {
+      response.resume();
+      resolve(response.statusCode === 200);
+    });
+    request.on('timeout', () => request.destroy());
+    request.on('error', () => resolve(false));
+  });
+}

@@ -1,0 +1,124 @@
+/** `peergrad run` as several processes of one world, each with a browser of its own: what torchrun and env:// do. */
+import { existsSync } from 'node:fs';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { runCli } from '../../launcher/cli.ts';
+import { ensureBrowser } from '../../launcher/findBrowser.ts';
+import { startSignaling } from '../../signaling/index.ts';
+import type { RunResult } from '../../src/protocol/events.ts';
+
+vi.setConfig({ testTimeout: 150_000 });
+
+let folder: string;
+let chromium: string;
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'peergrad-launcher-'));
+  chromium = await ensureBrowser(undefined, console.error);
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+/** A program that does `first`, then becomes the browser; `$$` is the browser's process id. */
+async function browserAfter(name: string, first: string): Promise<string> {
+  const file = path.join(folder, name);
+  await writeFile(file, `#!/bin/sh\n${first}\nexec '${chromium}' "$@"\n`);
+  await chmod(file, 0o755);
+  return file;
+}
+
+async function freePort(): Promise<number> {
+  const brief = await startSignaling({ logLevel: 'silent' });
+  await brief.close();
+  return brief.port;
+}
+
+/** A command line run to its end. `onerr` sees each line of stderr as it comes. */
+async function run(args: string[], env: Record<string, string> = {}, onerr: (line: string) => void = () => {}) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const io = {
+    out: (line: string) => void out.push(line),
+    err: (line: string) => {
+      err.push(line);
+      onerr(line);
+    },
+    terminal: null,
+    signal: new AbortController().signal,
+  };
+  const code = await runCli(['run', '--gpu', 'software', ...args], io, env);
+  return { code, out, err: err.join('\n') };
+}
+
+function resultOf({ code, out, err }: Awaited<ReturnType<typeof run>>): RunResult {
+  expect(code, err).toBe(0);
+  return JSON.parse(out.at(-1)!) as RunResult;
+}
+
+test('two processes started by hand are one world, with the ranks that their environments say', async () => {
+  const env = { WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(await freePort()) };
+  const slow = await browserAfter('slow-browser', 'sleep 3');
+  // Rank 1's tab is there first, and is rank 1 all the same: only rank 0's page is photographed.
+  const photos = ['0.png', '1.png'].map((name) => path.join(folder, name));
+  const start = (rank: 0 | 1, browser: string) =>
+    run(['--json', '--steps', '6', '--hash-every', '2', '--browser', browser, '--screenshot', photos[rank]!], {
+      ...env,
+      RANK: String(rank),
+    });
+  const results = (await Promise.all([start(1, chromium), start(0, slow)])).map(resultOf);
+  for (const result of results) {
+    expect(result).toMatchObject({ worldSize: 2, transport: 'webrtc', steps: 6, restarts: 0 });
+    expect(result.stateHash).toHaveLength(2);
+    expect(new Set(result.stateHash)).toEqual(new Set([results[0]!.stateHash[0]]));
+    expect(result.losses).toEqual(results[0]!.losses);
+  }
+  expect(photos.map((file) => existsSync(file))).toEqual([true, false]);
+});
+
+test('a world whose browser dies is started again on every node, as often as allowed', async () => {
+  const pids = path.join(folder, 'pids');
+  const mortal = await browserAfter('mortal-browser', `echo $$ >> '${pids}'`);
+  const shared = ['--nnodes', '2', '--nproc-per-node', '1', '--master-addr', '127.0.0.1', '--rdzv-id', 'mortal'];
+  const common = [
+    ...shared,
+    '--master-port',
+    String(await freePort()),
+    '--max-restarts',
+    '1',
+    '--json',
+    '--steps',
+    '30',
+  ];
+  const kills: Promise<void>[] = [];
+  const kill = async (): Promise<void> => {
+    const [first] = (await readFile(pids, 'utf8')).split('\n');
+    process.kill(Number(first), 'SIGKILL');
+  };
+  const nodes = await Promise.all([
+    run([...common, '--node-rank', '0']),
+    run([...common, '--node-rank', '1', '--browser', mortal], {}, (line) => {
+      if (kills.length === 0 && line.startsWith('step ')) kills.push(kill());
+    }),
+  ]);
+  await Promise.all(kills);
+  expect(nodes[0].err).toMatch(/Rank 1 \(tab-2\) left while training.* Starting all of it again, restart 1 of 1\./);
+  expect(nodes[1].err).toMatch(/tab-2: .*browser has ended\. Starting all of it again, restart 1 of 1\./);
+  const results = nodes.map(resultOf);
+  for (const result of results) {
+    expect(result).toMatchObject({ worldSize: 2, steps: 30, restarts: 1 });
+    expect(new Set(result.stateHash)).toEqual(new Set([results[0]!.stateHash[0]]));
+  }
+});
+
+test('a run whose browser dies and that may not restart has failed', async () => {
+  const pids = path.join(folder, 'pids-of-one');
+  const mortal = await browserAfter('mortal-browser-of-one', `echo $$ >> '${pids}'`);
+  const kills: Promise<void>[] = [];
+  const { code, out, err } = await run(['--tabs', '1', '--steps', '2000', '--browser', mortal], {}, (line) => {
+    if (kills.length > 0 || !line.startsWith('step ')) return;
+    kills.push(readFile(pids, 'utf8').then((pid) => void process.kill(Number(pid), 'SIGKILL')));
+  });
+  await Promise.all(kills);
+  expect([code, out]).toEqual([1, []]);
+  expect(err).toMatch(/peergrad: tab-1: the browser has ended\.$/);
+});
