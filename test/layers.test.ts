@@ -42,7 +42,7 @@ const ONLY_FILES: Record<string, string[]> = {
 /** Who may use a package that others must not know of. */
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
-  '@tensorflow/': /^src\/(parallel\/flatten\.ts$|engine\/|jobs\/)/,
+  '@tensorflow/': /^src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)/,
   ws: /^signaling\//,
   send: /^signaling\//,
   'playwright-core': /^launcher\//,

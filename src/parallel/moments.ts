@@ -1,0 +1,38 @@
+/** Mean and variance per channel, put together from those of parts. */
+
+export interface Moments {
+  /** Elements per channel that they are of. */
+  count: number;
+  /** Per channel. */
+  mean: Float32Array;
+  /** Per channel, biased: the mean squared distance from the mean. */
+  variance: Float32Array;
+}
+
+/**
+ * The moments of all parts' elements together; parts of no elements count for nothing, and all parts empty give zeros. From
+ * the parts' own means, not from sums of squares, which cancel where the mean is large against the deviation (Chan,
+ * Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983). Float64 `+ - * /` in the order of `parts`: every
+ * machine gets the same bits.
+ */
+export function mergeMoments(parts: readonly Moments[]): Moments {
+  const channels = parts[0]!.mean.length;
+  const mean = new Float32Array(channels);
+  const variance = new Float32Array(channels);
+  let count = 0;
+  for (const part of parts) count += part.count;
+  if (count === 0) return { count, mean, variance };
+  for (let channel = 0; channel < channels; channel++) {
+    let sum = 0;
+    for (const part of parts) sum += part.count * part.mean[channel]!;
+    const centre = sum / count;
+    let squares = 0;
+    for (const part of parts) {
+      const distance = part.mean[channel]! - centre;
+      squares += part.count * (part.variance[channel]! + distance * distance);
+    }
+    mean[channel] = centre;
+    variance[channel] = squares / count;
+  }
+  return { count, mean, variance };
+}

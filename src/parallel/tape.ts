@@ -1,0 +1,72 @@
+/**
+ * A tape that outlives the call that recorded it. TensorFlow.js records a forward pass and differentiates it in one synchronous
+ * call (`tf.grads`); a pass that has to wait for other ranks in between records its parts first and differentiates each of
+ * them later. Nothing is computed twice, so random layers and moving averages need no care.
+ *
+ * This is the one place that touches the engine's tape (`tf.engine().state`, public but undocumented): while recording it is put in
+ * the place of the engine's own, and to differentiate, its nodes are handed to the engine as if they had just been recorded.
+ */
+import * as tf from '@tensorflow/tfjs';
+
+/** What was computed, op by op, with the tensors that the gradients of those ops need. Whoever records it disposes of it. */
+export type Tape = ReturnType<typeof tf.engine>['state']['activeTape'];
+
+/** Runs `forward`, tidied, and records it; its tensors belong to the caller. */
+export function recordTape<T extends tf.TensorContainer>(forward: () => T): { result: T; tape: Tape } {
+  const { state } = tf.engine();
+  const { activeTape, gradientDepth } = state;
+  const tape: Tape = [];
+  state.activeTape = tape;
+  state.gradientDepth = 1;
+  try {
+    return { result: tf.tidy(forward), tape };
+  } catch (error) {
+    disposeTape(tape);
+    throw error;
+  } finally {
+    state.activeTape = activeTape;
+    state.gradientDepth = gradientDepth;
+  }
+}
+
+/** Frees what the tape keeps for its gradients; again is fine. */
+export function disposeTape(tape: Tape): void {
+  for (const { saved } of tape) tf.dispose(saved ?? []);
+}
+
+/**
+ * Takes the gradient back through the tape: the sum over `outputs` of its product with each one's Jacobian (a
+ * vector-Jacobian product), for each of `xs`; null where no output depends on it. The tape is used up.
+ *
+ * @param outputs tensors computed on the tape, each with its gradient, of its shape.
+ * @param xs tensors the tape started from, variables included.
+ */
+export function differentiateTape(
+  tape: Tape,
+  outputs: readonly { tensor: tf.Tensor; gradient: tf.Tensor }[],
+  xs: readonly tf.Tensor[],
+): (tf.Tensor | null)[] {
+  const engine = tf.engine();
+  // Stands for the rest of the pass: a function of the outputs whose gradients are those given.
+  const rest = tf.customGrad(() => ({
+    value: tf.scalar(0),
+    // Copies, as the engine disposes of gradients it has added up.
+    gradFunc: () => outputs.map(({ gradient }) => gradient.clone()),
+  }));
+  try {
+    const { value, grads } = engine.gradients(
+      () => {
+        engine.state.activeTape.push(...tape);
+        return rest(...outputs.map(({ tensor }) => tensor));
+      },
+      [...xs],
+      undefined,
+      true,
+    );
+    value.dispose();
+    // The engine leaves a hole where no output depends on x, whatever its type says.
+    return (grads as (tf.Tensor | undefined)[]).map((gradient) => gradient ?? null);
+  } finally {
+    disposeTape(tape);
+  }
+}
