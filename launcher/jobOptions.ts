@@ -1,6 +1,13 @@
 /** The options that say what to train, shared by `serve` and `run`. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { JOB_NAMES, MODEL_NAMES, OPTIMIZER_NAMES, parseJob, type JobSpec } from '../src/protocol/job.ts';
+import {
+  JOB_NAMES,
+  MODEL_NAMES,
+  OPTIMIZER_NAMES,
+  parseJob,
+  STRATEGY_NAMES,
+  type JobSpec,
+} from '../src/protocol/job.ts';
 import { UsageError } from '../src/util/errors.ts';
 import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
 
@@ -14,6 +21,10 @@ export interface JobOptions {
   steps?: number;
   seed?: number;
   hashEvery?: number;
+  strategy?: string;
+  syncEvery?: number;
+  staleness?: number;
+  replicas?: number;
   /** A folder on this machine or a URL that every tab can read. */
   data?: string;
 }
@@ -46,12 +57,23 @@ export function addJobOptions(command: Command): Command {
     .option('--steps <n>', 'stop after so many steps', wholeNumber())
     .option('--seed <n>', 'seed of parameters and shuffles', wholeNumber())
     .option('--hash-every <n>', 'compare the ranks every n steps', wholeNumber())
+    .addOption(new Option('--strategy <name>', 'how ranks learn together').choices(STRATEGY_NAMES))
+    .option(
+      '--sync-every <n>',
+      'steps between two exchanges (local-sgd, diloco, async-parameter-server)',
+      wholeNumber(),
+    )
+    .option('--staleness <n>', 'steps a rank may be ahead of the slowest (async-parameter-server)', wholeNumber())
+    .option('--replicas <n>', 'workers in the one tab (data-parallel)', wholeNumber())
     .option('--data <folder|url>', 'IDX files, for the job mnist');
 }
 
 /** Whether anything was said about the job itself. (A data folder alone is only served.) */
 export function saysJob(options: JobOptions): boolean {
-  const names = ['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const;
+  const names = [
+    ...(['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const),
+    ...(['strategy', 'syncEvery', 'staleness', 'replicas'] as const),
+  ];
   return names.some((name) => options[name] !== undefined);
 }
 
@@ -77,6 +99,10 @@ export async function resolveJob(options: JobOptions): Promise<{ job: JobSpec; f
     maxSteps: options.steps,
     seed: options.seed,
     hashEvery: options.hashEvery,
+    strategy: options.strategy,
+    syncEvery: options.syncEvery,
+    staleness: options.staleness,
+    replicas: options.replicas,
     data: options.job === 'mnist' ? { kind: 'url', url: isUrl ? withSlash(data) : DATA_PATH } : undefined,
   };
   return {

@@ -21,7 +21,7 @@ export function summarize(result: RunResult): string {
     `Loss ${result.loss.toFixed(4)}, accuracy ${(result.accuracy * 100).toFixed(1)} %. State ${result.stateHash[0]} on every rank.`,
     `A step took ${ms(stepMs.median)} (p95 ${ms(stepMs.p95)}): computing ${ms(stepMs.compute)}, ` +
       `talking ${ms(stepMs.communicate)}, of which ${ms(stepMs.exposed)} nothing else ran beside.`,
-    `Each rank sent ${megabytes(sent)} of gradients; one gradient is ${megabytes(result.gradientBytes)}.`,
+    `The busiest rank sent ${megabytes(sent)} to train; one gradient is ${megabytes(result.gradientBytes)}.`,
   ].join('\n');
 }
 

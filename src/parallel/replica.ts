@@ -76,10 +76,11 @@ export class Replica {
 
   /** Makes a gradient of sums a mean, in place; returns the mean loss. Without samples both are zero. */
   static average(sums: Float32Array): { loss: number; samples: number } {
-    const [lossSum, samples] = sums.subarray(-EXTRA_ELEMENTS);
-    if (samples! === 0) return { loss: 0, samples: 0 };
-    for (let i = 0; i < sums.length - EXTRA_ELEMENTS; i++) sums[i]! /= samples!;
-    return { loss: lossSum! / samples!, samples: samples! };
+    const size = sums.length - EXTRA_ELEMENTS;
+    const samples = sums[size + 1]!;
+    if (samples === 0) return { loss: 0, samples };
+    for (let i = 0; i < size; i++) sums[i]! /= samples;
+    return { loss: sums[size]! / samples, samples };
   }
 
   /** Gives the model {@link parameters}. */
