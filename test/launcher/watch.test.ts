@@ -110,6 +110,6 @@ test('the summary reads well', () => {
     '2 ranks on webgpu (test) over webrtc: 40 steps in 2.0 s.',
     'Loss 0.2500, accuracy 90.0 %. State ab on every rank.',
     'A step took 50 ms (p95 60 ms): computing 20 ms, talking 20 ms, of which 5.0 ms nothing else ran beside.',
-    'Each rank sent 5.00 MB of gradients; one gradient is 0.10 MB.',
+    'The busiest rank sent 5.00 MB to train; one gradient is 0.10 MB.',
   ]);
 });
