@@ -1,6 +1,6 @@
 import { defineConfig } from 'vite';
 
-/** Builds the page and its engine worker to `dist/`, which the signaling server serves. */
+/** Builds the page with its engine worker, and the examples' page, to `dist/`, which the signaling server serves. */
 export default defineConfig({
   // Relative, so that the app may live in a folder of somebody's server.
   base: './',
@@ -8,6 +8,8 @@ export default defineConfig({
   worker: { format: 'es' },
   build: {
     outDir: 'dist',
+    // Named, so that a build of another page in a test replaces them.
+    rolldownOptions: { input: { index: 'index.html', examples: 'examples/index.html' } },
     // WebGPU needs a browser of 2023 or later anyway.
     target: 'es2023',
     // `light-dark()` and popovers, of 2024, are meant as written; for older targets colours would be rewritten.

@@ -1,6 +1,8 @@
-/** Starting the browser with WebGPU on, on a real GPU or in software. */
+/** Starting the browser with WebGPU on, on a real GPU or in software, and closing it. */
 import { existsSync, readdirSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
+import { systemClock } from '../src/util/clock.ts';
+import { deferred } from '../src/util/deferred.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import { ensureBrowser } from './findBrowser.ts';
 
@@ -35,6 +37,8 @@ const HARDWARE_LINUX = [
 ];
 /** Milliseconds for an adapter: without a working Vulkan driver `requestAdapter` never answers. */
 const ADAPTER_MS = 15_000;
+/** Milliseconds a browser has to close. */
+const CLOSE_MS = 10_000;
 
 /** Starts a browser that has WebGPU. @throws PeergradError where it does not start. */
 export async function launchBrowser(options: LaunchOptions = {}): Promise<Browser> {
@@ -45,6 +49,14 @@ export async function launchBrowser(options: LaunchOptions = {}): Promise<Browse
   // A device node without a driver that Chromium can use, as in many virtual machines.
   await browser.close();
   return start(executable, options, SOFTWARE);
+}
+
+/** A browser whose GPU process hangs may never close; it dies with this process then. */
+export async function closeBrowser(browser: Browser): Promise<void> {
+  const late = deferred();
+  const cancel = systemClock.after(CLOSE_MS, () => late.resolve());
+  await Promise.race([browser.close(), late.promise]);
+  cancel();
 }
 
 function hardwareFlags(): string[] {

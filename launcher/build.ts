@@ -1,4 +1,4 @@
-/** The built page: made with Vite when it is missing or older than its sources. */
+/** The built pages: made with Vite when they are missing or older than their sources. */
 import { existsSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -7,9 +7,9 @@ import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-/** Folder of the built page. */
+/** Folder of the built pages. */
 export const DIST = path.join(ROOT, 'dist');
-const SOURCES = ['index.html', 'vite.config.ts', 'package.json', 'src'];
+const SOURCES = ['index.html', 'vite.config.ts', 'package.json', 'src', 'examples'];
 
 /** Makes {@link DIST} what the sources say. @throws PeergradError where the build fails. */
 export async function ensureBuilt(io: Io): Promise<void> {

@@ -1,7 +1,8 @@
 /** The command line: what can be asked, and which exit code answers. */
-import { Command, CommanderError, Option } from 'commander';
+import { Argument, Command, CommanderError, Option } from 'commander';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { messageOf, UsageError } from '../src/util/errors.ts';
+import { example, EXAMPLE_NAMES, type ExampleOptions } from './example.ts';
 import type { Io } from './io.ts';
 import { addJobOptions, wholeNumber } from './jobOptions.ts';
 import { join, type JoinOptions } from './join.ts';
@@ -19,6 +20,8 @@ export const EXIT_INTERRUPTED = 130;
 const RUN_TIMEOUT_S = 15 * 60;
 /** Seconds a joining machine stays: a class may start late and train long. */
 const JOIN_TIMEOUT_S = 24 * 60 * 60;
+/** Seconds an example may take: the longest takes about ten on two slow cores. */
+const EXAMPLE_TIMEOUT_S = 5 * 60;
 /** Longest timeout, seconds: what setTimeout can hold. */
 const MAX_TIMEOUT_S = 2_000_000;
 
@@ -121,6 +124,16 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--name <name>', "the tabs' name", 'tab');
   addBrowserOptions(joinCommand, JOIN_TIMEOUT_S).action((url: string, options: JoinOptions) =>
     join(url, options, io, env),
+  );
+
+  const exampleCommand = program
+    .command('example')
+    .addArgument(new Argument('[name]', 'which one').choices(EXAMPLE_NAMES))
+    .description("run an example in headless tabs and print every rank's lines; without a name, list the examples")
+    .option('--tabs <n>', "number of tabs, each a rank (default: the example's)", wholeNumber(1, MAX_WORLD_SIZE))
+    .option('--headed', 'show the browser');
+  addBrowserOptions(exampleCommand, EXAMPLE_TIMEOUT_S).action((name: string | undefined, options: ExampleOptions) =>
+    example(name, options, io),
   );
   return program;
 }

@@ -1,11 +1,9 @@
 /** Tabs in a browser from launch to the end of their run: what `run` and `join` share. */
-import type { Browser } from 'playwright-core';
 import type { EngineEvent, RunResult } from '../src/protocol/events.ts';
 import { systemClock } from '../src/util/clock.ts';
-import { deferred } from '../src/util/deferred.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
-import { launchBrowser, type LaunchOptions } from './browser.ts';
+import { closeBrowser, launchBrowser, type LaunchOptions } from './browser.ts';
 import { Progress } from './progress.ts';
 import { disagreement } from './report.ts';
 import { openTabs, type Tabs } from './tabs.ts';
@@ -24,8 +22,6 @@ export interface SessionOptions extends LaunchOptions {
 const STALL_MS = 120_000;
 /** Share of the steps after which the screenshot is taken: charts have something to show, and the ring still moves. */
 const SCREENSHOT_AT = 0.55;
-/** Milliseconds a browser has to close. */
-const CLOSE_MS = 10_000;
 /** Distinct page errors shown; a broken page repeats itself. */
 const MAX_ERRORS = 20;
 
@@ -69,7 +65,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     const { tabs, remote = false, anyCertificate = false } = options;
     const ondeath = (tab: string, message: string): void => watch.fail(tab, message);
     // A tab may fail while others still load: loading is not awaited, its errors end the watch.
-    openTabs(browser, { tabs, onevent, ondeath, onerror, remote, anyCertificate }).then(
+    openTabs<EngineEvent>(browser, { tabs, onevent, ondeath, onerror, remote, anyCertificate }).then(
       (opened) => (camera.tabs = opened),
       (error: unknown) => watch.abort(error),
     );
@@ -82,16 +78,8 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   } finally {
     io.signal.removeEventListener('abort', interrupt);
     progress.stop();
-    await close(browser);
+    await closeBrowser(browser);
   }
-}
-
-/** A browser whose GPU process hangs may never close; it dies with this process then. */
-async function close(browser: Browser): Promise<void> {
-  const late = deferred();
-  const cancel = systemClock.after(CLOSE_MS, () => late.resolve());
-  await Promise.race([browser.close(), late.promise]);
-  cancel();
 }
 
 /** Takes one picture of rank 0's page a bit past the middle of the run. */

@@ -1,13 +1,12 @@
-/** Pages of one browser, each a rank: opens them, and hands on what their engines tell. */
+/** Pages of one browser, each a rank: opens them, and hands on what they tell. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import type { EngineEvent } from '../src/protocol/events.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { LaunchOptions } from './browser.ts';
 
-export interface TabsOptions extends Pick<LaunchOptions, 'remote' | 'anyCertificate'> {
+export interface TabsOptions<Event> extends Pick<LaunchOptions, 'remote' | 'anyCertificate'> {
   /** Each tab's name and address. */
   tabs: readonly { name: string; url: string }[];
-  onevent: (tab: string, event: EngineEvent) => void;
+  onevent: (tab: string, event: Event) => void;
   /** The tab is lost. */
   ondeath: (tab: string, message: string) => void;
   /** The page printed an error; it may still go on. */
@@ -25,7 +24,7 @@ const PLAY_MS = 2_500;
 const LOAD_MS = 120_000;
 
 /**
- * The page calls `peergradReport` with every engine event. Traces stay in the page: they are for its picture, and a
+ * The app calls `peergradReport` with every engine event. Traces stay in the page: they are for its picture, and a
  * message to this process for every hop of every bucket would slow the run that is being measured.
  */
 const REPORT_SCRIPT = `window.peergradReport = (event) => {
@@ -33,13 +32,13 @@ const REPORT_SCRIPT = `window.peergradReport = (event) => {
 };`;
 
 /** @throws PeergradError where a page cannot be loaded. */
-export async function openTabs(browser: Browser, options: TabsOptions): Promise<Tabs> {
+export async function openTabs<Event>(browser: Browser, options: TabsOptions<Event>): Promise<Tabs> {
   const { remote = false, anyCertificate = false } = options;
   const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
   const names = new Map<Page, string>();
   // Chromium tells WebRTC about the default route only, unless the page may use the microphone.
   if (!remote) await context.grantPermissions(['microphone']);
-  await context.exposeBinding('peergradToLauncher', ({ page }, event: EngineEvent) => {
+  await context.exposeBinding('peergradToLauncher', ({ page }, event: Event) => {
     options.onevent(names.get(page) ?? '?', event);
   });
   await context.addInitScript(REPORT_SCRIPT);
@@ -64,7 +63,7 @@ async function openTab(
   name: string,
   url: string,
   names: Map<Page, string>,
-  { ondeath, onerror }: TabsOptions,
+  { ondeath, onerror }: Pick<TabsOptions<never>, 'ondeath' | 'onerror'>,
 ): Promise<void> {
   const page = await context.newPage();
   names.set(page, name);

@@ -30,19 +30,26 @@ const ALLOWED: Record<string, string[]> = {
     'src/util',
   ],
   signaling: ['src/protocol', 'src/util'],
-  launcher: ['signaling', 'src/protocol', 'src/util'],
+  launcher: ['signaling', 'src/protocol', 'src/util', 'examples'],
+  // What a user of the library writes.
+  examples: ['src/index.ts'],
 };
 
-/** Narrower than a folder: the app draws the ring plan and starts the engine, and knows nothing else of either. */
+/**
+ * Narrower than a folder: the app draws the ring plan and starts the engine, and knows nothing else of either; the launcher
+ * knows the examples' names, and what their page tells.
+ */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': ['src/collectives/ringPlan.ts'],
   'src/app -> src/engine': ['src/engine/page.ts'],
+  'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };
 
 /** Who may use a package that others must not know of. */
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
-  '@tensorflow/': /^src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)/,
+  '@tensorflow/':
+    /^(src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)|examples\/)/,
   ws: /^signaling\//,
   send: /^signaling\//,
   'playwright-core': /^launcher\//,
@@ -54,7 +61,7 @@ const layerOf = (file: string): string => {
   return top === 'src' ? `src/${second}` : top!;
 };
 
-const files = ['src', 'signaling', 'launcher'].flatMap((folder) =>
+const files = ['src', 'signaling', 'launcher', 'examples'].flatMap((folder) =>
   readdirSync(path.join(ROOT, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.tsx?$/.test(name))
     .map((name) => `${folder}/${name.replaceAll(path.sep, '/')}`),

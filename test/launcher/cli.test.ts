@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { CATALOGUE } from '../../examples/catalogue.ts';
 import { runCli } from '../../launcher/cli.ts';
 import { resolveJob } from '../../launcher/jobOptions.ts';
 import { startSignaling } from '../../signaling/index.ts';
@@ -60,6 +61,8 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['join K7F3QX', /not a room's address/],
     ['join http://127.0.0.1:8080/#K7F3QX --name ' + 'x'.repeat(40), /1 to 36 characters/],
     ['join', /missing required argument/],
+    ['example chess', /'chess' is invalid.*sampler, toyModel/],
+    ['example sampler --tabs 0', /whole number from 1 to 64/],
   ])('%s', async (line, sentence) => {
     const { code, out, err } = await cli(line);
     expect(err).toMatch(sentence);
@@ -95,6 +98,13 @@ test('help is no error', async () => {
   const { code, out } = await cli('run --help');
   expect(code).toBe(0);
   expect(out).toContain('--tabs');
+});
+
+test('example without a name lists the examples, a line each', async () => {
+  const { code, out } = await cli('example');
+  expect(code).toBe(0);
+  expect(out.split('\n')).toHaveLength(CATALOGUE.length);
+  expect(out).toMatch(/^sampler +DistributedSampler deals/);
 });
 
 test('a port in use exits with 1', async () => {

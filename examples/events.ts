@@ -1,0 +1,8 @@
+/** What the examples' page tells a launcher that looks on. */
+export type ExampleEvent =
+  /** This tab has opened a room for `worldSize` tabs. */
+  | { type: 'room'; room: string; worldSize: number }
+  | { type: 'joined'; rank: number }
+  | { type: 'line'; line: string }
+  | { type: 'finished' }
+  | { type: 'failed'; message: string };

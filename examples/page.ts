@@ -1,0 +1,101 @@
+/**
+ * The examples' page. `#` lists them; `#sampler` opens a room for the example's world size (`#sampler?tabs=3` for another)
+ * and runs it once all tabs are there; `#sampler?room=K7F3QX` joins that room.
+ */
+import '@tensorflow/tfjs-backend-webgpu';
+import { destroyProcessGroup, initProcessGroup, type ProcessGroup } from '../src/index.ts';
+import { CATALOGUE, type CatalogueEntry } from './catalogue.ts';
+import type { ExampleEvent } from './events.ts';
+
+declare global {
+  /** There where a launcher looks on. */
+  var peergradToLauncher: ((event: ExampleEvent) => Promise<void>) | undefined;
+}
+
+/** The files' text, as they were written. */
+const SOURCES = import.meta.glob<string>(['./*.ts', '!./{page,catalogue,events}.ts'], {
+  query: '?raw',
+  import: 'default',
+});
+
+function element(id: string): HTMLElement {
+  return document.querySelector<HTMLElement>(`#${id}`)!;
+}
+
+function show(id: string, text: string): void {
+  element(id).textContent = text;
+  element(id).hidden = false;
+}
+
+function report(event: ExampleEvent): void {
+  // A launcher that is closing hears nothing more.
+  globalThis.peergradToLauncher?.(event).catch(() => {});
+}
+
+function list(): void {
+  for (const { name, about } of CATALOGUE) {
+    const link = document.createElement('a');
+    link.href = `#${name}`;
+    link.append(Object.assign(document.createElement('strong'), { textContent: name }), about);
+    const item = document.createElement('li');
+    item.append(link);
+    element('list').append(item);
+  }
+}
+
+function invite(name: string, room: string, worldSize: number): void {
+  report({ type: 'room', room, worldSize });
+  if (worldSize === 1) return;
+  const others = worldSize === 2 ? 'another tab' : `${worldSize - 1} other tabs`;
+  show('status', `Waiting for ${others}: open this link there.`);
+  const address = new URL(`#${name}?room=${room}`, location.href).href;
+  element('link').setAttribute('href', address);
+  show('link', address);
+}
+
+async function run({ name, about, load }: CatalogueEntry, query: URLSearchParams): Promise<void> {
+  document.title = `${name} · peergrad`;
+  show('title', name);
+  show('about', about);
+  element('run').hidden = false;
+  const room = query.get('room');
+  show('status', room === null ? 'Opening a room …' : `Joining room ${room} …`);
+  let group: ProcessGroup | null = null;
+  try {
+    show('code', await SOURCES[`./${name}.ts`]!());
+    const example = await load();
+    const tabs = /^[1-9]\d*$/.test(query.get('tabs') ?? '') ? Number(query.get('tabs')) : example.worldSize;
+    group = await initProcessGroup({
+      server: location.origin,
+      ...(room === null ? { worldSize: tabs, onroom: (code) => invite(name, code, tabs) } : { room }),
+    });
+    const { rank, worldSize } = group;
+    report({ type: 'joined', rank });
+    element('link').hidden = true;
+    show('status', `Rank ${rank} of ${worldSize} is running …`);
+    show('output', '');
+    await example.main(group, (line) => {
+      element('output').append(`${line}\n`);
+      report({ type: 'line', line });
+    });
+    show('status', `Rank ${rank} of ${worldSize} has finished.`);
+    report({ type: 'finished' });
+    await destroyProcessGroup(group);
+  } catch (error) {
+    const failure = error instanceof Error ? error : new Error(String(error));
+    // Else the others would wait for this rank.
+    group?.abort(failure);
+    element('status').hidden = true;
+    element('link').hidden = true;
+    show('failure', failure.message);
+    report({ type: 'failed', message: failure.message });
+  }
+}
+
+// A tab is in one room at most: another address is another page.
+addEventListener('hashchange', () => location.reload());
+
+const [name, query] = location.hash.slice(1).split('?', 2);
+const chosen = CATALOGUE.find((entry) => entry.name === name);
+if (chosen === undefined) list();
+else void run(chosen, new URLSearchParams(query));

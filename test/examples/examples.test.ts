@@ -1,0 +1,146 @@
+/** Every example prints what its tutorial says, in one process and, two of them, in real tabs by the command. */
+import { execFile } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { CATALOGUE } from '../../examples/catalogue.ts';
+import { runWorld } from '../../src/testing/index.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+/** What is in the folder and no example. */
+const OTHERS = ['catalogue.ts', 'events.ts', 'page.ts'];
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+/** Each rank's lines. */
+async function linesOf(name: string, tabs?: number): Promise<string[][]> {
+  const { worldSize, main } = await CATALOGUE.find((entry) => entry.name === name)!.load();
+  return runWorld(tabs ?? worldSize, async (group) => {
+    const lines: string[] = [];
+    await main(group, (line) => lines.push(line));
+    return lines;
+  });
+}
+
+/** What `peergrad example` prints, by rank: ranks are not in step, only each one's own lines have an order. */
+async function printedBy(...args: string[]): Promise<string[]> {
+  const command = [path.join(ROOT, 'launcher/bin.js'), 'example', ...args];
+  const { stdout } = await promisify(execFile)(process.execPath, command);
+  const lines = stdout.trimEnd().split('\n');
+  return lines.toSorted((a, b) => Number(a[6]) - Number(b[6]));
+}
+
+/** The number at the end of each line. */
+const numbers = (lines: readonly string[]): number[] => lines.map((line) => Number(line.split(' ').at(-1)));
+
+function expectToFall(values: readonly number[]): void {
+  expect(
+    values.every((value, i) => i === 0 || value < values[i - 1]!),
+    values.join(', '),
+  ).toBe(true);
+}
+
+test('the catalogue has every file of the folder', () => {
+  const files = readdirSync(path.join(ROOT, 'examples')).filter((file) => file.endsWith('.ts'));
+  expect([...CATALOGUE.map(({ name }) => `${name}.ts`), ...OTHERS].toSorted()).toEqual(files.toSorted());
+});
+
+describe('in one process', () => {
+  test('sampler deals every sample to one rank, in another order each epoch', async () => {
+    const all = Array.from({ length: 24 }, (_, i) => i).join(' ');
+    expect(await linesOf('sampler')).toEqual([
+      [
+        'epoch 0: batch 12 2 22 16',
+        'epoch 0: batch 5 21 1 8',
+        'epoch 0: batch 17 10 3 0',
+        `epoch 0: together ${all}`,
+        'epoch 1: batch 10 16 7 22',
+        'epoch 1: batch 17 4 13 14',
+        'epoch 1: batch 12 5 20 0',
+        `epoch 1: together ${all}`,
+      ],
+      [
+        'epoch 0: batch 14 19 13 23',
+        'epoch 0: batch 15 18 20 7',
+        'epoch 0: batch 11 9 4 6',
+        'epoch 1: batch 18 8 9 3',
+        'epoch 1: batch 2 1 23 6',
+        'epoch 1: batch 21 19 11 15',
+      ],
+    ]);
+  });
+
+  test('toyModel: the loss falls, and the ranks have the same', async () => {
+    const [first, second] = await linesOf('toyModel');
+    expect(second).toEqual(first);
+    expect(first!.at(-1)).toBe('replicas are equal');
+    expectToFall(numbers(first!.slice(0, -1)));
+  });
+
+  test('pointToPoint: both ranks end with 1, twice', async () => {
+    expect(await linesOf('pointToPoint')).toEqual([
+      ['Rank 0 has data 1', 'Rank 0 started sending', 'Rank 0 has data 1'],
+      ['Rank 1 has data 1', 'Rank 1 started receiving', 'Rank 1 has data 1'],
+    ]);
+  });
+
+  test.each([
+    [2, [['Rank 0 has data 2'], ['Rank 1 has data 2']]],
+    [3, [['Rank 0 has data 2'], ['Rank 1 has data 2'], ['Rank 2 has data 1']]],
+  ])('allReduceGroup in a world of %i sums over its two members', async (tabs, lines) => {
+    expect(await linesOf('allReduceGroup', tabs)).toEqual(lines);
+  });
+
+  test('partitionedMnist: the loss of every rank falls, and each is its own', async () => {
+    const lines = await linesOf('partitionedMnist');
+    for (const [rank, own] of lines.entries()) {
+      expect(own).toHaveLength(3);
+      for (const [epoch, line] of own.entries()) {
+        expect(line).toMatch(new RegExp(`^Rank ${rank}, epoch ${epoch}: \\d\\.\\d{4}$`));
+      }
+      expectToFall(numbers(own));
+    }
+    expect(numbers(lines[0]!)).not.toEqual(numbers(lines[1]!));
+  });
+
+  test('averagedMetric: the mean over samples is that of the whole', async () => {
+    const everywhere = ['mean over ranks 0.722', 'mean over samples 0.700'];
+    expect(await linesOf('averagedMetric')).toEqual([
+      ['2 of 4 right: accuracy 0.500', ...everywhere],
+      ['3 of 3 right: accuracy 1.000', ...everywhere],
+      ['2 of 3 right: accuracy 0.667', ...everywhere],
+    ]);
+  });
+
+  test('objects: plain data gets where it should', async () => {
+    const all = '["foo",12,{"1":2}]';
+    const linesOfRank = (gathered: string, scattered: string): string[] => [
+      `allGatherObject ${all}`,
+      `gatherObject ${gathered}`,
+      `broadcastObject ${all}`,
+      `scatterObjects ${scattered}`,
+    ];
+    expect(await linesOf('objects')).toEqual([
+      linesOfRank(all, '"foo"'),
+      linesOfRank('null', '12'),
+      linesOfRank('null', '{"1":2}'),
+    ]);
+  });
+});
+
+test('in real tabs the command prints the same, a rank before each line', { timeout: 120_000 }, async () => {
+  expect(await printedBy('allReduceGroup', '--tabs', '3')).toEqual([
+    '[rank 0] Rank 0 has data 2',
+    '[rank 1] Rank 1 has data 2',
+    '[rank 2] Rank 2 has data 1',
+  ]);
+  const toyModel = await printedBy('toyModel');
+  const [first, second] = [0, 1].map((rank) => toyModel.filter((line) => line.startsWith(`[rank ${rank}]`)));
+  expect(second!.map((line) => line.replace('rank 1', 'rank 0'))).toEqual(first);
+  expect(first!.at(-1)).toBe('[rank 0] replicas are equal');
+  expectToFall(numbers(first!.slice(0, -1)));
+});
