@@ -18,15 +18,14 @@ export {
 export type { TypedArray } from './collectives/dtypes.ts';
 export type { FlightRecord, FlightRecording } from './protocol/flightRecording.ts';
 export { Work } from './collectives/work.ts';
-export {
-  DistributedDataParallel,
-  type BackwardOptions,
-  type DistributedDataParallelOptions,
-  type Reduction,
-} from './parallel/ddp.ts';
+export { DistributedDataParallel, type BackwardOptions, type UpdateRule } from './parallel/ddp.ts';
+export type { DistributedDataParallelOptions } from './parallel/ddpOptions.ts';
+export type { ModelPass } from './parallel/flatten.ts';
+export type { JoinOptions } from './parallel/join.ts';
+export type { Reduction } from './parallel/reducer.ts';
+export { allReduceHook, fp16Hook, noopHook, type CommHook, type GradBucket } from './parallel/commHooks.ts';
 export { DistributedSampler, type DistributedSamplerOptions } from './parallel/sampler.ts';
 export { readShard, type ReadShardOptions } from './parallel/shardedReader.ts';
-export type { CommHook, GradBucket } from './parallel/commHooks.ts';
 export { createPowerSgdHook, type PowerSgdOptions } from './parallel/powerSgd.ts';
 export { PeriodicModelAverager, type PeriodicModelAveragerOptions } from './parallel/modelAverager.ts';
 export { DistributedMean } from './parallel/distributedMean.ts';
@@ -40,6 +39,7 @@ export { fromHalf, toHalf } from './util/float16.ts';
 export {
   DataError,
   DeviceError,
+  EarlyTerminationError,
   MismatchError,
   PeerGoneError,
   PeergradError,

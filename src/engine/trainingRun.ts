@@ -100,6 +100,9 @@ export class TrainingRun {
     });
     try {
       const run = new TrainingRun(options, strategy);
+      await emit({ type: 'warmup', message: 'Compiling the model for this GPU' });
+      await run.#warmUp();
+      // After the first backward, which puts buckets into their order.
       await emit({
         type: 'model',
         parameters: strategy.size,
@@ -109,8 +112,6 @@ export class TrainingRun {
         trainSamples: task.trainSamples,
         testSamples: task.testSamples,
       });
-      await emit({ type: 'warmup', message: 'Compiling the model for this GPU' });
-      await run.#warmUp();
       return run;
     } catch (error) {
       strategy.dispose();

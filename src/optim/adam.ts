@@ -14,6 +14,7 @@ import {
   type OptimizerOptions,
   type OptimizerState,
 } from './optimizer.ts';
+import type { Range } from '../util/range.ts';
 
 /** Indices into `scalars`. */
 const LEARNING_RATE = 0;
@@ -72,9 +73,8 @@ export class Adam implements Optimizer {
     this.#state.scalars[LEARNING_RATE] = value;
   }
 
-  apply(params: Float32Array, gradient: Float32Array): void {
-    const n = this.size;
-    checkApply(n, params, gradient);
+  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void {
+    const updated = checkApply(this.size, params, gradient, ranges);
     const { scalars } = this.#state;
     const mean = this.#mean;
     const square = this.#square;
@@ -91,15 +91,17 @@ export class Adam implements Optimizer {
     const take2 = 1 - beta2;
     const stepSize = rate / (1 - beta1Power);
     const correction2 = Math.sqrt(1 - beta2Power);
-    for (let i = 0; i < n; i++) {
-      const p = params[i]!;
-      // Not `+ 0 * p`: that would turn an infinite parameter into NaN.
-      const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;
-      const m = beta1 * mean[i]! + take1 * g;
-      const v = beta2 * square[i]! + take2 * g * g;
-      mean[i] = m;
-      square[i] = v;
-      params[i] = p * keep - (stepSize * m) / (Math.sqrt(v) / correction2 + epsilon);
+    for (const { start, end } of updated) {
+      for (let i = start; i < end; i++) {
+        const p = params[i]!;
+        // Not `+ 0 * p`: that would turn an infinite parameter into NaN.
+        const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;
+        const m = beta1 * mean[i]! + take1 * g;
+        const v = beta2 * square[i]! + take2 * g * g;
+        mean[i] = m;
+        square[i] = v;
+        params[i] = p * keep - (stepSize * m) / (Math.sqrt(v) / correction2 + epsilon);
+      }
     }
     scalars[BETA1_POWER] = beta1Power;
     scalars[BETA2_POWER] = beta2Power;

@@ -6,6 +6,7 @@
  * Float32Array; never `Math.pow` or `Math.exp`, whose last bits differ between engines (powers are running products).
  */
 import { MismatchError, UsageError } from '../util/errors.ts';
+import type { Range } from '../util/range.ts';
 
 export type OptimizerName = 'sgd' | 'momentum' | 'nesterov' | 'adam' | 'adamw';
 
@@ -51,9 +52,11 @@ export interface Optimizer {
    * `params -= update(gradient)`, in place, and the state moves on by one step. `gradient` is not changed. A gradient
    * that is not finite makes its parameter and its averages so, as in PyTorch: nothing is skipped or clipped.
    *
-   * @throws UsageError if a length is not `size`; nothing was changed.
+   * @param ranges what to update, by default everything: parameters elsewhere and their averages stay as they are, as those
+   *   without a gradient in PyTorch (which counts their steps apart; here they share one count).
+   * @throws UsageError if a length is not `size`, or a range reaches beyond; nothing was changed.
    */
-  apply(params: Float32Array, gradient: Float32Array): void;
+  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void;
   /** Live views, not copies: hash or send them before the next `apply`. */
   state(): OptimizerState;
   /**
@@ -86,14 +89,28 @@ export function checkLearningRate(value: number): void {
   }
 }
 
-/** @throws UsageError unless both arrays have `size` elements. */
-export function checkApply(size: number, params: Float32Array, gradient: Float32Array): void {
+/**
+ * What an `apply` updates: `ranges`, or all of the `size` elements.
+ *
+ * @throws UsageError unless both arrays have `size` elements and the ranges lie in them.
+ */
+export function checkApply(
+  size: number,
+  params: Float32Array,
+  gradient: Float32Array,
+  ranges: readonly Range[] = [{ start: 0, end: size }],
+): readonly Range[] {
   if (params.length !== size || gradient.length !== size) {
     throw new UsageError(
       `This optimizer was made for ${size} parameters and got ${params.length} parameters and a gradient of ` +
         `${gradient.length}: pass the flat arrays of the model it was made for.`,
     );
   }
+  const beyond = ranges.find(({ start, end }) => !(start >= 0 && start <= end && end <= size));
+  if (beyond) {
+    throw new UsageError(`There are no elements ${beyond.start} .. ${beyond.end} of ${size}: pass ranges inside.`);
+  }
+  return ranges;
 }
 
 /** Copies `from` into `to`, after checking that they are states of the same optimizer. @throws MismatchError if not. */

@@ -14,6 +14,7 @@ import {
   type OptimizerState,
 } from './optimizer.ts';
 import { UsageError } from '../util/errors.ts';
+import type { Range } from '../util/range.ts';
 
 /** Indices into `scalars`; plain SGD has the first two. */
 const LEARNING_RATE = 0;
@@ -51,16 +52,17 @@ export class Sgd implements Optimizer {
     this.#state.scalars[LEARNING_RATE] = value;
   }
 
-  apply(params: Float32Array, gradient: Float32Array): void {
-    const n = this.size;
-    checkApply(n, params, gradient);
+  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void {
+    const updated = checkApply(this.size, params, gradient, ranges);
     const rate = this.#state.scalars[LEARNING_RATE]!;
     const decay = this.#state.scalars[WEIGHT_DECAY]!;
-    for (let i = 0; i < n; i++) {
-      const p = params[i]!;
-      // Not `+ 0 * p`: that would turn an infinite parameter into NaN.
-      const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;
-      params[i] = p - rate * g;
+    for (const { start, end } of updated) {
+      for (let i = start; i < end; i++) {
+        const p = params[i]!;
+        // Not `+ 0 * p`: that would turn an infinite parameter into NaN.
+        const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;
+        params[i] = p - rate * g;
+      }
     }
   }
 
@@ -115,9 +117,8 @@ export class Momentum implements Optimizer {
     this.#state.scalars[LEARNING_RATE] = value;
   }
 
-  apply(params: Float32Array, gradient: Float32Array): void {
-    const n = this.size;
-    checkApply(n, params, gradient);
+  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void {
+    const updated = checkApply(this.size, params, gradient, ranges);
     const { scalars } = this.#state;
     const velocity = this.#velocity;
     const rate = scalars[LEARNING_RATE]!;
@@ -125,12 +126,14 @@ export class Momentum implements Optimizer {
     const momentum = scalars[MOMENTUM]!;
     const take = scalars[STEP] === 0 ? 1 : 1 - scalars[DAMPENING]!;
     const nesterov = scalars[NESTEROV] === 1;
-    for (let i = 0; i < n; i++) {
-      const p = params[i]!;
-      const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;
-      const moved = momentum * velocity[i]! + take * g;
-      velocity[i] = moved;
-      params[i] = p - rate * (nesterov ? g + momentum * moved : moved);
+    for (const { start, end } of updated) {
+      for (let i = start; i < end; i++) {
+        const p = params[i]!;
+        const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;
+        const moved = momentum * velocity[i]! + take * g;
+        velocity[i] = moved;
+        params[i] = p - rate * (nesterov ? g + momentum * moved : moved);
+      }
     }
     scalars[STEP]! += 1;
   }

@@ -3,6 +3,7 @@
  * round trips, one of all tensors could not overlap with anything; buckets are the middle, as in PyTorch DDP
  * (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.3).
  */
+import type { Range } from '../util/range.ts';
 
 /** First bucket: small, so that communication starts early. */
 export const FIRST_BUCKET_BYTES = 64 * 1024;
@@ -53,7 +54,7 @@ export interface Slot {
   size: number;
 }
 
-/** Parameters, gradients and optimizer state share one order: reversed, so that every bucket is one stretch. */
+/** Parameters, gradients and optimizer state share one order, so that every bucket is one stretch. */
 export interface FlatLayout {
   /** In flat order. */
   slots: Slot[];
@@ -62,23 +63,28 @@ export interface FlatLayout {
   buckets: { slots: Slot[]; start: number; end: number }[];
 }
 
-/**
- * Lays parameters of `sizes` elements (forward order, float32) out flat in reversed order: backward computes the last
- * layers' gradients first.
- */
+export interface LayoutOptions {
+  firstBucketBytes?: number | undefined;
+  bucketCapBytes?: number | undefined;
+  /** Indices of all parameters in the order to lay them out; reversed by default: backward reaches the last layers first. */
+  order?: readonly number[] | undefined;
+}
+
+/** Lays parameters of `sizes` elements (forward order, float32) out flat and cuts them into buckets. */
 export function createLayout(
   sizes: readonly number[],
-  { firstBucketBytes = FIRST_BUCKET_BYTES, bucketCapBytes = BUCKET_CAP_BYTES } = {},
+  {
+    firstBucketBytes = FIRST_BUCKET_BYTES,
+    bucketCapBytes = BUCKET_CAP_BYTES,
+    order = [...sizes.keys()].reverse(),
+  }: LayoutOptions = {},
 ): FlatLayout {
   let size = 0;
-  const slots = sizes
-    .map((elements, parameter): Slot => ({ parameter, offset: 0, size: elements }))
-    .reverse()
-    .map((slot): Slot => {
-      const offset = size;
-      size += slot.size;
-      return { ...slot, offset };
-    });
+  const slots = order.map((parameter): Slot => {
+    const slot = { parameter, offset: size, size: sizes[parameter]! };
+    size += slot.size;
+    return slot;
+  });
   const items = slots.map((slot) => ({ bytes: slot.size * Float32Array.BYTES_PER_ELEMENT, dtype: 'float32' }));
   const buckets = assignBuckets(items, [firstBucketBytes, bucketCapBytes]).map((indices) => {
     const members = indices.map((index) => slots[index]!);
@@ -86,4 +92,27 @@ export function createLayout(
     return { slots: members, start: members[0]!.offset, end: last.offset + last.size };
   });
   return { slots, size, buckets };
+}
+
+/** Moves every parameter's elements in `flat` from its place in `from` to its place in `to`. */
+export function rearrange(flat: Float32Array, from: FlatLayout, to: FlatLayout): void {
+  const old = flat.slice();
+  const offsets = new Map(from.slots.map(({ parameter, offset }) => [parameter, offset]));
+  for (const { parameter, offset, size } of to.slots) {
+    const start = offsets.get(parameter)!;
+    flat.set(old.subarray(start, start + size), offset);
+  }
+}
+
+/** The stretches of the slots that `keeps` wants, in flat order, neighbours merged. */
+export function rangesOf(slots: readonly Slot[], keeps: (slot: Slot) => boolean): Range[] {
+  const ranges: Range[] = [];
+  for (const slot of slots) {
+    if (!keeps(slot)) continue;
+    const end = slot.offset + slot.size;
+    const last = ranges.at(-1);
+    if (last?.end === slot.offset) ranges[ranges.length - 1] = { start: last.start, end };
+    else ranges.push({ start: slot.offset, end });
+  }
+  return ranges;
 }

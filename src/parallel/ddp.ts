@@ -1,35 +1,42 @@
 /**
  * `DistributedDataParallel`: one model, a replica on every rank, kept equal by averaging gradients. As
  * torch.nn.parallel.DistributedDataParallel (https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html),
- * with three differences: gradients are averaged over samples, not over ranks, so that N ranks equal one whatever the batch
- * sizes; and the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any mix of GPUs; and
- * models with state that training does not compute gradients for (batch normalization's averages) are refused for now.
+ * with these differences:
+ *
+ * - gradients are averaged over samples, not over ranks, unless told otherwise: N ranks equal one whatever the batch sizes;
+ * - the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any mix of GPUs;
+ * - every `backward` outside `noSync` starts a gradient of its own: there is no `zeroGrad` to forget;
+ * - buckets are rebuilt in the first backward, not after the first step (see `#orderBuckets`);
+ * - buffers are broadcast behind the gradients, not before the next forward pass: the same values in every pass, and
+ *   replicas are equal after every step, not only after every forward.
  */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
-import type { OpTrace } from '../collectives/work.ts';
-import { systemClock, type Clock } from '../util/clock.ts';
-import { MismatchError, UsageError } from '../util/errors.ts';
-import { hashState } from '../util/hash.ts';
-import { createLayout, type FlatLayout } from './buckets.ts';
+import type { Clock } from '../util/clock.ts';
+import { asError, UsageError } from '../util/errors.ts';
+import type { Range } from '../util/range.ts';
+import { createLayout, rearrange, type FlatLayout } from './buckets.ts';
+import { clipGradNorm } from './clip.ts';
+import type { CommHook } from './commHooks.ts';
+import { resolveOptions, type DistributedDataParallelOptions, type SharedOptions } from './ddpOptions.ts';
 import {
   gradientsOf,
+  gradientsOfPass,
   readVariables,
-  TensorReader,
   variablesOf,
   writeVariables,
+  type Gradients,
   type Model,
+  type ModelPass,
+  type ModelVariables,
   type Scalar,
+  type Tensor,
   type Variable,
 } from './flatten.ts';
-import { allGatherHashes } from './hashes.ts';
-
-export interface DistributedDataParallelOptions {
-  firstBucketBytes?: number;
-  bucketCapBytes?: number;
-  clock?: Clock;
-  /** Called when a step's gradients are read and before any is sent; throws if they are void, as after a GPU error. */
-  checkGradients?: () => void;
-}
+import { JoinContext, type JoinOptions, type Roll } from './join.ts';
+import { ModelBuffers } from './modelBuffers.ts';
+import { Reducer, type LocalPass, type OpenReduction, type Reduction } from './reducer.ts';
+import { StaticGraph } from './staticGraph.ts';
+import { verifyModel } from './verifyModel.ts';
 
 export interface BackwardOptions {
   /** Samples that this rank's loss covers; 0 is fine, the others' count. */
@@ -38,64 +45,57 @@ export interface BackwardOptions {
   reduction?: 'mean' | 'sum';
 }
 
-/** What a step's reduction gave and took; times in milliseconds, see `StepTimes`. */
-export interface Reduction {
-  /** Mean over all ranks' samples. */
-  loss: number;
-  /** Samples of all ranks. */
-  samples: number;
-  /** Bytes of frames this rank sent. */
-  bytesSent: number;
-  /** How each bucket went round the ring. */
-  traces: OpTrace[];
-  compute: number;
-  readback: number;
-  communicate: number;
-  exposed: number;
-}
-
 /** What `step` needs of an optimizer: parameters changed in place by the same bits on every machine. */
 export interface UpdateRule {
-  apply(params: Float32Array, gradient: Float32Array): void;
+  /** @param ranges what may be changed: without unused parameters, everything. */
+  apply(params: Float32Array, gradient: Float32Array, ranges: readonly Range[]): void;
 }
-
-/** Behind the last gradient: the summed loss and the sample count, reduced with the last bucket. */
-const EXTRA_ELEMENTS = 2;
 
 export class DistributedDataParallel {
   readonly group: ProcessGroup;
-  readonly layout: FlatLayout;
   /** All parameters, flat, as {@link layout} says. Equal on all ranks. */
   readonly parameters: Float32Array<ArrayBuffer>;
-  /** After {@link backward}: the gradient averaged over all ranks' samples, flat. */
-  readonly gradient: Float32Array<ArrayBuffer>;
+  readonly #model: Model | null;
   readonly #variables: readonly Variable[];
+  readonly #buffers: ModelBuffers;
+  readonly #options: SharedOptions;
   readonly #clock: Clock;
-  readonly #checkGradients: () => void;
-  readonly #reader = new TensorReader();
-  /** What goes round the ring: the gradient, then the extra elements. */
-  readonly #buffer: Float32Array<ArrayBuffer>;
+  readonly #reducer: Reducer;
+  readonly #graph: StaticGraph | null;
+  #isOrdered = false;
+  #isLocal = false;
+  #join: JoinContext | null = null;
 
-  private constructor(variables: readonly Variable[], group: ProcessGroup, options: DistributedDataParallelOptions) {
+  private constructor(
+    { model, parameters, buffers }: ModelVariables,
+    group: ProcessGroup,
+    { clock, checkGradients, shared }: ReturnType<typeof resolveOptions>,
+  ) {
+    const { broadcastBuffers, findUnusedParameters, staticGraph } = shared;
     this.group = group;
-    this.#variables = variables;
-    this.#clock = options.clock ?? systemClock;
-    this.#checkGradients = options.checkGradients ?? (() => {});
-    this.layout = createLayout(
-      variables.map(({ size }) => size),
-      options,
-    );
-    this.parameters = new Float32Array(this.layout.size);
-    this.#buffer = new Float32Array(this.layout.size + EXTRA_ELEMENTS);
-    this.gradient = this.#buffer.subarray(0, this.layout.size);
+    this.#model = model;
+    this.#variables = parameters;
+    this.#buffers = new ModelBuffers(buffers, group);
+    this.#options = shared;
+    this.#clock = clock;
+    const layout = this.#createLayout();
+    this.parameters = new Float32Array(layout.size);
+    this.#reducer = new Reducer(layout, {
+      ...{ group, clock, checkGradients },
+      shapes: parameters.map(({ shape }) => shape),
+      tracksUsage: findUnusedParameters || staticGraph,
+      flags: broadcastBuffers ? buffers.length : 0,
+    });
+    this.#graph = staticGraph ? new StaticGraph() : null;
   }
 
   /**
-   * Wraps a model: checks that every rank holds the same shapes, then gives all of them rank 0's parameters.
+   * Wraps a model: checks that every rank holds the same shapes, then gives all of them rank 0's parameters and buffers.
    *
-   * @param model a LayersModel, or its trainable variables (float32) in forward order.
-   * @throws (rejects) MismatchError where shapes differ, UsageError where there is nothing to train, or state
-   *   that is not trained.
+   * @param model a LayersModel; or variables, of which those that are trainable are parameters, in forward order, and the
+   *   others buffers. All float32.
+   * @throws (rejects) MismatchError on every rank where models or options differ, UsageError where there is nothing to train
+   *   or a variable is not float32.
    */
   static async create(
     model: Model | readonly Variable[],
@@ -103,124 +103,250 @@ export class DistributedDataParallel {
     options: DistributedDataParallelOptions = {},
   ): Promise<DistributedDataParallel> {
     const variables = variablesOf(model);
-    if (variables.length === 0) throw new UsageError('The model has no trainable parameters.');
-    const ddp = new DistributedDataParallel(variables, group, options);
-    await ddp.#verifyShapes();
-    await readVariables(variables, ddp.layout.slots, ddp.parameters);
-    await group.broadcast(ddp.parameters, 0);
-    writeVariables(variables, ddp.layout.slots, ddp.parameters);
+    const resolved = resolveOptions(options);
+    await verifyModel(group, variables, resolved.shared);
+    checkVariables(variables);
+    const ddp = new DistributedDataParallel(variables, group, resolved);
+    if (group.rank === 0) await readVariables(variables.parameters, ddp.layout.slots, ddp.parameters);
+    await ddp.#broadcastModel(0);
     return ddp;
   }
 
-  /** Bytes of what goes round the ring in a step: the gradient and the two extra elements. */
+  /** Where each parameter lies in the flat arrays. Another one after the first backward that reduces. */
+  get layout(): FlatLayout {
+    return this.#reducer.layout;
+  }
+
+  /** After {@link backward}: the gradient averaged over all ranks, flat. */
+  get gradient(): Float32Array<ArrayBuffer> {
+    return this.#reducer.gradient;
+  }
+
+  /** Bytes of what goes round the ring in a step: the gradient, and a few numbers behind it. */
   get gradientBytes(): number {
-    return this.#buffer.byteLength;
+    return this.#reducer.bytes;
   }
 
   /** The same by bucket. */
   get bucketBytes(): number[] {
-    return this.layout.buckets.map((_, bucket) => this.#bucketView(bucket).byteLength);
+    return this.#reducer.bucketBytes;
   }
 
   /**
    * Computes this rank's gradients and averages them with all other ranks': the all-reduce of one bucket runs while the next
-   * is read back. Every rank must call it, with as many samples as it has.
+   * is read back. Every rank must call it, with as many samples as it has. Inside {@link noSync} it only adds to what the next
+   * one outside averages: one communication for several passes, the same gradient as one pass over all their samples
+   * (with `average: 'ranks'`, as in PyTorch, the sum of the passes' averages).
    *
-   * @param loss the forward pass; gives a scalar of this rank's samples.
-   * @throws (rejects) DeviceError, and what {@link ProcessGroup.allReduce} rejects with.
+   * @param pass the forward pass: a function that gives a scalar of this rank's samples, or, for a LayersModel, inputs to apply
+   *   it to in training mode and the loss of its outputs. Not run where there are no samples.
+   * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, where the pass uses other parameters than
+   *   the first one; EarlyTerminationError, see {@link join}; what the hook and {@link ProcessGroup.allReduce} reject with.
    */
-  async backward(loss: () => Scalar, { samples, reduction = 'mean' }: BackwardOptions): Promise<Reduction> {
-    const clock = this.#clock;
-    const startedAt = clock.now();
-    // A rank without samples has nothing to compute: it contributes zeros.
-    const computed = samples > 0 ? gradientsOf(loss, this.#variables, reduction === 'mean' ? samples : 1) : null;
-    if (!computed) this.#buffer.fill(0);
-    let firstReadAt = startedAt;
-    let issuedAt = startedAt;
-    let lastReadAt = startedAt;
-    let bytesSent = 0;
-    const traces: OpTrace[] = [];
-    try {
-      const { buckets } = this.layout;
-      const last = buckets.length - 1;
-      const lossValue = new Float32Array(1);
-      // All reads are queued at once; the GPU does them in order, so the first bucket is here while others are copied.
-      const reads = computed
-        ? buckets.map(({ slots, start, end }, bucket) =>
-            this.#reader.read(
-              bucket,
-              slots.map(({ parameter }) => computed.gradients[parameter]!),
-              this.#buffer.subarray(start, end),
-            ),
-          )
-        : [];
-      if (computed) reads.push(this.#reader.read(buckets.length, [computed.value], lossValue));
-      // Awaited one after the other below: one that fails meanwhile must not count as unhandled.
-      for (const read of reads) read.catch(() => {});
-      const works = [];
-      for (const bucket of buckets.keys()) {
-        await reads[bucket];
-        if (bucket === 0) firstReadAt = clock.now();
-        if (bucket === last) {
-          await reads[buckets.length];
-          this.#buffer[this.layout.size] = lossValue[0]!;
-          this.#buffer[this.layout.size + 1] = samples;
-        }
-        this.#checkGradients();
-        lastReadAt = clock.now();
-        if (bucket === 0) issuedAt = lastReadAt;
-        works.push(this.group.allReduce(this.#bucketView(bucket), { bucket }));
-      }
-      for (const work of works) {
-        await work;
-        bytesSent += work.bytesSent;
-        if (work.trace) traces.push(work.trace);
-      }
-    } finally {
-      computed?.dispose();
+  async backward<Outputs extends Tensor | Tensor[] = Tensor>(
+    pass: (() => Scalar) | ModelPass<Outputs>,
+    { samples, reduction = 'mean' }: BackwardOptions,
+  ): Promise<Reduction> {
+    if (!(samples >= 0 && samples < Infinity)) {
+      throw new UsageError(`samples is ${samples}; give the number of samples that the loss covers.`);
     }
-    const doneAt = clock.now();
-    const totalLoss = this.#buffer[this.layout.size]!;
-    const totalSamples = this.#buffer[this.layout.size + 1]!;
-    // A division that every rank does alike: exact IEEE, so the bits stay equal.
-    if (totalSamples > 0) for (let i = 0; i < this.gradient.length; i++) this.gradient[i]! /= totalSamples;
-    return {
-      loss: totalSamples > 0 ? totalLoss / totalSamples : 0,
-      samples: totalSamples,
-      bytesSent,
-      traces,
-      compute: firstReadAt - startedAt,
-      readback: lastReadAt - firstReadAt,
-      communicate: doneAt - issuedAt,
-      exposed: doneAt - lastReadAt,
-    };
+    const startedAt = this.#clock.now();
+    const sentBefore = this.group.bytesSent;
+    const roll = await this.#callRoll(true);
+    // A rank without samples has nothing to compute: it contributes zeros.
+    const local = samples > 0 ? { samples, computed: this.#compute(pass, samples, reduction) } : null;
+    try {
+      if (local) this.#checkGraph(local.computed);
+      const { computedAt, ...reduced } = this.#isLocal
+        ? await this.#accumulate(local)
+        : await this.#synchronise(local, roll);
+      return { ...reduced, compute: computedAt - startedAt, bytesSent: this.group.bytesSent - sentBefore };
+    } finally {
+      local?.computed.dispose();
+    }
   }
 
-  /** Applies the averaged gradient with `optimizer` and gives the model its new parameters. */
+  /** Every {@link backward} that `main` calls keeps its gradients for the first one after it. (torch: `no_sync`) */
+  async noSync<T>(main: () => Promise<T>): Promise<T> {
+    const outside = this.#isLocal;
+    this.#isLocal = true;
+    try {
+      return await main();
+    } finally {
+      this.#isLocal = outside;
+    }
+  }
+
+  /**
+   * Lets ranks train on unequal numbers of batches: `main` is this rank's loop of {@link backward} and {@link step}, and once
+   * it ends, the rank takes part in the others' communication with zeros (and with what {@link noSync} has kept) until theirs
+   * have ended too. Then all ranks are given the parameters and buffers of the highest one among the last. Every rank must call it, even
+   * if it has nothing to train on. Inside, `backward` costs one tiny all-gather more.
+   *
+   * An optimizer's averages stay those of the rank's own last step, as in PyTorch: ranks that ran dry need the last one's
+   * state, or a new optimizer, before they go on.
+   *
+   * @returns what `main` returns.
+   * @throws (rejects) EarlyTerminationError on every rank, if asked for, as soon as one has run dry while others have not;
+   *   what `main` rejects with.
+   */
+  async join<T>(main: () => Promise<T>, options: JoinOptions = {}): Promise<T> {
+    if (this.#join) throw new UsageError('join was called inside join: give it one loop over all of the inputs.');
+    const join = new JoinContext(this.group, options);
+    this.#join = join;
+    let result: T;
+    try {
+      result = await main();
+      for (;;) {
+        const roll = await this.#callRoll(false);
+        if (!roll?.active.length) break;
+        if (roll.synchronises) await this.#synchronise(null, roll);
+      }
+    } finally {
+      this.#join = null;
+    }
+    await this.#broadcastModel(join.lastJoiner);
+    return result;
+  }
+
+  /**
+   * Has `hook` carry every bucket from the next {@link backward} on, on every rank the same. (torch: `register_comm_hook`)
+   *
+   * @throws UsageError where there is one already: errors and states that a hook keeps would be lost.
+   */
+  registerCommHook(hook: CommHook): void {
+    if (this.#reducer.hook) throw new UsageError('A communication hook is registered already: DDP takes one, once.');
+    this.#reducer.hook = hook;
+  }
+
+  /**
+   * Scales the averaged gradient down to an L2 norm of at most `maxNorm`; see `clip.ts`. The same on every rank. Gradients of
+   * parameters that no rank used do not count.
+   *
+   * @returns the norm before.
+   * @throws UsageError for a `maxNorm` below 0, or where gradients are not reduced yet.
+   */
+  clipGradNorm(maxNorm: number): number {
+    this.#checkReduced('clipGradNorm');
+    return clipGradNorm(this.gradient, this.#reducer.usedRanges, maxNorm);
+  }
+
+  /**
+   * Applies the averaged gradient with `optimizer` and gives the model its new parameters.
+   *
+   * @throws UsageError where {@link noSync} has kept gradients that are not reduced yet: replicas would drift apart.
+   */
   step(optimizer: UpdateRule): void {
-    optimizer.apply(this.parameters, this.gradient);
-    writeVariables(this.#variables, this.layout.slots, this.parameters);
+    this.#checkReduced('step');
+    const { layout, usedRanges } = this.#reducer;
+    if (usedRanges.length === 0) return;
+    optimizer.apply(this.parameters, this.gradient, usedRanges);
+    writeVariables(this.#variables, layout.slots, this.parameters);
   }
 
   dispose(): void {
-    this.#reader.dispose();
+    this.#reducer.dispose();
+    this.#buffers.dispose();
   }
 
-  #bucketView(bucket: number): Float32Array<ArrayBuffer> {
-    const { start, end } = this.layout.buckets[bucket]!;
-    const extra = bucket === this.layout.buckets.length - 1 ? EXTRA_ELEMENTS : 0;
-    return this.#buffer.subarray(start, end + extra);
+  #createLayout(order?: readonly number[]): FlatLayout {
+    const sizes = this.#variables.map(({ size }) => size);
+    return createLayout(sizes, { ...this.#options, order });
   }
 
-  async #verifyShapes(): Promise<void> {
-    const shapes = JSON.stringify(this.#variables.map(({ shape }) => shape));
-    const hashes = await allGatherHashes(this.group, hashState([new TextEncoder().encode(shapes)]));
-    const other = hashes.findIndex((hash) => hash !== hashes[0]);
-    if (other < 0) return;
-    throw new MismatchError(
-      `DDP expects the same model on all ranks, but rank ${other}'s parameters differ in number or shape from rank 0's. ` +
-        'Build the same model everywhere.',
-      { rank: this.group.rank, worldSize: this.group.worldSize },
+  /** Inside {@link join}: hears whether the others go on. */
+  async #callRoll(active: boolean): Promise<Roll | null> {
+    if (!this.#join) return null;
+    const contributes = active || this.#reducer.hasPending;
+    return this.#join.callRoll({ active, contributes, synchronises: !this.#isLocal });
+  }
+
+  /** Differentiates the loss, scaled so that what ranks add up has to be divided by samples or by ranks. */
+  #compute<Outputs extends Tensor | Tensor[]>(
+    pass: (() => Scalar) | ModelPass<Outputs>,
+    samples: number,
+    reduction: 'mean' | 'sum',
+  ): Gradients {
+    const wanted = this.#options.average === 'ranks' ? 'mean' : 'sum';
+    const scale = reduction === wanted ? 1 : wanted === 'sum' ? samples : 1 / samples;
+    if (typeof pass === 'function') return gradientsOf(pass, this.#variables, scale);
+    if (!this.#model) {
+      throw new UsageError('This DDP was made with a list of variables, not a model: give backward a function.');
+    }
+    return gradientsOfPass(this.#model, pass, this.#variables, scale);
+  }
+
+  #checkGraph({ used }: Gradients): void {
+    if (!this.#graph) return;
+    try {
+      this.#graph.check(used, this.#variables, this.group.rank);
+    } catch (error) {
+      // The others would wait for this rank's gradients, which will not come.
+      this.group.abort(asError(error));
+      throw error;
+    }
+  }
+
+  async #accumulate(local: LocalPass | null): Promise<OpenReduction> {
+    const none = { traces: [], communicate: 0, exposed: 0 };
+    if (!local) return { ...none, loss: 0, samples: 0, readback: 0, computedAt: this.#clock.now() };
+    const { loss, computedAt } = await this.#reducer.accumulate(local);
+    const { samples } = local;
+    const mean = this.#options.average === 'ranks' ? loss : loss / samples;
+    return { ...none, loss: mean, samples, readback: this.#clock.now() - computedAt, computedAt };
+  }
+
+  /** What all ranks do together in a step; one that has run dry, without a pass of its own. */
+  async #synchronise(local: LocalPass | null, roll: Roll | null): Promise<OpenReduction> {
+    const { average, broadcastBuffers } = this.#options;
+    const { worldSize } = this.group;
+    const ranks = this.#join?.divideByInitialWorldSize === false ? (roll?.contributors ?? worldSize) : worldSize;
+    if (!this.#isOrdered) await this.#orderBuckets(local?.computed.readyOrder);
+    const { flags, ...reduced } = await this.#reducer.reduce(
+      local,
+      broadcastBuffers ? this.#buffers.changes() : [],
+      (samples) => (average === 'ranks' ? ranks : samples),
     );
+    // As in PyTorch, rank 0's, or inside `join`, where it may have run dry, those of the highest rank that has not.
+    if (flags.some((changes) => changes > 0)) await this.#buffers.broadcast(roll?.active.at(-1) ?? 0, flags);
+    return reduced;
+  }
+
+  /**
+   * Lays parameters out in the order in which the first rank's gradients became ready, so that each bucket is complete as
+   * early as can be. PyTorch does this after the first step, as its autograd hooks tell the order while gradients are on their
+   * way already. TensorFlow.js's tape tells it before anything is sent; and nothing has been applied yet, so the optimizer's
+   * averages are still zero and need not be moved.
+   */
+  async #orderBuckets(order: readonly number[] | undefined): Promise<void> {
+    this.#isOrdered = true;
+    const all = await this.group.allGather(Float32Array.from(this.#variables, (_, i) => order?.[i] ?? -1));
+    // A rank without samples has no order.
+    const first = all.find(([parameter]) => parameter !== -1);
+    if (!first) return;
+    const before = this.layout;
+    this.#reducer.relayout(this.#createLayout(Array.from(first)));
+    rearrange(this.parameters, before, this.layout);
+  }
+
+  /** Gives all ranks the parameters and buffers of rank `src` of the group. */
+  async #broadcastModel(src: number): Promise<void> {
+    await this.group.broadcast(this.parameters, this.group.ranks[src]!);
+    if (this.group.rank !== src) writeVariables(this.#variables, this.layout.slots, this.parameters);
+    await this.#buffers.broadcast(src);
+  }
+
+  #checkReduced(what: string): void {
+    if (!this.#reducer.hasPending) return;
+    throw new UsageError(
+      `${what} was called while gradients of noSync wait for the other ranks': call backward outside noSync first.`,
+    );
+  }
+}
+
+function checkVariables({ parameters, buffers }: ModelVariables): void {
+  if (parameters.length === 0) throw new UsageError('The model has no trainable parameters.');
+  for (const { name, dtype } of [...parameters, ...buffers]) {
+    if (dtype !== 'float32') throw new UsageError(`DDP keeps float32 equal, and "${name}" is ${dtype}: leave it out.`);
   }
 }

@@ -5,39 +5,103 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
-import { DeviceError, UsageError } from '../util/errors.ts';
+import { DeviceError } from '../util/errors.ts';
 import type { Slot } from './buckets.ts';
 
 export type Model = tf.LayersModel;
 export type Scalar = tf.Scalar;
+export type Tensor = tf.Tensor;
 export type Variable = tf.Variable;
 
-/** A model's trainable variables in forward order; a list of variables is one already. */
-export function variablesOf(model: Model | readonly Variable[]): readonly Variable[] {
-  if (!(model instanceof tf.LayersModel)) return model;
-  if (model.nonTrainableWeights.length > 0) {
-    const names = model.nonTrainableWeights.map((weight) => weight.name).join(', ');
-    throw new UsageError(
-      `DistributedDataParallel cannot keep these weights equal yet, as training does not touch them: ${names}.`,
-    );
+/** A forward pass through the wrapped LayersModel, in training mode, and the loss of what comes out. */
+export interface ModelPass<Outputs extends Tensor | Tensor[] = Tensor> {
+  inputs: Tensor | Tensor[];
+  /** Gives a scalar of this rank's samples. */
+  loss: (outputs: Outputs) => Scalar;
+}
+
+/** What is wrapped: variables that are trained, in forward order, and those that are not (buffers, in PyTorch). */
+export interface ModelVariables {
+  /** Null where they came as a list. */
+  model: Model | null;
+  parameters: readonly Variable[];
+  buffers: readonly Variable[];
+}
+
+/** The variables of a model, or of a list of variables (forward order), each once. */
+export function variablesOf(model: Model | readonly Variable[]): ModelVariables {
+  if (model instanceof tf.LayersModel) {
+    return { model, parameters: variablesIn(model.trainableWeights), buffers: variablesIn(model.nonTrainableWeights) };
   }
-  // A LayerVariable's read() hands out the tf.Variable itself.
-  return model.trainableWeights.map((weight) => weight.read() as tf.Variable);
+  const all = [...new Set(model)];
+  return {
+    model: null,
+    parameters: all.filter(({ trainable }) => trainable),
+    buffers: all.filter(({ trainable }) => !trainable),
+  };
+}
+
+/** A LayerVariable's read() hands out the tf.Variable itself. */
+function variablesIn(weights: tf.LayersModel['weights']): Variable[] {
+  return [...new Set(weights.map((weight) => weight.read() as tf.Variable))];
 }
 
 export interface Gradients {
-  /** The loss times `scale`. */
+  /** The loss times the scale. */
   value: Scalar;
   /** One per variable, in their order; zero where the loss does not depend on it. */
-  gradients: tf.Tensor[];
+  gradients: Tensor[];
+  /** For each variable, whether the loss depends on it. */
+  used: boolean[];
+  /** Indices of the variables as their gradients became final in back-propagation; unused ones last. */
+  readyOrder: number[];
   dispose(): void;
 }
 
 /** Runs `loss` and differentiates `scale` times it by each of `variables`. The caller disposes of the result. */
 export function gradientsOf(loss: () => Scalar, variables: readonly Variable[], scale: number): Gradients {
-  const { value, grads } = tf.variableGrads(() => (scale === 1 ? loss() : loss().mul<Scalar>(scale)), [...variables]);
-  const gradients = variables.map((variable) => grads[variable.name] ?? tf.zerosLike(variable));
-  return { value, gradients, dispose: () => tf.dispose([value, gradients]) };
+  let readyOrder: number[] = [];
+  const { value, grads } = tf.variableGrads(() => {
+    const scaled = scale === 1 ? loss() : loss().mul<Scalar>(scale);
+    readyOrder = readyOrderOf(variables, scaled);
+    return scaled;
+  }, [...variables]);
+  const found = variables.map(({ name }): Tensor | undefined => grads[name]);
+  const gradients = found.map((gradient, i) => gradient ?? tf.zerosLike(variables[i]!));
+  const used = found.map((gradient) => gradient !== undefined);
+  return { value, gradients, used, readyOrder, dispose: () => tf.dispose([value, gradients]) };
+}
+
+/** {@link gradientsOf} for a pass through `model`. */
+export function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
+  model: Model,
+  { inputs, loss }: ModelPass<Outputs>,
+  variables: readonly Variable[],
+  scale: number,
+): Gradients {
+  return gradientsOf(() => loss(model.apply(inputs, { training: true }) as Outputs), variables, scale);
+}
+
+/**
+ * The order in which back-propagation finishes the gradients of `variables`: it walks the tape backwards, so a gradient is
+ * final once the first op on the tape that leads from its variable to `loss` is reached. Of variables that one op finishes
+ * the later comes first. To be called inside the gradient scope.
+ */
+function readyOrderOf(variables: readonly Variable[], loss: Scalar): number[] {
+  const tape = tf.engine().state.activeTape ?? [];
+  const leadsToLoss = new Set([loss.id]);
+  /** By a tensor's id: index on the tape of the first op that uses it. */
+  const firstUse = new Map<number, number>();
+  for (let i = tape.length - 1; i >= 0; i--) {
+    const { inputs, outputs } = tape[i]!;
+    if (!outputs.some(({ id }) => leadsToLoss.has(id))) continue;
+    for (const { id } of Object.values(inputs)) {
+      leadsToLoss.add(id);
+      firstUse.set(id, i);
+    }
+  }
+  const uses = variables.map(({ id }) => firstUse.get(id) ?? -1);
+  return [...uses.keys()].reverse().sort((a, b) => uses[b]! - uses[a]!);
 }
 
 /** What of TensorFlow.js's WebGPU backend is needed here; `commandEncoder` is private in its own types. */
@@ -72,15 +136,17 @@ export class TensorReader {
    * when it is called; the tensors must live until it resolves. Several groups may be read at once.
    *
    * @param group which staging buffer to use; one read of a group at a time.
+   * @param add whether to add the values to those in `into`, instead of replacing them.
    * @throws (rejects) DeviceError where the GPU device is lost.
    */
-  async read(group: number, tensors: readonly tf.Tensor[], into: Float32Array): Promise<void> {
+  async read(group: number, tensors: readonly Tensor[], into: Float32Array, { add = false } = {}): Promise<void> {
+    const put = add ? addAt : setAt;
     const backend = webgpuBackend();
     if (!backend) {
       const values = await Promise.all(tensors.map((tensor) => tensor.data<'float32'>()));
       let at = 0;
       for (const part of values) {
-        into.set(part, at);
+        put(into, at, part);
         at += part.length;
       }
       return;
@@ -88,13 +154,13 @@ export class TensorReader {
     const staging = this.#stagingFor(backend.device, group, into.byteLength);
     const encoder = openEncoder(backend);
     /** Small tensors may never have been on the GPU. */
-    const onCpu: { at: number; values: Float32Array }[] = [];
+    const parts: { at: number; size: number; onCpu: Float32Array | null }[] = [];
     let at = 0;
-    for (const tensor of tensors) {
-      const { resource, values } = backend.tensorMap.get(tensor.dataId);
-      if (resource) encoder.copyBufferToBuffer(resource as GPUBuffer, 0, staging, at * 4, tensor.size * 4);
-      else onCpu.push({ at, values: values as Float32Array });
-      at += tensor.size;
+    for (const { dataId, size } of tensors) {
+      const { resource, values } = backend.tensorMap.get(dataId);
+      if (resource) encoder.copyBufferToBuffer(resource as GPUBuffer, 0, staging, at * 4, size * 4);
+      parts.push({ at, size, onCpu: resource ? null : (values as Float32Array) });
+      at += size;
     }
     backend.submitQueue();
     try {
@@ -106,9 +172,9 @@ export class TensorReader {
         { cause: error },
       );
     }
-    into.set(new Float32Array(staging.getMappedRange()));
+    const mapped = new Float32Array(staging.getMappedRange());
+    for (const part of parts) put(into, part.at, part.onCpu ?? mapped.subarray(part.at, part.at + part.size));
     staging.unmap();
-    for (const { at: offset, values } of onCpu) into.set(values, offset);
   }
 
   dispose(): void {
@@ -126,9 +192,17 @@ export class TensorReader {
   }
 }
 
+function setAt(into: Float32Array, at: number, values: Float32Array): void {
+  into.set(values, at);
+}
+
+function addAt(into: Float32Array, at: number, values: Float32Array): void {
+  for (let i = 0; i < values.length; i++) into[at + i]! += values[i]!;
+}
+
 /** Reads the model's variables into the flat parameters. */
 export async function readVariables(
-  variables: readonly tf.Variable[],
+  variables: readonly Variable[],
   slots: readonly Slot[],
   flat: Float32Array,
 ): Promise<void> {
@@ -146,7 +220,7 @@ export async function readVariables(
 
 /** Writes the flat parameters into the model's variables, each at its slot. */
 export function writeVariables(
-  variables: readonly tf.Variable[],
+  variables: readonly Variable[],
   slots: readonly Slot[],
   flat: Float32Array<ArrayBuffer>,
 ): void {

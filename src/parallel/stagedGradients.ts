@@ -89,7 +89,7 @@ class StagedPass {
   readonly #tapes = new Map<Stage, Tape>();
   /** Over all ranks' samples. */
   readonly #moments = new Map<SyncCall, Moments>();
-  /** What is known so far of the gradient by a value or variable, by its tensor's id. */
+  /** What is known so far of the gradient by a value or variable, by its tensor's id; in the order of what was added last. */
   readonly #gradients = new Map<number, tf.Tensor>();
   readonly #reader = new TensorReader();
   /** Scaled. Null on a rank without samples, and once it is the result's. */
@@ -260,6 +260,7 @@ class StagedPass {
 
   #addGradient({ id }: tf.Tensor, part: tf.Tensor): void {
     const sum = this.#gradients.get(id);
+    this.#gradients.delete(id);
     this.#gradients.set(id, sum ? sum.add(part) : part);
     if (sum) tf.dispose([sum, part]);
   }
@@ -321,11 +322,17 @@ function applyLayer(layer: tf.layers.Layer, inputs: tf.Tensor[]): tf.Tensor[] {
   return outputs;
 }
 
-/** The gradients by `variables`, taken out of all there are. */
+/** The gradients by `variables`, taken out of all there are, which are in the order in which they became ready. */
 function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<number, tf.Tensor>): Gradients {
+  const used = variables.map(({ id }) => all.has(id));
+  const indices = new Map(variables.map(({ id }, i) => [id, i]));
+  const readyOrder = [
+    ...Array.from(all.keys()).flatMap((id) => indices.get(id) ?? []),
+    ...[...used.keys()].filter((i) => !used[i]),
+  ];
   const gradients = variables.map((variable) => all.get(variable.id) ?? tf.zerosLike(variable));
   for (const { id } of variables) all.delete(id);
-  return { value: loss, gradients, dispose: () => tf.dispose([loss, gradients]) };
+  return { value: loss, gradients, used, readyOrder, dispose: () => tf.dispose([loss, gradients]) };
 }
 
 type LayerOf = Pick<SyncCall, 'layer'>;

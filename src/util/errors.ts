@@ -70,6 +70,11 @@ export class DataError extends PeergradError {
   override readonly name: string = 'DataError';
 }
 
+/** Some rank has no more inputs and all were told to stop with it: end this pass over the data, the model is as it was. */
+export class EarlyTerminationError extends PeergradError {
+  override readonly name: string = 'EarlyTerminationError';
+}
+
 /** Anything that was thrown as an Error. */
 export function asError(error: unknown): Error {
   return error instanceof Error ? error : new PeergradError(messageOf(error));

@@ -132,8 +132,8 @@ describe('strategies', () => {
       { onStep: () => counts.push(tf.memory().numTensors) },
     );
     expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(100);
-    // Of two ranks in one process, the other may be within a step.
-    const within = Math.max(...counts.slice(2, 20));
+    // Of two ranks in one process, the other may be within a step or an evaluation, of which there are 8.
+    const within = Math.max(...counts.slice(2, 50));
     expect(Math.max(...counts.slice(-20))).toBeLessThanOrEqual(within);
     expect(tf.memory().numTensors).toBe(before);
   });

@@ -167,6 +167,40 @@ describe.each(NAMES)('%s', (name) => {
     expect(optimizer.state()).toEqual(before);
   });
 
+  test('updates ranges as it would the whole, and nothing else', () => {
+    const [params, parts] = [Float32Array.of(1, 2, 3, 4, 5), Float32Array.of(1, 2, 3, 4, 5)];
+    const [whole, ranged] = [make(5), make(5)];
+    const ranges = [
+      { start: 0, end: 2 },
+      { start: 3, end: 4 },
+      { start: 5, end: 5 },
+    ];
+    for (let step = 1; step <= 3; step++) {
+      const gradient = Float32Array.of(0.1 * step, -1, 2, 0.3, -step);
+      whole.apply(params, gradient);
+      ranged.apply(parts, gradient, ranges);
+    }
+    for (const [part, all, untouched] of [
+      [parts, params, [3, 5]],
+      ...ranged.state().slots.map((slot, i) => [slot, whole.state().slots[i]!, [0, 0]] as const),
+    ] as const) {
+      expect(Array.from(part)).toEqual([all[0], all[1], untouched[0], all[3], untouched[1]]);
+    }
+    expect(ranged.state().scalars).toEqual(whole.state().scalars);
+  });
+
+  test.each([[{ start: 0, end: 4 }], [{ start: -1, end: 2 }], [{ start: 2, end: 1 }]])(
+    'refuses the range %o of 3 and changes nothing',
+    (range) => {
+      const optimizer = make(3);
+      const params = Float32Array.of(1, 1, 1);
+      expect(() => optimizer.apply(params, Float32Array.of(1, 1, 1), [{ start: 0, end: 1 }, range])).toThrow(
+        UsageError,
+      );
+      expect(params).toEqual(Float32Array.of(1, 1, 1));
+    },
+  );
+
   test('does not change the gradient', () => {
     const gradient = Float32Array.of(1, -2);
     make(2).apply(new Float32Array(2), gradient);

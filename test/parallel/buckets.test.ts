@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { assignBuckets, createLayout } from '../../src/parallel/buckets.ts';
+import { assignBuckets, createLayout, rangesOf, rearrange } from '../../src/parallel/buckets.ts';
 
 const f32 = (elements: number) => ({ bytes: elements * 4, dtype: 'float32' });
 const f64 = (elements: number) => ({ bytes: elements * 8, dtype: 'float64' });
@@ -30,6 +30,15 @@ describe('createLayout', () => {
     expect(size).toBe(10);
   });
 
+  test('lays them out in another order, if given one', () => {
+    const { slots } = createLayout([5, 3, 2], { order: [1, 0, 2] });
+    expect(slots.map(({ parameter, offset }) => [parameter, offset])).toEqual([
+      [1, 0],
+      [0, 3],
+      [2, 8],
+    ]);
+  });
+
   test('covers every parameter once, each bucket one stretch, buckets end to end', () => {
     const sizes = fc.array(fc.integer({ min: 1, max: 5000 }), { minLength: 1, maxLength: 40 });
     const bytes = fc.integer({ min: 1, max: 20_000 });
@@ -49,5 +58,31 @@ describe('createLayout', () => {
         expect(at).toBe(layout.size);
       }),
     );
+  });
+});
+
+describe('rearrange', () => {
+  test('moves every parameter to its new place', () => {
+    const sizes = [2, 1, 3];
+    const flat = Float32Array.of(31, 32, 33, 20, 10, 11);
+    rearrange(flat, createLayout(sizes), createLayout(sizes, { order: [1, 2, 0] }));
+    expect(flat).toEqual(Float32Array.of(20, 31, 32, 33, 10, 11));
+    rearrange(flat, createLayout(sizes, { order: [1, 2, 0] }), createLayout(sizes));
+    expect(flat).toEqual(Float32Array.of(31, 32, 33, 20, 10, 11));
+  });
+});
+
+describe('rangesOf', () => {
+  const { slots } = createLayout([1, 2, 3, 4]);
+  const of = (...parameters: number[]) => rangesOf(slots, ({ parameter }) => parameters.includes(parameter));
+
+  test('merges neighbours', () => {
+    expect(of(0, 1, 2, 3)).toEqual([{ start: 0, end: 10 }]);
+    expect(of(3, 2, 0)).toEqual([
+      { start: 0, end: 7 },
+      { start: 9, end: 10 },
+    ]);
+    expect(of(1)).toEqual([{ start: 7, end: 9 }]);
+    expect(of()).toEqual([]);
   });
 });

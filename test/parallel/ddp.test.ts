@@ -4,6 +4,7 @@ import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { MismatchError, UsageError } from '../../src/util/errors.ts';
+import { line, meanSquare, mlp, rejection, relativeDifference, samplesOf, weightsOf } from './models.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -13,10 +14,9 @@ function refuse(): never {
   throw new Error('the GPU refused');
 }
 
-/** y = w x + b as two variables. */
-function line(weight: number, bias = 0): [tf.Variable, tf.Variable] {
-  return [tf.variable(tf.tensor1d([weight])), tf.variable(tf.tensor1d([bias]))];
-}
+const zeros = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => tf.variable(tf.zeros(shape)));
+const frozen = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => tf.variable(tf.zeros(shape), false));
+const difference = ([a, b]: tf.Tensor[]): tf.Scalar => a!.sub(b!).sum().asScalar();
 
 describe('DistributedDataParallel', () => {
   test.each([1, 2, 3, 5])("averages gradients over %i ranks: PyTorch's Linear(1, 1) with input = rank", async (n) => {
@@ -25,7 +25,7 @@ describe('DistributedDataParallel', () => {
       const ddp = await DistributedDataParallel.create([weight, bias], group);
       for (let i = 0; i < 5; i++) {
         await ddp.backward(() => weight.mul(group.rank).add(bias).asScalar(), { samples: 1 });
-        // Flat order is reversed: bias first.
+        // Back-propagation reaches the bias first.
         expect(Array.from(ddp.gradient)).toEqual([1, Math.fround((n - 1) / 2)]);
       }
     });
@@ -40,7 +40,7 @@ describe('DistributedDataParallel', () => {
       const ddp = await DistributedDataParallel.create([weight, bias], group);
       const sum = (): tf.Scalar => weight.mul(tf.tensor1d(mine)).sum().asScalar();
       const reduction = await ddp.backward(sum, { samples: mine.length, reduction: 'sum' });
-      expect(ddp.gradient[1]).toBe(all.reduce((a, b) => a + b) / all.length);
+      expect(ddp.gradient[0]).toBe(all.reduce((a, b) => a + b) / all.length);
       expect(reduction.samples).toBe(4);
       return reduction.loss;
     });
@@ -76,32 +76,52 @@ describe('DistributedDataParallel', () => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
       await ddp.backward(() => weight.mul(3).asScalar(), { samples: 1 });
-      expect(Array.from(ddp.gradient)).toEqual([0, 3]);
+      expect(Array.from(ddp.gradient)).toEqual([3, 0]);
     });
   });
 
-  test.each([
-    ['shape', (rank: number) => [tf.variable(tf.zeros(rank === 1 ? [3] : [4]))]],
-    ['number', (rank: number) => Array.from({ length: 2 + rank }, () => tf.variable(tf.zeros([2])))],
-  ])(
-    'refuses a model that differs between ranks in the %s of its parameters, on every rank',
-    async (_what, variables) => {
-      await runWorld(3, async (group) => {
-        const error: unknown = await DistributedDataParallel.create(variables(group.rank), group).catch(
-          (reason: unknown) => reason,
-        );
-        expect(error).toBeInstanceOf(MismatchError);
-        expect(String(error)).toMatch(/DDP expects the same model on all ranks, but rank 1's/);
-      });
-    },
-  );
+  const MATCHES_NOT = /appears not to match that of rank 0/;
+  const SAME_MODEL = /DDP expects same model across all ranks/;
 
-  test('refuses a model with state that is not trained', async () => {
-    const model = tf.sequential({ layers: [tf.layers.batchNormalization({ inputShape: [3] })] });
+  test.each([
+    [
+      'shape of a parameter',
+      (rank: number) => zeros([2], rank === 1 ? [3] : [4]),
+      /^The parameter 1 \("\d+"\) of rank 1, float32 \[3\], appears not to match that of rank 0, float32 \[4\]\./,
+    ],
+    ['rank of a parameter', (rank: number) => zeros(rank === 2 ? [4] : [2, 2]), MATCHES_NOT],
+    [
+      'number of parameters',
+      (rank: number) => zeros([2], [2], ...Array.from({ length: rank }, () => [2])),
+      /^DDP expects same model across all ranks, but rank 0 has 2 parameters and rank 1 has 3\./,
+    ],
+    ['existence of parameters', (rank: number) => (rank === 1 ? [] : zeros([2])), SAME_MODEL],
+    ['shape of a buffer', (rank: number) => [...zeros([2]), ...frozen([rank + 1])], MATCHES_NOT],
+    ['number of buffers', (rank: number) => [...zeros([2]), ...frozen(...(rank === 2 ? [[1]] : []))], SAME_MODEL],
+    ['dtype', (rank: number) => [tf.variable(tf.zeros([2], rank === 1 ? 'int32' : 'float32'))], MATCHES_NOT],
+  ])('refuses a model that differs between ranks in the %s, on every rank', async (_what, variables, message) => {
+    await runWorld(3, async (group) => {
+      const error = await rejection(DistributedDataParallel.create(variables(group.rank), group));
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toMatch(message);
+    });
+  });
+
+  test('refuses options that differ between ranks, and takes defaults for what they are', async () => {
+    await runWorld(2, async (group) => {
+      const average = group.rank === 0 ? 'ranks' : 'samples';
+      const error = await rejection(DistributedDataParallel.create(zeros([1]), group, { average }));
+      expect(error.message).toMatch(/DDP expects same options across all ranks/);
+      const options = group.rank === 0 ? ({ average: 'samples', staticGraph: false } as const) : {};
+      await expect(DistributedDataParallel.create(zeros([1]), group, options)).resolves.toBeDefined();
+    });
+  });
+
+  test('refuses variables that are not float32', async () => {
     await runWorld(1, async (group) => {
-      await expect(DistributedDataParallel.create(model, group)).rejects.toThrow(
-        /cannot keep these weights equal yet.*moving_mean/,
-      );
+      const error = await rejection(DistributedDataParallel.create([tf.variable(tf.zeros([2], 'int32'))], group));
+      expect(error).toBeInstanceOf(UsageError);
+      expect(error.message).toMatch(/"\d+" is int32/);
     });
   });
 
@@ -121,17 +141,89 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('leaves no tensors behind', async () => {
+  test.each([1, 2, 3, 4])('gives %i ranks what one rank with the whole batch gets', async (n) => {
+    const steps = 4;
+    const train = async (worldSize: number, batch: (rank: number, step: number) => tf.Tensor): Promise<number[][]> =>
+      runWorld(worldSize, async (group) => {
+        const model = mlp(3 + group.rank);
+        const ddp = await DistributedDataParallel.create(model, group);
+        const optimizer = createOptimizer('momentum', { learningRate: 0.1 }, ddp.layout.size);
+        for (let step = 0; step < steps; step++) {
+          const inputs = batch(group.rank, step);
+          await ddp.backward({ inputs, loss: meanSquare }, { samples: inputs.shape[0] });
+          ddp.step(optimizer);
+        }
+        return weightsOf(model);
+      });
+    const many = await train(n, (rank, step) => samplesOf(rank, step, rank + 1));
+    const [one] = await train(1, (_rank, step) =>
+      tf.concat(Array.from({ length: n }, (_, rank) => samplesOf(rank, step, rank + 1))),
+    );
+    for (const weights of many) expect(weights).toEqual(many[0]);
+    expect(relativeDifference(many[0]!, one!)).toBeLessThan(1e-6);
+  });
+
+  describe('a pass through the model', () => {
+    test('is in training mode', async () => {
+      const model = tf.sequential({
+        layers: [tf.layers.dense({ units: 4, inputShape: [4] }), tf.layers.dropout({ rate: 0.5, seed: 1 })],
+      });
+      await runWorld(1, async (group) => {
+        const ddp = await DistributedDataParallel.create(model, group);
+        let dropped = 0;
+        const loss = (outputs: tf.Tensor): tf.Scalar => {
+          dropped = outputs.equal(0).sum().dataSync()[0]!;
+          return meanSquare(outputs);
+        };
+        await ddp.backward({ inputs: tf.ones([8, 4]), loss }, { samples: 8 });
+        expect(dropped).toBeGreaterThan(0);
+      });
+    });
+
+    test('takes and gives lists, where the model does', async () => {
+      const inputs = [tf.input({ shape: [2] }), tf.input({ shape: [3] })];
+      const outputs = inputs.map((input) => tf.layers.dense({ units: 1 }).apply(input) as tf.SymbolicTensor);
+      const model = tf.model({ inputs, outputs });
+      await runWorld(1, async (group) => {
+        const ddp = await DistributedDataParallel.create(model, group);
+        const inputsOfOne = [tf.ones([1, 2]), tf.ones([1, 3])];
+        await ddp.backward({ inputs: inputsOfOne, loss: difference }, { samples: 1 });
+        expect(Array.from(ddp.gradient).sort((x, y) => x - y)).toEqual([-1, -1, -1, -1, 1, 1, 1]);
+      });
+    });
+
+    test('needs a model', async () => {
+      await runWorld(1, async (group) => {
+        const ddp = await DistributedDataParallel.create(line(1), group);
+        const error = await rejection(ddp.backward({ inputs: tf.ones([1]), loss: meanSquare }, { samples: 1 }));
+        expect(error.message).toMatch(/made with a list of variables/);
+      });
+    });
+  });
+
+  describe('average: ranks', () => {
+    const values = [[1, 2, 3], [], [10]];
+    /** The average over ranks of each one's mean; that without samples counts as zero. */
+    const average = (2 + 0 + 10) / 3;
+
+    test.each(['mean', 'sum'] as const)('counts each rank the same, whose loss is a %s', async (reduction) => {
+      await runWorld(3, async (group) => {
+        const mine = values[group.rank]!;
+        const [weight, bias] = line(2);
+        const ddp = await DistributedDataParallel.create([weight, bias], group, { average: 'ranks' });
+        const loss = (): tf.Scalar => weight.mul(tf.tensor1d(mine))[reduction]().asScalar();
+        const reduced = await ddp.backward(loss, { samples: mine.length, reduction });
+        expect(ddp.gradient[0]).toBeCloseTo(average, 6);
+        expect(reduced.loss).toBeCloseTo(2 * average, 6);
+        expect(reduced.samples).toBe(4);
+      });
+    });
+  });
+
+  test.each([-1, NaN, Infinity])('refuses %d samples', async (samples) => {
     await runWorld(1, async (group) => {
-      const [weight, bias] = line(1);
-      const ddp = await DistributedDataParallel.create([weight, bias], group);
-      const optimizer = createOptimizer('sgd', { learningRate: 0.1 }, ddp.layout.size);
-      const before = tf.memory().numTensors;
-      for (let i = 0; i < 3; i++) {
-        await ddp.backward(() => weight.mul(3).add(bias).square().asScalar(), { samples: 1 });
-        ddp.step(optimizer);
-      }
-      expect(tf.memory().numTensors).toBe(before);
+      const ddp = await DistributedDataParallel.create(line(1), group);
+      await expect(ddp.backward(() => tf.scalar(0), { samples })).rejects.toBeInstanceOf(UsageError);
     });
   });
 });

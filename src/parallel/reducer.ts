@@ -1,0 +1,294 @@
+/**
+ * The reducer, in PyTorch's word: takes a rank's gradients off the GPU bucket by bucket and adds them up with the other
+ * ranks'. The all-reduce of one bucket runs while the next is read.
+ */
+import type { ProcessGroup } from '../collectives/processGroup.ts';
+import type { OpTrace } from '../collectives/work.ts';
+import type { Clock } from '../util/clock.ts';
+import type { Range } from '../util/range.ts';
+import { rangesOf, rearrange, type FlatLayout } from './buckets.ts';
+import type { CommHook, GradBucket } from './commHooks.ts';
+import { TensorReader, type Gradients } from './flatten.ts';
+
+/** What a reduction gave and took; times in milliseconds, see `StepTimes`. */
+export interface Reduction {
+  /** The loss, averaged as the gradient is. */
+  loss: number;
+  /** Samples of all ranks. */
+  samples: number;
+  /** Bytes of frames this rank sent meanwhile. */
+  bytesSent: number;
+  /** How each bucket went round the ring; nothing where a hook carried them. */
+  traces: OpTrace[];
+  compute: number;
+  readback: number;
+  communicate: number;
+  exposed: number;
+}
+
+/** A reduction before it is known when it began. */
+export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
+  /** When the GPU had computed, milliseconds of the clock. */
+  computedAt: number;
+};
+
+/** One backward pass of this rank: gradients of a loss that is scaled as ranks add up, and its samples. */
+export interface LocalPass {
+  computed: Gradients;
+  samples: number;
+}
+
+/** What the sums are divided by, given the samples of all ranks; nothing is divided by 0. */
+export type Divisor = (samples: number) => number;
+
+export interface ReducerOptions {
+  group: ProcessGroup;
+  clock: Clock;
+  /** By parameter, forward order. */
+  shapes: readonly (readonly number[])[];
+  /** Whether to find out which parameters no rank used. */
+  tracksUsage: boolean;
+  /** How many flags ranks add up beside the gradient. */
+  flags: number;
+  checkGradients: () => void;
+}
+
+/** Passes that were not reduced yet (`noSync`). */
+interface Pending {
+  gradient: Float32Array<ArrayBuffer>;
+  used: boolean[];
+  loss: number;
+  samples: number;
+}
+
+/** How the buckets went; times in milliseconds. */
+interface Transfer {
+  traces: OpTrace[];
+  issuedAt: number;
+  lastReadAt: number;
+}
+
+/** Staging buffer of the loss; buckets have 0, 1, ... */
+const LOSS_GROUP = -1;
+
+/** The tally, small numbers that ranks add up behind the gradient: the loss, the samples, uses by parameter, flags. */
+const LOSS = 0;
+const SAMPLES = 1;
+const USES = 2;
+
+export class Reducer {
+  /** After {@link reduce}: the average, flat. */
+  readonly gradient: Float32Array<ArrayBuffer>;
+  /** Carries the buckets in place of the plain all-reduce. */
+  hook: CommHook | null = null;
+  readonly #options: ReducerOptions;
+  readonly #reader = new TensorReader();
+  /** What goes round the ring: the gradient, then the tally. */
+  readonly #buffer: Float32Array<ArrayBuffer>;
+  readonly #tally: Float32Array<ArrayBuffer>;
+  #layout: FlatLayout;
+  #usedRanges: readonly Range[];
+  #pending: Pending | null = null;
+
+  constructor(layout: FlatLayout, options: ReducerOptions) {
+    const { shapes, tracksUsage, flags } = options;
+    this.#options = options;
+    this.#layout = layout;
+    this.#usedRanges = rangesOf(layout.slots, () => true);
+    this.#buffer = new Float32Array(layout.size + USES + (tracksUsage ? shapes.length : 0) + flags);
+    this.gradient = this.#buffer.subarray(0, layout.size);
+    this.#tally = this.#buffer.subarray(layout.size);
+  }
+
+  get layout(): FlatLayout {
+    return this.#layout;
+  }
+
+  /** Bytes of what goes round the ring in a step, without a hook. */
+  get bytes(): number {
+    return this.#buffer.byteLength;
+  }
+
+  /** The same by bucket. */
+  get bucketBytes(): number[] {
+    return this.#layout.buckets.map((_, bucket) => this.#bucketView(bucket).byteLength);
+  }
+
+  /** Whether {@link accumulate} has kept gradients that were not reduced since. */
+  get hasPending(): boolean {
+    return this.#pending !== null;
+  }
+
+  /** Stretches of parameters that some rank used in the last reduction; everything where that is not tracked. */
+  get usedRanges(): readonly Range[] {
+    return this.#usedRanges;
+  }
+
+  /** Moves everything to another layout of the same parameters, before the first reduction. */
+  relayout(layout: FlatLayout): void {
+    rearrange(this.gradient, this.#layout, layout);
+    if (this.#pending) rearrange(this.#pending.gradient, this.#layout, layout);
+    this.#layout = layout;
+  }
+
+  /** Keeps a pass for the next {@link reduce}, which adds up all of them. Sends nothing. */
+  async accumulate({ computed, samples }: LocalPass): Promise<{ loss: number; computedAt: number }> {
+    const { shapes, clock, checkGradients } = this.#options;
+    const pending: Pending = this.#pending ?? {
+      gradient: new Float32Array(this.#layout.size),
+      used: shapes.map(() => false),
+      loss: 0,
+      samples: 0,
+    };
+    const reads = this.#read(computed, pending.gradient, this.#pending !== null);
+    const loss = await reads.loss;
+    const computedAt = clock.now();
+    await Promise.all(reads.buckets);
+    checkGradients();
+    pending.loss += loss;
+    pending.samples += samples;
+    pending.used = pending.used.map((used, parameter) => used || computed.used[parameter]!);
+    this.#pending = pending;
+    return { loss, computedAt };
+  }
+
+  /**
+   * Adds up all ranks' passes, those kept by {@link accumulate} included, and divides. Every rank must call it; one without a
+   * pass contributes zeros.
+   *
+   * @param flags this rank's, as many as the options say; their sums come back.
+   * @throws (rejects) DeviceError, what the hook and {@link ProcessGroup.allReduce} reject with.
+   */
+  async reduce(
+    pass: LocalPass | null,
+    flags: readonly number[],
+    divisor: Divisor,
+  ): Promise<OpenReduction & { flags: Float32Array }> {
+    const { clock, shapes, tracksUsage } = this.#options;
+    const pending = this.#pending;
+    const used = shapes.map((_, i) => (pass?.computed.used[i] ?? false) || (pending?.used[i] ?? false));
+    const unused = tracksUsage ? this.#layout.slots.filter(({ parameter }) => !used[parameter]) : [];
+    const untouched = unused.map(({ offset, size }) => this.gradient.slice(offset, offset + size));
+
+    if (pending) this.gradient.set(pending.gradient);
+    else if (!pass) this.gradient.fill(0);
+    const reads = this.#read(pass?.computed ?? null, this.gradient, pending !== null);
+    const loss = (await reads.loss) + (pending?.loss ?? 0);
+    const samples = (pass?.samples ?? 0) + (pending?.samples ?? 0);
+    this.#tally.set([loss, samples, ...(tracksUsage ? used.map(Number) : []), ...flags]);
+    const computedAt = clock.now();
+    const { traces, issuedAt, lastReadAt } = this.hook
+      ? await this.#runHook(this.hook, reads.buckets, divisor)
+      : await this.#allReduceBuckets(reads.buckets, divisor);
+    const doneAt = clock.now();
+    this.#pending = null;
+
+    if (tracksUsage) {
+      const uses = this.#tally.subarray(USES, USES + shapes.length);
+      unused.forEach(({ parameter, offset }, i) => {
+        if (uses[parameter] === 0) this.gradient.set(untouched[i]!, offset);
+      });
+      this.#usedRanges = rangesOf(this.#layout.slots, ({ parameter }) => uses[parameter] !== 0);
+    }
+    const by = divisor(this.#tally[SAMPLES]!);
+    return {
+      loss: by > 0 ? this.#tally[LOSS]! / by : 0,
+      samples: this.#tally[SAMPLES]!,
+      traces,
+      readback: lastReadAt - computedAt,
+      communicate: doneAt - issuedAt,
+      exposed: doneAt - lastReadAt,
+      flags: this.#tally.subarray(this.#tally.length - flags.length),
+      computedAt,
+    };
+  }
+
+  dispose(): void {
+    this.#reader.dispose();
+  }
+
+  /** Starts to read the loss, and each bucket of `computed` into its stretch of `into`. */
+  #read(
+    computed: Gradients | null,
+    into: Float32Array,
+    add: boolean,
+  ): { loss: Promise<number>; buckets: Promise<void>[] } {
+    const { buckets } = this.#layout;
+    if (!computed) return { loss: Promise.resolve(0), buckets: buckets.map(() => Promise.resolve()) };
+    const loss = new Float32Array(1);
+    // All reads are queued at once; the GPU does them in order, so the first bucket is here while others are copied.
+    const reads = {
+      loss: this.#reader.read(LOSS_GROUP, [computed.value], loss).then(() => loss[0]!),
+      buckets: buckets.map(({ slots, start, end }, bucket) =>
+        this.#reader.read(
+          bucket,
+          slots.map(({ parameter }) => computed.gradients[parameter]!),
+          into.subarray(start, end),
+          { add },
+        ),
+      ),
+    };
+    // Awaited one after the other: one that fails meanwhile must not count as unhandled.
+    for (const read of [reads.loss, ...reads.buckets]) read.catch(() => {});
+    return reads;
+  }
+
+  async #allReduceBuckets(reads: readonly Promise<void>[], divisor: Divisor): Promise<Transfer> {
+    const { group, clock, checkGradients } = this.#options;
+    let issuedAt = 0;
+    let lastReadAt = 0;
+    const works = [];
+    for (const [bucket, read] of reads.entries()) {
+      await read;
+      checkGradients();
+      lastReadAt = clock.now();
+      if (bucket === 0) issuedAt = lastReadAt;
+      works.push(group.allReduce(this.#bucketView(bucket), { bucket }));
+    }
+    const traces: OpTrace[] = [];
+    for (const work of works) {
+      await work;
+      if (work.trace) traces.push(work.trace);
+    }
+    divide(this.gradient, divisor(this.#tally[SAMPLES]!));
+    return { traces, issuedAt, lastReadAt };
+  }
+
+  /** The weights need everyone's samples, so the tally goes first. */
+  async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Divisor): Promise<Transfer> {
+    const { group, clock, shapes, checkGradients } = this.#options;
+    const issuedAt = clock.now();
+    const tallied = group.allReduce(this.#tally);
+    await Promise.all(reads);
+    checkGradients();
+    const lastReadAt = clock.now();
+    await tallied;
+    divide(this.gradient, divisor(this.#tally[SAMPLES]!));
+    const { buckets } = this.#layout;
+    for (const [index, { slots, start, end }] of buckets.entries()) {
+      const bucket: GradBucket = {
+        index,
+        isLast: index === buckets.length - 1,
+        buffer: this.gradient.subarray(start, end),
+        parameters: slots.map(({ parameter, offset }) => ({
+          index: parameter,
+          offset: offset - start,
+          shape: shapes[parameter]!,
+        })),
+      };
+      await hook(bucket, group);
+    }
+    return { traces: [], issuedAt, lastReadAt };
+  }
+
+  #bucketView(bucket: number): Float32Array<ArrayBuffer> {
+    const { buckets } = this.#layout;
+    const { start, end } = buckets[bucket]!;
+    return this.#buffer.subarray(start, bucket === buckets.length - 1 ? this.#buffer.length : end);
+  }
+}
+
+/** A division that every rank does alike: exact IEEE, so the bits stay equal. */
+function divide(values: Float32Array, by: number): void {
+  if (by > 0) for (let i = 0; i < values.length; i++) values[i]! /= by;
+}

@@ -1,0 +1,86 @@
+/** The check before DDP's first broadcast: every rank has to have built the same model and wrapped it in the same way. */
+import type { ProcessGroup } from '../collectives/processGroup.ts';
+import { MismatchError } from '../util/errors.ts';
+import type { SharedOptions } from './ddpOptions.ts';
+import type { ModelVariables, Variable } from './flatten.ts';
+
+/** What one rank tells the others. */
+interface Description {
+  parameters: Described[];
+  buffers: Described[];
+  options: SharedOptions;
+}
+
+interface Described {
+  shape: number[];
+  dtype: string;
+}
+
+/**
+ * Compares number, shapes and dtypes of all ranks' parameters and buffers, and DDP's options, with rank 0's.
+ *
+ * @throws (rejects) MismatchError on every rank where one differs: it names the first that does.
+ */
+export async function verifyModel(
+  group: ProcessGroup,
+  { parameters, buffers }: ModelVariables,
+  options: SharedOptions,
+): Promise<void> {
+  const mine: Description = { parameters: parameters.map(describe), buffers: buffers.map(describe), options };
+  const all = (await allGatherText(group, JSON.stringify(mine))).map((text) => JSON.parse(text) as Description);
+  const [first] = all;
+  const { rank, worldSize } = group;
+  for (const [other, theirs] of all.entries()) {
+    const difference =
+      differenceOf('parameter', parameters, first!.parameters, theirs.parameters, other) ??
+      differenceOf('buffer', buffers, first!.buffers, theirs.buffers, other) ??
+      (JSON.stringify(theirs.options) === JSON.stringify(first!.options)
+        ? null
+        : `DDP expects same options across all ranks, but rank 0 has ${JSON.stringify(first!.options)} and rank ${other} ` +
+          `${JSON.stringify(theirs.options)}.`);
+    if (difference !== null) {
+      throw new MismatchError(`${difference} Build and wrap the same model on every rank.`, { rank, worldSize });
+    }
+  }
+}
+
+function describe({ shape, dtype }: Variable): Described {
+  return { shape, dtype };
+}
+
+/** What of rank `other`'s variables differs from rank 0's, in words; null where nothing does. */
+function differenceOf(
+  kind: 'parameter' | 'buffer',
+  mine: readonly Variable[],
+  first: readonly Described[],
+  theirs: readonly Described[],
+  other: number,
+): string | null {
+  if (theirs.length !== first.length) {
+    return (
+      `DDP expects same model across all ranks, but rank 0 has ${first.length} ${kind}s and rank ${other} has ` +
+      `${theirs.length}.`
+    );
+  }
+  const at = theirs.findIndex((one, i) => spoken(one) !== spoken(first[i]!));
+  if (at < 0) return null;
+  return (
+    `The ${kind} ${at} ("${mine[at]?.name ?? ''}") of rank ${other}, ${spoken(theirs[at]!)}, appears not to match ` +
+    `that of rank 0, ${spoken(first[at]!)}.`
+  );
+}
+
+function spoken({ shape, dtype }: Described): string {
+  return `${dtype} [${shape.join(', ')}]`;
+}
+
+/** Every rank's text, in rank order. */
+async function allGatherText(group: ProcessGroup, text: string): Promise<string[]> {
+  // A byte a float: small integers are exact.
+  const mine = Float32Array.from(new TextEncoder().encode(text));
+  const lengths = (await group.allGather(Float32Array.of(mine.length))).map(([length]) => length!);
+  const padded = new Float32Array(Math.max(...lengths));
+  padded.set(mine);
+  const all = await group.allGather(padded);
+  return all.map((bytes, rank) => new TextDecoder().decode(Uint8Array.from(bytes.subarray(0, lengths[rank]))));
+}

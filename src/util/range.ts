@@ -1,0 +1,5 @@
+/** Elements `start` up to but without `end` of a flat array. */
+export interface Range {
+  readonly start: number;
+  readonly end: number;
+}
