@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../collectives/processGroup.ts';
-import { MAX_WORLD_SIZE, PROTOCOL_VERSION } from '../protocol/control.ts';
+import { MAX_WORLD_SIZE, PROTOCOL_VERSION, type Device } from '../protocol/control.ts';
 import { DEFAULT_JOB } from '../protocol/job.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { connectPeer } from '../transport/peerLink.ts';
@@ -74,12 +74,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
         : { type: 'join', version: PROTOCOL_VERSION, name, rank, room, worldSize },
     onadmitted: (message) => {
       options.onroom?.(message.room);
-      const backend = tf.getBackend();
-      const device = {
-        backend: backend === 'webgpu' || backend === 'webgl' ? backend : 'cpu',
-        adapter: backend,
-      } as const;
-      rendezvous.send({ type: 'ready', device });
+      rendezvous.send({ type: 'ready', device: tensorflowDevice() });
     },
     onroom: () => {},
     onstate: () => {},
@@ -154,4 +149,10 @@ function checkWorld(worldSize: number | undefined, rank: number | undefined): vo
   if (rank !== undefined && !isWhole(rank, 0, ranks - 1)) {
     throw new UsageError(`There is no rank ${rank} in a world of ${ranks}: ranks are 0 .. ${ranks - 1}.`);
   }
+}
+
+/** What TensorFlow.js computes on now, as the page has set it up. */
+export function tensorflowDevice(): Device {
+  const backend = tf.getBackend();
+  return { backend: backend === 'webgpu' || backend === 'webgl' ? backend : 'cpu', adapter: backend };
 }

@@ -19,7 +19,7 @@ export function createJobTask(
   const trainBatch = new Batch(train, job.batchSize);
   const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, Math.ceil(test.size / worldSize)));
   return {
-    variables: model.variables,
+    model: model.variables,
     trainSamples: train.size,
     testSamples: test.size,
     testBatch: testBatch.size,

@@ -5,6 +5,7 @@
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { createOptimizer } from '../optim/index.ts';
 import { dealWindow, GlobalCursor } from '../parallel/cursor.ts';
+import { keepingBuffers } from '../parallel/flatten.ts';
 import { allGatherHashes } from '../parallel/hashes.ts';
 import { createStrategy, type StepReport, type Strategy } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
@@ -94,7 +95,7 @@ export class TrainingRun {
     await verifyData(group, task);
     const { optimizer, learningRate } = plan;
     const strategy = await createStrategy(plan, {
-      ...{ variables: task.variables, group, clock, checkGradients: checkDevice },
+      ...{ model: task.model, group, clock, checkGradients: checkDevice },
       createOptimizer: (size) => createOptimizer(optimizer, { learningRate }, size),
       createOuterOptimizer: (size) => createOptimizer('nesterov', OUTER_OPTIMIZER, size),
     });
@@ -180,7 +181,7 @@ export class TrainingRun {
   /** Learns from this rank's samples `indices`. */
   #step(indices: Uint32Array): Promise<StepReport> {
     const options = { samples: indices.length, reduction: 'sum' } as const;
-    return this.#options.task.withBatch(indices, (lossSum) => this.#strategy.step(lossSum, options));
+    return this.#options.task.withBatch(indices, (pass) => this.#strategy.step(pass, options));
   }
 
   /** Runs everything once, without a trace in the state. */
@@ -188,7 +189,7 @@ export class TrainingRun {
     const { task, plan, checkDevice } = this.#options;
     const first = Uint32Array.from({ length: Math.min(plan.batchSize, task.trainSamples) }, (_, i) => i);
     const options = { samples: first.length, reduction: 'sum' } as const;
-    await task.withBatch(first, (lossSum) => this.#strategy.warmUp(lossSum, options));
+    await keepingBuffers(task.model, () => task.withBatch(first, (pass) => this.#strategy.warmUp(pass, options)));
     if (task.testSamples > 0) await task.countCorrect(new Uint32Array());
     checkDevice();
   }

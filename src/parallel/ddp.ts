@@ -19,31 +19,21 @@ import { clipGradNorm } from './clip.ts';
 import type { CommHook } from './commHooks.ts';
 import { resolveOptions, type DistributedDataParallelOptions, type SharedOptions } from './ddpOptions.ts';
 import {
-  gradientsOf,
-  gradientsOfPass,
   readVariables,
   variablesOf,
   writeVariables,
   type Gradients,
   type Model,
-  type ModelPass,
   type ModelVariables,
-  type Scalar,
   type Tensor,
   type Variable,
 } from './flatten.ts';
 import { JoinContext, type JoinOptions, type Roll } from './join.ts';
 import { ModelBuffers } from './modelBuffers.ts';
+import { attendPass, differentiate, type Pass, type PassOptions } from './pass.ts';
 import { Reducer, type LocalPass, type OpenReduction, type Reduction } from './reducer.ts';
 import { StaticGraph } from './staticGraph.ts';
 import { verifyModel } from './verifyModel.ts';
-
-export interface BackwardOptions {
-  /** Samples that this rank's loss covers; 0 is fine, the others' count. */
-  samples: number;
-  /** Whether the loss function gives the mean over those samples (default) or their sum. */
-  reduction?: 'mean' | 'sum';
-}
 
 /** What `step` needs of an optimizer: parameters changed in place by the same bits on every machine. */
 export interface UpdateRule {
@@ -55,8 +45,7 @@ export class DistributedDataParallel {
   readonly group: ProcessGroup;
   /** All parameters, flat, as {@link layout} says. Equal on all ranks. */
   readonly parameters: Float32Array<ArrayBuffer>;
-  readonly #model: Model | null;
-  readonly #variables: readonly Variable[];
+  readonly #variables: ModelVariables;
   readonly #buffers: ModelBuffers;
   readonly #options: SharedOptions;
   readonly #clock: Clock;
@@ -67,14 +56,14 @@ export class DistributedDataParallel {
   #join: JoinContext | null = null;
 
   private constructor(
-    { model, parameters, buffers }: ModelVariables,
+    variables: ModelVariables,
     group: ProcessGroup,
     { clock, checkGradients, shared }: ReturnType<typeof resolveOptions>,
   ) {
     const { broadcastBuffers, findUnusedParameters, staticGraph } = shared;
+    const { parameters, buffers } = variables;
     this.group = group;
-    this.#model = model;
-    this.#variables = parameters;
+    this.#variables = variables;
     this.#buffers = new ModelBuffers(buffers, group);
     this.#options = shared;
     this.#clock = clock;
@@ -139,22 +128,22 @@ export class DistributedDataParallel {
    * (with `average: 'ranks'`, as in PyTorch, the sum of the passes' averages).
    *
    * @param pass the forward pass: a function that gives a scalar of this rank's samples, or, for a LayersModel, inputs to apply
-   *   it to in training mode and the loss of its outputs. Not run where there are no samples.
+   *   it to in training mode and the loss of its outputs. Not run where there are no samples, but for what
+   *   SyncBatchNormalization layers send, which only the second form does.
    * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, where the pass uses other parameters than
    *   the first one; EarlyTerminationError, see {@link join}; what the hook and {@link ProcessGroup.allReduce} reject with.
    */
   async backward<Outputs extends Tensor | Tensor[] = Tensor>(
-    pass: (() => Scalar) | ModelPass<Outputs>,
-    { samples, reduction = 'mean' }: BackwardOptions,
+    pass: Pass<Outputs>,
+    options: PassOptions,
   ): Promise<Reduction> {
-    if (!(samples >= 0 && samples < Infinity)) {
-      throw new UsageError(`samples is ${samples}; give the number of samples that the loss covers.`);
-    }
     const startedAt = this.#clock.now();
     const sentBefore = this.group.bytesSent;
     const roll = await this.#callRoll(true);
+    const wanted = this.#options.average === 'ranks' ? 'mean' : 'sum';
+    const computed = await differentiate(pass, options, this.#variables, this.group, wanted);
     // A rank without samples has nothing to compute: it contributes zeros.
-    const local = samples > 0 ? { samples, computed: this.#compute(pass, samples, reduction) } : null;
+    const local = computed && { samples: options.samples, computed };
     try {
       if (local) this.#checkGraph(local.computed);
       const { computedAt, ...reduced } = this.#isLocal
@@ -200,6 +189,7 @@ export class DistributedDataParallel {
       for (;;) {
         const roll = await this.#callRoll(false);
         if (!roll?.active.length) break;
+        await attendPass(this.#variables, this.group);
         if (roll.synchronises) await this.#synchronise(null, roll);
       }
     } finally {
@@ -241,7 +231,7 @@ export class DistributedDataParallel {
     const { layout, usedRanges } = this.#reducer;
     if (usedRanges.length === 0) return;
     optimizer.apply(this.parameters, this.gradient, usedRanges);
-    writeVariables(this.#variables, layout.slots, this.parameters);
+    writeVariables(this.#variables.parameters, layout.slots, this.parameters);
   }
 
   dispose(): void {
@@ -250,7 +240,7 @@ export class DistributedDataParallel {
   }
 
   #createLayout(order?: readonly number[]): FlatLayout {
-    const sizes = this.#variables.map(({ size }) => size);
+    const sizes = this.#variables.parameters.map(({ size }) => size);
     return createLayout(sizes, { ...this.#options, order });
   }
 
@@ -261,25 +251,10 @@ export class DistributedDataParallel {
     return this.#join.callRoll({ active, contributes, synchronises: !this.#isLocal });
   }
 
-  /** Differentiates the loss, scaled so that what ranks add up has to be divided by samples or by ranks. */
-  #compute<Outputs extends Tensor | Tensor[]>(
-    pass: (() => Scalar) | ModelPass<Outputs>,
-    samples: number,
-    reduction: 'mean' | 'sum',
-  ): Gradients {
-    const wanted = this.#options.average === 'ranks' ? 'mean' : 'sum';
-    const scale = reduction === wanted ? 1 : wanted === 'sum' ? samples : 1 / samples;
-    if (typeof pass === 'function') return gradientsOf(pass, this.#variables, scale);
-    if (!this.#model) {
-      throw new UsageError('This DDP was made with a list of variables, not a model: give backward a function.');
-    }
-    return gradientsOfPass(this.#model, pass, this.#variables, scale);
-  }
-
   #checkGraph({ used }: Gradients): void {
     if (!this.#graph) return;
     try {
-      this.#graph.check(used, this.#variables, this.group.rank);
+      this.#graph.check(used, this.#variables.parameters, this.group.rank);
     } catch (error) {
       // The others would wait for this rank's gradients, which will not come.
       this.group.abort(asError(error));
@@ -320,7 +295,7 @@ export class DistributedDataParallel {
    */
   async #orderBuckets(order: readonly number[] | undefined): Promise<void> {
     this.#isOrdered = true;
-    const all = await this.group.allGather(Float32Array.from(this.#variables, (_, i) => order?.[i] ?? -1));
+    const all = await this.group.allGather(Float32Array.from(this.#variables.parameters, (_, i) => order?.[i] ?? -1));
     // A rank without samples has no order.
     const first = all.find(([parameter]) => parameter !== -1);
     if (!first) return;
@@ -332,7 +307,7 @@ export class DistributedDataParallel {
   /** Gives all ranks the parameters and buffers of rank `src` of the group. */
   async #broadcastModel(src: number): Promise<void> {
     await this.group.broadcast(this.parameters, this.group.ranks[src]!);
-    if (this.group.rank !== src) writeVariables(this.#variables, this.layout.slots, this.parameters);
+    if (this.group.rank !== src) writeVariables(this.#variables.parameters, this.layout.slots, this.parameters);
     await this.#buffers.broadcast(src);
   }
 

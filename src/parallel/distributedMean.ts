@@ -31,7 +31,7 @@ export class DistributedMean {
    * stays and is in the next one too, until {@link reset}.
    */
   async reduce(group: ProcessGroup): Promise<number> {
-    const totals = Float32Array.of(this.#sum, this.#weight);
+    const totals = Float64Array.of(this.#sum, this.#weight);
     await group.allReduce(totals);
     return totals[0]! / totals[1]!;
   }

@@ -13,10 +13,11 @@ export type Scalar = tf.Scalar;
 export type Tensor = tf.Tensor;
 export type Variable = tf.Variable;
 
-/** A forward pass through the wrapped LayersModel, in training mode, and the loss of what comes out. */
+/** A forward pass through a LayersModel, in training mode, and the loss of what comes out. */
 export interface ModelPass<Outputs extends Tensor | Tensor[] = Tensor> {
+  /** One tensor per input of the model. */
   inputs: Tensor | Tensor[];
-  /** Gives a scalar of this rank's samples. */
+  /** Gives a scalar of this rank's samples, from the model's output, or all of them where it has several. */
   loss: (outputs: Outputs) => Scalar;
 }
 
@@ -41,9 +42,27 @@ export function variablesOf(model: Model | readonly Variable[]): ModelVariables 
   };
 }
 
+/** Runs `main`, after which the buffers are what they were before: a pass changes batch normalization's averages. */
+export async function keepingBuffers(model: Model | readonly Variable[], main: () => Promise<void>): Promise<void> {
+  const { buffers } = variablesOf(model);
+  const before = buffers.map((buffer) => buffer.clone());
+  try {
+    await main();
+  } finally {
+    for (const [i, buffer] of buffers.entries()) buffer.assign(before[i]!);
+    tf.dispose(before);
+  }
+}
+
 /** A LayerVariable's read() hands out the tf.Variable itself. */
 function variablesIn(weights: tf.LayersModel['weights']): Variable[] {
   return [...new Set(weights.map((weight) => weight.read() as tf.Variable))];
+}
+
+/** Inputs of no samples. */
+export function emptyInputs({ inputs }: Model): { inputs: Tensor[]; dispose: () => void } {
+  const tensors = inputs.map(({ shape, dtype }) => tf.zeros([0, ...shape.slice(1).map((side) => side ?? 1)], dtype));
+  return { inputs: tensors, dispose: () => tf.dispose(tensors) };
 }
 
 export interface Gradients {
@@ -70,16 +89,6 @@ export function gradientsOf(loss: () => Scalar, variables: readonly Variable[], 
   const gradients = found.map((gradient, i) => gradient ?? tf.zerosLike(variables[i]!));
   const used = found.map((gradient) => gradient !== undefined);
   return { value, gradients, used, readyOrder, dispose: () => tf.dispose([value, gradients]) };
-}
-
-/** {@link gradientsOf} for a pass through `model`. */
-export function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
-  model: Model,
-  { inputs, loss }: ModelPass<Outputs>,
-  variables: readonly Variable[],
-  scale: number,
-): Gradients {
-  return gradientsOf(() => loss(model.apply(inputs, { training: true }) as Outputs), variables, scale);
 }
 
 /**

@@ -3,8 +3,7 @@ import type { ProcessGroup } from '../collectives/processGroup.ts';
 
 /** All ranks' hashes (16 hexadecimal digits each), in rank order. */
 export async function allGatherHashes(group: ProcessGroup, hash: string): Promise<string[]> {
-  // A byte a float: small integers are exact.
-  const mine = Float32Array.from(hash.match(/../g)!, (byte) => parseInt(byte, 16));
+  const mine = Uint8Array.from(hash.match(/../g)!, (byte) => parseInt(byte, 16));
   const all = await group.allGather(mine);
   return all.map((bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(''));
 }

@@ -2,7 +2,19 @@
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Clock } from '../util/clock.ts';
 import { createLayout, type Slot } from './buckets.ts';
-import { gradientsOf, readVariables, TensorReader, writeVariables, type Scalar, type Variable } from './flatten.ts';
+import {
+  readVariables,
+  TensorReader,
+  variablesOf,
+  writeVariables,
+  type Model,
+  type ModelVariables,
+  type Tensor,
+  type Variable,
+} from './flatten.ts';
+import { ModelBuffers } from './modelBuffers.ts';
+import { differentiate, type Pass, type PassOptions } from './pass.ts';
+import { verifyModel } from './verifyModel.ts';
 
 /** Behind the gradient: the summed loss and the sample count. */
 const EXTRA_ELEMENTS = 2;
@@ -15,6 +27,15 @@ export interface LocalGradient {
   compute: number;
 }
 
+export interface ReplicaOptions {
+  /** See {@link DistributedDataParallel.create}. */
+  model: Model | readonly Variable[];
+  group: ProcessGroup;
+  clock: Clock;
+  /** Called when gradients are read; throws if they are void, as after a GPU error. */
+  checkGradients: () => void;
+}
+
 export class Replica {
   readonly size: number;
   readonly parameters: Float32Array<ArrayBuffer>;
@@ -22,56 +43,55 @@ export class Replica {
   readonly sums: Float32Array<ArrayBuffer>;
   /** The gradient part of {@link sums}. */
   readonly gradient: Float32Array<ArrayBuffer>;
-  readonly #variables: readonly Variable[];
+  readonly #variables: ModelVariables;
+  readonly #buffers: ModelBuffers;
   readonly #slots: readonly Slot[];
   readonly #reader = new TensorReader();
-  readonly #clock: Clock;
-  readonly #checkGradients: () => void;
+  readonly #options: ReplicaOptions;
 
-  private constructor(variables: readonly Variable[], clock: Clock, checkGradients: () => void) {
-    const layout = createLayout(variables.map(({ size }) => size));
+  private constructor(variables: ModelVariables, options: ReplicaOptions) {
+    const layout = createLayout(variables.parameters.map(({ size }) => size));
     this.size = layout.size;
     this.parameters = new Float32Array(layout.size);
     this.sums = new Float32Array(layout.size + EXTRA_ELEMENTS);
     this.gradient = this.sums.subarray(0, layout.size);
     this.#variables = variables;
+    this.#buffers = new ModelBuffers(variables.buffers, options.group);
     this.#slots = layout.slots;
-    this.#clock = clock;
-    this.#checkGradients = checkGradients;
+    this.#options = options;
   }
 
-  /** Reads the variables (float32, of one model, in forward order) and gives every rank rank 0's values. */
-  static async create(
-    variables: readonly Variable[],
-    group: ProcessGroup,
-    { clock, checkGradients }: { clock: Clock; checkGradients: () => void },
-  ): Promise<Replica> {
-    const replica = new Replica(variables, clock, checkGradients);
-    await readVariables(variables, replica.#slots, replica.parameters);
+  /** Checks that ranks have the same model, and gives every rank rank 0's parameters and buffers. @throws as DDP's. */
+  static async create(options: ReplicaOptions): Promise<Replica> {
+    const { model, group } = options;
+    const variables = variablesOf(model);
+    await verifyModel(group, variables, {});
+    const replica = new Replica(variables, options);
+    await readVariables(variables.parameters, replica.#slots, replica.parameters);
     await group.broadcast(replica.parameters, group.ranks[0]!);
     replica.write();
+    await replica.shareBuffers();
     return replica;
   }
 
   /** Computes {@link sums} of this rank's samples; zeros where it has none. */
-  async compute(
-    loss: () => Scalar,
-    { samples, reduction = 'mean' }: { samples: number; reduction?: 'mean' | 'sum' },
-  ): Promise<LocalGradient> {
-    const startedAt = this.#clock.now();
+  async compute<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<LocalGradient> {
+    const { clock, group, checkGradients } = this.#options;
+    const { samples } = options;
+    const startedAt = clock.now();
     this.sums.fill(0);
-    if (samples > 0) {
-      const computed = gradientsOf(loss, this.#variables, reduction === 'mean' ? samples : 1);
+    const computed = await differentiate(pass, options, this.#variables, group);
+    if (computed) {
       try {
         const tensors = [...this.#slots.map(({ parameter }) => computed.gradients[parameter]!), computed.value];
         await this.#reader.read(0, tensors, this.sums.subarray(0, this.size + 1));
-        this.#checkGradients();
+        checkGradients();
       } finally {
         computed.dispose();
       }
       this.sums[this.size + 1] = samples;
     }
-    return { lossSum: this.sums[this.size]!, samples, compute: this.#clock.now() - startedAt };
+    return { lossSum: this.sums[this.size]!, samples, compute: clock.now() - startedAt };
   }
 
   /** Makes a gradient of sums a mean, in place; returns the mean loss. Without samples both are zero. */
@@ -85,10 +105,16 @@ export class Replica {
 
   /** Gives the model {@link parameters}. */
   write(): void {
-    writeVariables(this.#variables, this.#slots, this.parameters);
+    writeVariables(this.#variables.parameters, this.#slots, this.parameters);
+  }
+
+  /** Gives every rank rank 0's buffers, where the model has any. */
+  async shareBuffers(): Promise<void> {
+    if (this.#buffers.count > 0) await this.#buffers.broadcast(0);
   }
 
   dispose(): void {
     this.#reader.dispose();
+    this.#buffers.dispose();
   }
 }

@@ -22,23 +22,17 @@ import {
   writeVariables,
   type Gradients,
   type Model,
+  type ModelPass,
   type Scalar,
+  type Tensor,
   type Variable,
 } from './flatten.ts';
 import { mergeMoments, type Moments } from './moments.ts';
 import { cutIntoStages, type Stage, type StagedModel, type SyncCall } from './stages.ts';
 import { differentiateTape, disposeTape, recordTape, type Tape } from './tape.ts';
 
-/** A forward pass: what goes into the model, and what becomes of what comes out. */
-export interface Pass {
-  /** One tensor per input of the model. A rank without samples gives tensors whose first dimension is 0. */
-  inputs: tf.Tensor | tf.Tensor[];
-  /** Takes one tensor per output of the model; not called on a rank without samples. */
-  loss: (...outputs: tf.Tensor[]) => Scalar;
-}
-
 /**
- * Runs `model` on `inputs` in training mode and differentiates `scale` times the loss by each of `variables`, with the
+ * Runs `model` on `inputs` (whose first dimension is 0 on a rank without samples) in training mode and differentiates `scale` times the loss by each of `variables`, with the
  * statistics of SyncBatchNormalization layers taken over all ranks' samples. Every rank must call it: all issue the same
  * collectives, two for each stage but the last, and none where the model has no such layer or the group a single rank.
  *
@@ -51,9 +45,9 @@ export interface Pass {
  * @throws (rejects) UsageError for a wrong number of inputs, for masks, and for what {@link cutIntoStages} refuses;
  *   DeviceError, and what collectives reject with.
  */
-export async function gradientsOfPass(
+export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   model: Model,
-  { inputs, loss }: Pass,
+  { inputs, loss }: ModelPass<Outputs>,
   variables: readonly Variable[],
   scale: number,
   group: ProcessGroup,
@@ -65,19 +59,22 @@ export async function gradientsOfPass(
         'give one tensor for each.',
     );
   }
+  const lossOf = (outputs: tf.Tensor[]): Scalar => loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs);
   const staged = cutIntoStages(model);
   if (group.worldSize > 1 && staged.syncs.length > 0) {
     const pass = new StagedPass(staged, group, tensors);
     try {
-      return await pass.run(loss, variables, scale);
+      return await pass.run(lossOf, variables, scale);
     } finally {
       pass.dispose();
     }
   }
   if (isEmpty(tensors)) return takeGradients(tf.scalar(0), variables, new Map());
   const outputs = (): tf.Tensor[] => [model.apply(tensors, { training: true }) as tf.Tensor | tf.Tensor[]].flat();
-  return gradientsOf(() => loss(...outputs()), variables, scale);
+  return gradientsOf(() => lossOf(outputs()), variables, scale);
 }
+
+type LossOf = (outputs: tf.Tensor[]) => Scalar;
 
 class StagedPass {
   readonly #staged: StagedModel;
@@ -104,7 +101,7 @@ class StagedPass {
     for (const [value, input] of inputs.entries()) this.#values.set(value, input.cast(staged.dtypes[value]!));
   }
 
-  async run(loss: Pass['loss'], variables: readonly Variable[], scale: number): Promise<Gradients> {
+  async run(loss: LossOf, variables: readonly Variable[], scale: number): Promise<Gradients> {
     const { stages } = this.#staged;
     for (const stage of stages) {
       if (!this.#isEmpty) this.#compute(stage);
@@ -184,9 +181,9 @@ class StagedPass {
     }
   }
 
-  #differentiateLoss(loss: Pass['loss'], variables: readonly Variable[], scale: number): void {
+  #differentiateLoss(loss: LossOf, variables: readonly Variable[], scale: number): void {
     const outputs = this.#staged.outputs.map((value) => this.#values.get(value)!);
-    const { result, tape } = recordTape(() => loss(...outputs).mul<Scalar>(scale));
+    const { result, tape } = recordTape(() => loss(outputs).mul<Scalar>(scale));
     this.#loss = result;
     this.#gradients.set(result.id, tf.scalar(1));
     this.#differentiate(tape, [result], [...new Set(outputs), ...variables]);

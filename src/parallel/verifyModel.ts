@@ -8,7 +8,7 @@ import type { ModelVariables, Variable } from './flatten.ts';
 interface Description {
   parameters: Described[];
   buffers: Described[];
-  options: SharedOptions;
+  options: Partial<SharedOptions>;
 }
 
 interface Described {
@@ -24,10 +24,10 @@ interface Described {
 export async function verifyModel(
   group: ProcessGroup,
   { parameters, buffers }: ModelVariables,
-  options: SharedOptions,
+  options: Partial<SharedOptions>,
 ): Promise<void> {
   const mine: Description = { parameters: parameters.map(describe), buffers: buffers.map(describe), options };
-  const all = (await allGatherText(group, JSON.stringify(mine))).map((text) => JSON.parse(text) as Description);
+  const all = await group.allGatherObject(mine);
   const [first] = all;
   const { rank, worldSize } = group;
   for (const [other, theirs] of all.entries()) {
@@ -72,15 +72,4 @@ function differenceOf(
 
 function spoken({ shape, dtype }: Described): string {
   return `${dtype} [${shape.join(', ')}]`;
-}
-
-/** Every rank's text, in rank order. */
-async function allGatherText(group: ProcessGroup, text: string): Promise<string[]> {
-  // A byte a float: small integers are exact.
-  const mine = Float32Array.from(new TextEncoder().encode(text));
-  const lengths = (await group.allGather(Float32Array.of(mine.length))).map(([length]) => length!);
-  const padded = new Float32Array(Math.max(...lengths));
-  padded.set(mine);
-  const all = await group.allGather(padded);
-  return all.map((bytes, rank) => new TextDecoder().decode(Uint8Array.from(bytes.subarray(0, lengths[rank]))));
 }

@@ -78,7 +78,7 @@ describe('strategies', () => {
       const strategy = await createStrategy(
         { strategy: 'diloco', syncEvery: 1, staleness: 0 },
         {
-          ...{ variables: [variable], group, clock: systemClock, checkGradients: () => {} },
+          ...{ model: [variable], group, clock: systemClock, checkGradients: () => {} },
           createOptimizer: (size) => createOptimizer('sgd', { learningRate: 0.5 }, size),
           createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
         },
@@ -103,7 +103,7 @@ describe('strategies', () => {
       const strategy = await createStrategy(
         { strategy: 'async-parameter-server', syncEvery: 100, staleness },
         {
-          ...{ variables: [variable], group, clock: systemClock, checkGradients: () => {} },
+          ...{ model: [variable], group, clock: systemClock, checkGradients: () => {} },
           createOptimizer: (size) => createOptimizer('sgd', { learningRate: 0.1 }, size),
           createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
         },

@@ -2,6 +2,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { gradientsOf, type Gradients, type Variable } from '../../src/parallel/flatten.ts';
+import { DistributedDataParallel } from '../../src/parallel/ddp.ts';
 import { gradientsOfPass } from '../../src/parallel/stagedGradients.ts';
 import { convertSyncBatchNorm, SyncBatchNormalization } from '../../src/parallel/syncBatchNorm.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -178,9 +179,9 @@ function passOfMany(
     const model = models[group.rank]!;
     const own = (tensor: tf.Tensor): tf.Tensor => shareOf(tensor, shares, group.rank);
     let outputs: number[] = [];
-    const loss = (...results: tf.Tensor[]): tf.Scalar => {
-      outputs = valuesOf(results).flat();
-      return lossOf(own(targets), results);
+    const loss = (results: tf.Tensor | tf.Tensor[]): tf.Scalar => {
+      outputs = valuesOf([results].flat()).flat();
+      return lossOf(own(targets), [results].flat());
     };
     const pass = { inputs: inputs.map(own), loss };
     const computed = await gradientsOfPass(model, pass, trainables(model), shares[group.rank]!, group);
@@ -263,7 +264,68 @@ async function withoutLeaks(
 const syncLayersIn = (model: tf.LayersModel): number =>
   model.layers.filter((layer) => layer instanceof SyncBatchNormalization).length;
 
+/** A model around a layer that normalizes. */
+const layers = (norm: tf.layers.Layer): tf.LayersModel =>
+  tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [2] }), norm, tf.layers.dense({ units: 1 })] });
+
+const squares = (outputs: tf.Tensor, labels: tf.Tensor): tf.Scalar => outputs.sub(labels).square().sum<tf.Scalar>();
+
+/** The batch of all ranks together. */
+const whole = (all: tf.Tensor[][], step: number): tf.Tensor => tf.concat(all.map((batches) => batches[step]!));
+
 describe('SyncBatchNormalization', () => {
+  test('trains under DDP as BatchNormalization does on one rank, whatever the ranks have, also in join', async () => {
+    // Batches of each rank: one runs dry after a step, one has none at all.
+    const shares = [
+      [4, 3],
+      [2, 0],
+      [1, 2],
+    ];
+    const reference = layers(tf.layers.batchNormalization());
+    const weights = reference.getWeights().map((weight) => weight.clone());
+    const xs = shares.map((sizes) => sizes.map((size) => tf.randomNormal([size, 2], 2, 3)));
+    const ys = xs.map((batches) => batches.map((batch) => batch.sum(1, true).square()));
+    const rule = { apply: (params: Float32Array, by: Float32Array) => by.forEach((g, i) => (params[i]! -= 0.01 * g)) };
+
+    const train = async (
+      model: tf.LayersModel,
+      group: ProcessGroup,
+      batches: [tf.Tensor, tf.Tensor][],
+    ): Promise<void> => {
+      model.setWeights(weights);
+      const ddp = await DistributedDataParallel.create(model, group);
+      await ddp.join(async () => {
+        for (const [inputs, labels] of batches) {
+          const loss = (outputs: tf.Tensor): tf.Scalar => squares(outputs, labels);
+          await ddp.backward({ inputs, loss }, { samples: inputs.shape[0], reduction: 'sum' });
+          ddp.step(rule);
+        }
+      });
+      ddp.dispose();
+    };
+    await runWorld(1, (group) =>
+      train(
+        reference,
+        group,
+        [0, 1].map((step) => [whole(xs, step), whole(ys, step)]),
+      ),
+    );
+    const models = shares.map(() => layers(new SyncBatchNormalization()));
+    await runWorld(3, (group) =>
+      train(
+        models[group.rank]!,
+        group,
+        // The rank whose second batch is empty leaves the loop before it.
+        xs[group.rank]!.map((batch, i): [tf.Tensor, tf.Tensor] => [batch, ys[group.rank]![i]!]).slice(
+          0,
+          group.rank === 1 ? 1 : 2,
+        ),
+      ),
+    );
+    const expected = valuesOf(reference.getWeights()).flat();
+    for (const model of models) expectClose(valuesOf(model.getWeights()).flat(), expected, 'weights');
+  });
+
   describe.each(Object.keys(MODELS))('in a model with %s', (name) => {
     test.each(SHARES)('gives ranks with %i, %i, ... samples what one with all of them has', async (...shares) => {
       const reference = build(name);
@@ -361,7 +423,7 @@ describe('SyncBatchNormalization', () => {
       const model = models[group.rank]!;
       const own = (tensor: tf.Tensor): tf.Tensor => shareOf(tensor, [3, 5], group.rank);
       let mask: tf.Tensor = tf.zeros([0]);
-      const loss = (output: tf.Tensor, dropped: tf.Tensor): tf.Scalar => {
+      const loss = ([output, dropped]: [tf.Tensor, tf.Tensor]): tf.Scalar => {
         mask = tf.keep(dropped.notEqual(0).cast('float32').mul(2));
         return lossOf(own(targets), [output]);
       };

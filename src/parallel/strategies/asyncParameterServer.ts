@@ -9,8 +9,8 @@
 import { asError } from '../../util/errors.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { Replica } from '../replica.ts';
-import type { Scalar } from '../flatten.ts';
-import type { StatefulUpdateRule, StepOptions, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import type { Pass, PassOptions } from '../pass.ts';
+import type { StatefulUpdateRule, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
 /** Tags of the two messages of a step. */
 const PUSH = 1;
@@ -40,7 +40,7 @@ export class AsyncParameterServer implements Strategy {
   }
 
   static async create(options: StrategyOptions & AsyncOptions): Promise<AsyncParameterServer> {
-    return new AsyncParameterServer(await Replica.create(options.variables, options.group, options), options);
+    return new AsyncParameterServer(await Replica.create(options), options);
   }
 
   get size(): number {
@@ -59,13 +59,13 @@ export class AsyncParameterServer implements Strategy {
     return this.#isHalted || this.#steps % this.#options.syncEvery === 0;
   }
 
-  async step(loss: () => Scalar, options: StepOptions): Promise<StepReport> {
+  async step(pass: Pass, options: PassOptions): Promise<StepReport> {
     const { group, clock } = this.#options;
     const replica = this.#replica;
     this.#isHalted = false;
     this.#server?.open();
     const sentBefore = group.bytesSent;
-    const { lossSum, samples, compute } = await replica.compute(loss, options);
+    const { lossSum, samples, compute } = await replica.compute(pass, options);
     const computedAt = clock.now();
     if (this.#server) await this.#server.pushOwn();
     else await this.#exchange();
@@ -87,8 +87,8 @@ export class AsyncParameterServer implements Strategy {
     };
   }
 
-  async warmUp(loss: () => Scalar, options: StepOptions): Promise<void> {
-    await this.#replica.compute(loss, options);
+  async warmUp(pass: Pass, options: PassOptions): Promise<void> {
+    await this.#replica.compute(pass, options);
   }
 
   async synchronize(): Promise<void> {
@@ -101,6 +101,7 @@ export class AsyncParameterServer implements Strategy {
       await this.#exchange();
     }
     replica.write();
+    await replica.shareBuffers();
   }
 
   state(): readonly ArrayBufferView[] {

@@ -30,7 +30,7 @@ export class Diloco extends LocalSteps {
   }
 
   static async create(options: StrategyOptions & DilocoOptions): Promise<Diloco> {
-    return new Diloco(await Replica.create(options.variables, options.group, options), options);
+    return new Diloco(await Replica.create(options), options);
   }
 
   protected async exchange(): Promise<void> {

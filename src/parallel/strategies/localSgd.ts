@@ -11,7 +11,7 @@ import type { StrategyOptions } from './strategy.ts';
 
 export class LocalSgd extends LocalSteps {
   static async create(options: StrategyOptions & { syncEvery: number }): Promise<LocalSgd> {
-    return new LocalSgd(await Replica.create(options.variables, options.group, options), options);
+    return new LocalSgd(await Replica.create(options), options);
   }
 
   protected async exchange(): Promise<void> {

@@ -1,7 +1,7 @@
 /** What strategies share whose ranks learn by themselves for some steps and then exchange what they have learned. */
-import type { Scalar } from '../flatten.ts';
+import type { Pass, PassOptions } from '../pass.ts';
 import { Replica } from '../replica.ts';
-import type { StatefulUpdateRule, StepOptions, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import type { StatefulUpdateRule, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
 export abstract class LocalSteps implements Strategy {
   readonly reportsAllRanks = false;
@@ -37,10 +37,10 @@ export abstract class LocalSteps implements Strategy {
     return this.#steps === 0;
   }
 
-  async step(loss: () => Scalar, options: StepOptions): Promise<StepReport> {
+  async step(pass: Pass, options: PassOptions): Promise<StepReport> {
     const { clock, group, syncEvery } = this.options;
     const { replica } = this;
-    const { lossSum, samples, compute } = await replica.compute(loss, options);
+    const { lossSum, samples, compute } = await replica.compute(pass, options);
     const computedAt = clock.now();
     Replica.average(replica.sums);
     if (samples > 0) this.#optimizer.apply(replica.parameters, replica.gradient);
@@ -65,8 +65,8 @@ export abstract class LocalSteps implements Strategy {
     };
   }
 
-  async warmUp(loss: () => Scalar, options: StepOptions): Promise<void> {
-    await this.replica.compute(loss, options);
+  async warmUp(pass: Pass, options: PassOptions): Promise<void> {
+    await this.replica.compute(pass, options);
   }
 
   async synchronize(): Promise<void> {
@@ -81,6 +81,7 @@ export abstract class LocalSteps implements Strategy {
 
   async #exchange(): Promise<void> {
     await this.exchange();
+    await this.replica.shareBuffers();
     this.#steps = 0;
   }
 }

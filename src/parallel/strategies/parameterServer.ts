@@ -5,8 +5,8 @@
  * Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014), synchronous, with one server.
  */
 import { Replica } from '../replica.ts';
-import type { Scalar } from '../flatten.ts';
-import type { StatefulUpdateRule, StepOptions, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import type { Pass, PassOptions } from '../pass.ts';
+import type { StatefulUpdateRule, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
 export class ParameterServer implements Strategy {
   readonly reportsAllRanks = true;
@@ -26,7 +26,7 @@ export class ParameterServer implements Strategy {
   }
 
   static async create(options: StrategyOptions): Promise<ParameterServer> {
-    return new ParameterServer(await Replica.create(options.variables, options.group, options), options);
+    return new ParameterServer(await Replica.create(options), options);
   }
 
   get size(): number {
@@ -41,10 +41,10 @@ export class ParameterServer implements Strategy {
     return [this.gradientBytes];
   }
 
-  async step(loss: () => Scalar, options: StepOptions): Promise<StepReport> {
+  async step(pass: Pass, options: PassOptions): Promise<StepReport> {
     const { group, clock } = this.#options;
     const replica = this.#replica;
-    const { compute } = await replica.compute(loss, options);
+    const { compute } = await replica.compute(pass, options);
     const server = group.ranks[0]!;
     const computedAt = clock.now();
     const sentBefore = group.bytesSent;
@@ -57,6 +57,7 @@ export class ParameterServer implements Strategy {
       answer.set([mean.loss, mean.samples], replica.size);
     }
     await group.broadcast(answer, server, { algorithm: 'direct' });
+    await replica.shareBuffers();
     const answeredAt = clock.now();
     replica.parameters.set(answer.subarray(0, replica.size));
     replica.write();
@@ -75,8 +76,8 @@ export class ParameterServer implements Strategy {
     };
   }
 
-  async warmUp(loss: () => Scalar, options: StepOptions): Promise<void> {
-    await this.#replica.compute(loss, options);
+  async warmUp(pass: Pass, options: PassOptions): Promise<void> {
+    await this.#replica.compute(pass, options);
   }
 
   async synchronize(): Promise<void> {}

@@ -1,7 +1,7 @@
 /** `ring`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops. */
 import { DistributedDataParallel } from '../ddp.ts';
-import type { Scalar } from '../flatten.ts';
-import type { StatefulUpdateRule, StepOptions, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import type { Pass, PassOptions } from '../pass.ts';
+import type { StatefulUpdateRule, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
 export class Ring implements Strategy {
   readonly reportsAllRanks = true;
@@ -17,8 +17,8 @@ export class Ring implements Strategy {
   }
 
   static async create(options: StrategyOptions): Promise<Ring> {
-    const { variables, group, clock, checkGradients } = options;
-    return new Ring(await DistributedDataParallel.create(variables, group, { clock, checkGradients }), options);
+    const { model, group, clock, checkGradients } = options;
+    return new Ring(await DistributedDataParallel.create(model, group, { clock, checkGradients }), options);
   }
 
   get size(): number {
@@ -33,16 +33,16 @@ export class Ring implements Strategy {
     return this.#ddp.bucketBytes;
   }
 
-  async step(loss: () => Scalar, options: StepOptions): Promise<StepReport> {
+  async step(pass: Pass, options: PassOptions): Promise<StepReport> {
     const { clock } = this.#options;
-    const reduction = await this.#ddp.backward(loss, options);
+    const reduction = await this.#ddp.backward(pass, options);
     const reducedAt = clock.now();
     this.#ddp.step(this.#optimizer);
     return { ...reduction, update: clock.now() - reducedAt };
   }
 
-  async warmUp(loss: () => Scalar, options: StepOptions): Promise<void> {
-    await this.#ddp.backward(loss, options);
+  async warmUp(pass: Pass, options: PassOptions): Promise<void> {
+    await this.#ddp.backward(pass, options);
   }
 
   async synchronize(): Promise<void> {}

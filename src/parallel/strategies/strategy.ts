@@ -5,7 +5,8 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
 import type { Clock } from '../../util/clock.ts';
-import type { Scalar, Variable } from '../flatten.ts';
+import type { Model, Variable } from '../flatten.ts';
+import type { Pass, PassOptions } from '../pass.ts';
 
 export interface StepReport {
   /** Mean over `samples`. */
@@ -23,13 +24,6 @@ export interface StepReport {
   update: number;
 }
 
-export interface StepOptions {
-  /** Samples that this rank's loss covers; 0 is fine. */
-  samples: number;
-  /** Whether the loss function gives the mean over those samples (default) or their sum. */
-  reduction?: 'mean' | 'sum';
-}
-
 /** An optimizer on flat parameters, the same bits on every machine, whose state can be hashed. */
 export interface StatefulUpdateRule {
   apply(params: Float32Array, gradient: Float32Array): void;
@@ -37,8 +31,8 @@ export interface StatefulUpdateRule {
 }
 
 export interface StrategyOptions {
-  /** Trainable variables of one model, float32, in forward order. */
-  variables: readonly Variable[];
+  /** What is trained: see {@link DistributedDataParallel.create}. */
+  model: Model | readonly Variable[];
   group: ProcessGroup;
   /** Makes the optimizer, for that many parameters. */
   createOptimizer: (size: number) => StatefulUpdateRule;
@@ -60,11 +54,11 @@ export interface Strategy {
   /**
    * One optimizer step on this rank's samples. Every rank must take as many steps.
    *
-   * @param loss the forward pass; gives a scalar of this rank's samples. Not run where there are none.
+   * @param pass see {@link DistributedDataParallel.backward}.
    */
-  step(loss: () => Scalar, options: StepOptions): Promise<StepReport>;
+  step(pass: Pass, options: PassOptions): Promise<StepReport>;
   /** Runs what a step runs on the GPU, and learns nothing. */
-  warmUp(loss: () => Scalar, options: StepOptions): Promise<void>;
+  warmUp(pass: Pass, options: PassOptions): Promise<void>;
   /** Gives all ranks the same parameters, if they are not. Every rank must call it after the same step. */
   synchronize(): Promise<void>;
   /** What must be equal on all ranks while they are synchronized. */

@@ -1,0 +1,166 @@
+/**
+ * `Trainer`: say how many tabs and which strategy, hand over a model and tensors, and it does the rest. In the spirit of PyTorch
+ * Lightning's Trainer (https://lightning.ai/docs/pytorch/stable/common/trainer.html), with TensorFlow.js's names for losses and
+ * callbacks.
+ */
+import * as tf from '@tensorflow/tfjs';
+import { Mesh } from '../collectives/mesh.ts';
+import { ProcessGroup } from '../collectives/processGroup.ts';
+import type { Model } from '../parallel/flatten.ts';
+import type { EngineEvent, RunResult } from '../protocol/events.ts';
+import { parseJob } from '../protocol/job.ts';
+import { parseRoomCode } from '../protocol/roomCode.ts';
+import { systemClock } from '../util/clock.ts';
+import { asError, UsageError } from '../util/errors.ts';
+import { destroyProcessGroup, initProcessGroup, tensorflowDevice } from './initProcessGroup.ts';
+import { createTensorTask, type FitOptions, type Samples } from './tensorTask.ts';
+import { TrainingRun, type TrainingPlan } from './trainingRun.ts';
+
+export interface TrainerOptions extends Partial<TrainingPlan> {
+  /** Number of tabs, 1 by default. Each runs the same page. */
+  tabs?: number | undefined;
+  /** Address of the signaling server; by default the page's own. */
+  server?: string | undefined;
+  /**
+   * Room to train in. By default the one that the page's address names (`#K7F3QX`); without one a room is opened and put into
+   * the address, which then opens the other tabs.
+   */
+  room?: string | undefined;
+  /** A group to train in, in place of tabs and rooms: it stays the caller's. */
+  group?: ProcessGroup | undefined;
+  /** Called with the room's code where one was opened. */
+  onroom?: ((room: string) => void) | undefined;
+  callbacks?: tf.CustomCallbackArgs | readonly tf.CustomCallbackArgs[];
+}
+
+export class Trainer {
+  readonly #world: Pick<TrainerOptions, 'tabs' | 'server' | 'room' | 'group' | 'onroom'>;
+  readonly #plan: TrainingPlan;
+  readonly #callbacks: readonly tf.CustomCallbackArgs[];
+
+  /** @throws UsageError where an option is out of its range, or of a strategy that tabs do not have. */
+  constructor(options: TrainerOptions = {}) {
+    const { tabs, server, room, group, onroom, callbacks = [], ...plan } = options;
+    this.#world = { tabs, server, room, group, onroom };
+    this.#plan = parseJob({ ...plan });
+    this.#callbacks = Array.isArray(callbacks)
+      ? (callbacks as readonly tf.CustomCallbackArgs[])
+      : [callbacks as tf.CustomCallbackArgs];
+    if (this.#plan.strategy === 'data-parallel') {
+      throw new UsageError(
+        'data-parallel has a tab of the app start workers: with Trainer, choose ring or parameter-server.',
+      );
+    }
+    if (group && (tabs !== undefined || room !== undefined)) {
+      throw new UsageError('A Trainer takes a group, or tabs and a room to make one from: not both.');
+    }
+  }
+
+  /**
+   * Trains `model` on all tabs' GPUs; every tab ends with the same parameters in it. Every tab must call it with the same model
+   * and samples; each computes its share of every batch.
+   *
+   * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch)`, `onBatchEnd(batch,
+   * {loss, size})`, `onEpochEnd(epoch, {loss, val_acc})`, `onTrainEnd`.
+   *
+   * @throws (rejects) UsageError for samples that do not fit, DataError or MismatchError where ranks hold different ones, and what
+   *   {@link initProcessGroup} and the collectives reject with.
+   */
+  async fit(model: Model, samples: Samples, fit: FitOptions): Promise<RunResult> {
+    const task = createTensorTask(model, samples, fit);
+    await tf.ready();
+    const { group, leave } = await this.#join();
+    let run: TrainingRun | null = null;
+    try {
+      const teller = new CallbackTeller(this.#callbacks);
+      run = await TrainingRun.prepare({
+        ...{ plan: this.#plan, task, group, clock: systemClock, device: tensorflowDevice() },
+        emit: (event) => teller.tell(event),
+        checkDevice: () => {},
+        transport: group.worldSize === 1 ? 'none' : 'webrtc',
+        signal: new AbortController().signal,
+      });
+      await teller.begin();
+      const result = await run.run();
+      await teller.end();
+      return result;
+    } catch (error) {
+      group.abort(asError(error));
+      throw error;
+    } finally {
+      run?.dispose();
+      await leave();
+    }
+  }
+
+  async #join(): Promise<{ group: ProcessGroup; leave: () => Promise<void> }> {
+    const { group, tabs = 1, server, room, onroom } = this.#world;
+    if (group) return { group, leave: () => Promise.resolve() };
+    if (tabs === 1 && room === undefined) {
+      const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 1, links: new Map() }));
+      return { group: alone, leave: () => Promise.resolve(alone.destroy()) };
+    }
+    const named = room ?? parseRoomCode(location.hash.slice(1));
+    const world = await initProcessGroup({
+      ...{ server: server ?? location.origin, worldSize: tabs },
+      ...(named === null ? {} : { room: named }),
+      onroom: (code) => {
+        if (named !== null) return;
+        // What is in the address bar now opens the other tabs.
+        history.replaceState(null, '', `#${code}`);
+        onroom?.(code);
+      },
+    });
+    return { group: world, leave: () => destroyProcessGroup(world) };
+  }
+}
+
+/** Turns a run's events into TensorFlow.js's callbacks. */
+class CallbackTeller {
+  readonly #callbacks: readonly tf.CustomCallbackArgs[];
+  #epoch = -1;
+  /** Of the epoch that is under way. */
+  #batch = 0;
+  #lossSum = 0;
+  #samples = 0;
+  #accuracy: number | null = null;
+
+  constructor(callbacks: readonly tf.CustomCallbackArgs[]) {
+    this.#callbacks = callbacks;
+  }
+
+  async begin(): Promise<void> {
+    for (const { onTrainBegin } of this.#callbacks) await onTrainBegin?.();
+  }
+
+  async tell(event: EngineEvent): Promise<void> {
+    if (event.type === 'evaluation') this.#accuracy = event.accuracy;
+    if (event.type !== 'step') return;
+    const { dataEpoch, loss, samples: size } = event;
+    if (dataEpoch !== this.#epoch) {
+      await this.#endEpoch();
+      this.#epoch = dataEpoch;
+      for (const { onEpochBegin } of this.#callbacks) await onEpochBegin?.(dataEpoch);
+    }
+    const batch = this.#batch++;
+    this.#lossSum += loss * size;
+    this.#samples += size;
+    for (const { onBatchBegin, onBatchEnd } of this.#callbacks) {
+      await onBatchBegin?.(batch, { batch, size });
+      await onBatchEnd?.(batch, { batch, size, loss });
+    }
+  }
+
+  async end(): Promise<void> {
+    await this.#endEpoch();
+    for (const { onTrainEnd } of this.#callbacks) await onTrainEnd?.();
+  }
+
+  async #endEpoch(): Promise<void> {
+    if (this.#epoch < 0) return;
+    const logs = { loss: this.#lossSum / Math.max(1, this.#samples) };
+    const whole = this.#accuracy === null ? logs : { ...logs, val_acc: this.#accuracy };
+    [this.#batch, this.#lossSum, this.#samples] = [0, 0, 0];
+    for (const { onEpochEnd } of this.#callbacks) await onEpochEnd?.(this.#epoch, whole);
+  }
+}
