@@ -48,6 +48,26 @@ async function twoTabs() {
   return { tabs, opened: opened.promise };
 }
 
+test("Trainer's first tab puts the room into its address, which opens the others", { timeout: 60_000 }, async () => {
+  const context = await browser.newContext();
+  await context.grantPermissions(['microphone']);
+  const open = async (url: string): Promise<Page> => {
+    const page = await context.newPage();
+    await page.goto(url);
+    await page.waitForFunction(() => 'fit' in window);
+    return page;
+  };
+  const first = await open(`${server.url}/test/tabs/library.html`);
+  const fitted = first.evaluate(() => window.fit(2));
+  await first.waitForFunction(() => location.hash !== '');
+  const second = await open(first.url());
+  const [a, b] = await Promise.all([fitted, second.evaluate(() => window.fit(2))]);
+  expect(b).toEqual(a);
+  expect(a.weights[0]).toBeCloseTo(3, 1);
+  expect(a.weights[1]).toBeCloseTo(-2, 1);
+  await context.close();
+});
+
 const createRoom = (): string => server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
 
 test('a group can be made and destroyed again and again, in one room', { timeout: 60_000 }, async () => {

@@ -6,6 +6,7 @@ import {
   destroyProcessGroup,
   DistributedDataParallel,
   initProcessGroup,
+  Trainer,
   type InitProcessGroupOptions,
   type ProcessGroup,
 } from '../../src/index.ts';
@@ -30,6 +31,8 @@ declare global {
     cycle: (wishes: Wishes, times: number) => Promise<Said[]>;
     /** Makes two groups, the second while the first lives, uses both at once, and destroys both. */
     two: (first: Wishes, second: Wishes) => Promise<Said[]>;
+    /** Trains with Trainer in two tabs, so many times; the model's weights afterwards, and the losses of the last time. */
+    fit: (times: number) => Promise<{ weights: number[]; losses: number[] }>;
     onroom: (room: string) => void;
   }
 }
@@ -58,6 +61,18 @@ window.cycle = async (wishes, times) => {
     await destroyProcessGroup(group);
   }
   return said;
+};
+
+window.fit = async (times) => {
+  await tf.setBackend('webgpu');
+  const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
+  const xs = tf.linspace(-1, 1, 32).expandDims<tf.Tensor2D>(1);
+  const samples = { xs, ys: xs.mul(3).sub(2) };
+  const trainer = new Trainer({ tabs: 2, epochs: 20, batchSize: 8, learningRate: 0.1 });
+  let losses: number[] = [];
+  for (let i = 0; i < times; i++) ({ losses } = await trainer.fit(model, samples, { loss: 'meanSquaredError' }));
+  const weights = await Promise.all(model.getWeights().map(async (weight) => (await weight.data())[0]!));
+  return { weights, losses };
 };
 
 window.two = async (first, second) => {
