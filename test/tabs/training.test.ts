@@ -46,6 +46,25 @@ describe('training in real tabs', () => {
     }
   });
 
+  test('an asynchronous server reaches ranks that are no neighbours, by links opened on demand', async () => {
+    const results = await train(4, { strategy: 'async-parameter-server', syncEvery: 3, batchSize: 8, maxSteps: 7 });
+    for (const { stateHash, losses } of results) {
+      expect(new Set(stateHash).size).toBe(1);
+      expect(losses).toEqual(results[0]!.losses);
+    }
+  });
+
+  test('replicas in workers of one tab learn together, and several tabs are refused', async () => {
+    const fields = { strategy: 'data-parallel', batchSize: 8, maxSteps: 4 };
+    const [result] = await train(1, { ...fields, replicas: 3 });
+    expect(result).toMatchObject({ worldSize: 3, transport: 'memory', backend: 'webgpu', steps: 4 });
+    expect(new Set(result!.stateHash).size).toBe(1);
+    const room = world.createRoom(fields, 2);
+    const tabs = await Promise.all([world.join(room, 'ann'), world.join(room, 'ben')]);
+    const failures = await Promise.all(tabs.map((tab) => tab.event('failed')));
+    for (const { message } of failures) expect(message).toMatch(/data-parallel runs in one tab, and this room has 2/);
+  });
+
   test('a tab without WebGPU trains beside one that has it, says so, and ends with the same bits', async () => {
     const room = world.createRoom({ maxSteps: 4 }, 2);
     const withGpu = await world.join(room, 'gpu');
