@@ -6,7 +6,9 @@
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import { startEngine, type Engine } from '../engine/page.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
+import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
+import { saveJson } from './download.ts';
 import { remembered } from './env.ts';
 import { parseRoute, roomHash, type Route } from './route.ts';
 import { isSoftware } from './derive.ts';
@@ -45,6 +47,8 @@ let latest = initialView;
 let engine: Engine | null = null;
 /** Counts engines: what a stopped one still tells is about a room that was left. */
 let session = 0;
+/** The user wants the flight recording that the engine will tell. */
+let saveRecording = false;
 let frame = 0;
 let lastPublished = -Infinity;
 
@@ -74,6 +78,18 @@ export function start(): void {
 
 export function giveFiles(files: File[]): void {
   send({ type: 'files', files });
+}
+
+/** Saves what the flight recorder holds: now, or when the engine failed for good. */
+export function downloadRecording(): void {
+  saveRecording = true;
+  if (engine === null) takeRecording(latest.recording);
+  else send({ type: 'recording' });
+}
+
+function takeRecording(recording: FlightRecording | null): void {
+  if (saveRecording && recording !== null) saveJson(`peergrad-flight-rank-${recording.rank}.json`, recording);
+  saveRecording = false;
 }
 
 /** Out of the room and back to the front page. */
@@ -122,6 +138,7 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
 
 function onevent(event: EngineEvent): void {
   latest = reduce(latest, event);
+  if (event.type === 'recording') takeRecording(event.recording);
   if (event.type === 'admitted') showRoomInAddress(event.room);
   if (event.type === 'room' || event.type === 'epoch' || event.type === 'failed') entering.value = false;
   if (event.type === 'failed' && event.fatal) stop();
@@ -137,6 +154,7 @@ function stop(): void {
   engine = null;
   session++;
   entering.value = false;
+  saveRecording = false;
   old?.stop();
 }
 

@@ -4,6 +4,7 @@
  */
 import type { Device, RosterEntry, RoomPhase } from '../protocol/control.ts';
 import type { EngineEvent, HopEvent, LinkRoute, RankState, RankStatistics, RunResult } from '../protocol/events.ts';
+import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { append, emptySeries, type Series } from './series.ts';
 
@@ -92,6 +93,8 @@ export interface View {
   /** What is being compiled, while it is. */
   warmup: string | null;
   failure: Failure | null;
+  /** What the engine last told of its flight recorder. */
+  recording: FlightRecording | null;
 }
 
 /** Steps kept for rates: enough to be steady, few enough to follow a change. */
@@ -112,6 +115,7 @@ export const initialView: View = {
   run: null,
   warmup: null,
   failure: null,
+  recording: null,
 };
 
 export function reduce(view: View, event: EngineEvent): View {
@@ -133,7 +137,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, lobby: { phase, host, members, job, startAt } };
     }
     case 'epoch':
-      return { ...view, run: runAtEpoch(view, event), failure: null };
+      return { ...view, run: runAtEpoch(view, event), failure: null, recording: null };
     case 'model': {
       const { parameters, gradientBytes, bucketBytes, totalSteps, trainSamples, testSamples } = event;
       return { ...view, model: { parameters, gradientBytes, bucketBytes, totalSteps, trainSamples, testSamples } };
@@ -156,9 +160,8 @@ export function reduce(view: View, event: EngineEvent): View {
       // Before the first epoch there is no run to tell about: a late event of a run that was left.
       if (view.run === null) return view;
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
-    // A download, nothing to show.
     case 'recording':
-      return view;
+      return { ...view, recording: event.recording };
     default:
       return event satisfies never;
   }

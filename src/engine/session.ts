@@ -62,8 +62,7 @@ export class Session {
         void this.#announce();
         return;
       case 'recording':
-        this.#options.emit({ type: 'recording', recording: this.#group?.flightRecording ?? null });
-        return;
+        return this.#tellRecording();
       case 'leave':
         this.#rendezvous?.leave();
         this.#rendezvous = null;
@@ -198,7 +197,12 @@ export class Session {
     return transport;
   }
 
+  #tellRecording(): void {
+    this.#options.emit({ type: 'recording', recording: this.#group?.flightRecording ?? null });
+  }
+
   #fail(error: unknown, fatal: boolean): void {
+    if (fatal) this.#tellRecording();
     const name = error instanceof PeergradError ? error.name : 'Error';
     this.#options.emit({ type: 'failed', name, message: messageOf(error), fatal });
   }

@@ -143,7 +143,10 @@ export type EngineEvent =
   | { type: 'ranks'; step: number; ranks: RankStatistics[] }
   | { type: 'hashes'; step: number; hashes: string[]; agree: boolean }
   | { type: 'evaluation'; step: number; accuracy: number; samples: number }
-  /** Answer to the command `recording`: the flight recorder of the latest run, `null` before the first. */
+  /**
+   * What the flight recorder of the latest run holds, `null` before the first run: the answer to the command `recording`, and told
+   * by itself ahead of a fatal failure, after which nobody is there to answer.
+   */
   | { type: 'recording'; recording: FlightRecording | null }
   | { type: 'finished'; result: RunResult }
   /** The run is over for this rank; `fatal`: so is the connection to the room. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { initialView, RECENT_STEPS, reduce, withoutRun, type View } from '../../src/app/view.ts';
 import type { EngineEvent, HopEvent } from '../../src/protocol/events.ts';
+import type { FlightRecording } from '../../src/protocol/flightRecording.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { member, RESULT, stepEvent } from './events.ts';
 
@@ -98,6 +99,15 @@ describe('the run', () => {
     const view = fold(ADMITTED, ROOM, EPOCH, { type: 'failed', name: 'TimeoutError', message: 'x', fatal: false });
     expect(withoutRun(view)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });
   });
+});
+
+test('a flight recording is kept over a failure, and goes with the next run', () => {
+  const recording: FlightRecording = {
+    ...{ format: 'peergrad-flight-recording', version: 1, rank: 1, worldSize: 3, epoch: 1, records: [] },
+  };
+  const view = fold(ADMITTED, EPOCH, { type: 'recording', recording }, failed(true));
+  expect(view.recording).toBe(recording);
+  expect(reduce(view, { ...EPOCH, epoch: 2 }).recording).toBeNull();
 });
 
 test('a warm-up is over with the first step', () => {

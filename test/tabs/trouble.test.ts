@@ -1,8 +1,9 @@
 /** What goes wrong for people, in real tabs: one clear sentence on the screen each, and nothing hangs. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { networkInterfaces, tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { FlightRecording } from '../../src/protocol/flightRecording.ts';
 import { type Tab, World } from './world.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
@@ -118,6 +119,62 @@ describe('a server that goes away', () => {
       const results = await Promise.all(training.map(async (tab) => (await tab.event('finished')).result));
       expect(results.map(({ steps }) => steps)).toEqual([12, 12]);
       expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
+    } finally {
+      await lonely.stop();
+    }
+  });
+});
+
+/** What the page's button saves. */
+async function download(tab: Tab): Promise<FlightRecording> {
+  const button = tab.page.getByRole('button', { name: 'Download flight recording' });
+  const [file] = await Promise.all([tab.page.waitForEvent('download'), button.click()]);
+  const recording = JSON.parse(await readFile(await file.path(), 'utf8')) as FlightRecording;
+  expect(recording).toMatchObject({ format: 'peergrad-flight-recording', version: 1, worldSize: 2 });
+  expect(file.suggestedFilename()).toBe(`peergrad-flight-rank-${recording.rank}.json`);
+  return recording;
+}
+
+/** The last thing all ranks did in a step: add up gradients. */
+const GRADIENTS = {
+  group: 0,
+  kind: 'collective',
+  op: 'allReduce',
+  call: expect.stringMatching(/^allReduce\(\d+ float32/),
+};
+
+describe('a flight recording', () => {
+  test('is there after a run, from each rank', async () => {
+    const room = world.createRoom({ maxSteps: 3, batchSize: 4 }, 2);
+    const tabs = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
+    await Promise.all(tabs.map((tab) => tab.event('finished')));
+    for (const tab of tabs) {
+      const { rank, records } = await download(tab);
+      expect(rank).toBe((await tab.event('epoch')).rank);
+      expect(records).toContainEqual(expect.objectContaining(GRADIENTS));
+      expect(new Set(records.map(({ state }) => state))).toEqual(new Set(['completed']));
+    }
+  });
+
+  test('is there after another tab has left', async () => {
+    const room = world.createRoom({ maxSteps: 2000, hashEvery: 2000 }, 2);
+    const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
+    await ann!.event('step', ({ step }) => step === 2);
+    await ben!.page.close();
+    await failure(ann!, false);
+    expect((await download(ann!)).records.at(-1)).toMatchObject(GRADIENTS);
+  });
+
+  test('is there after a failure that ended the engine: another tab has left while the server was away', async () => {
+    const lonely = await World.start();
+    try {
+      const room = lonely.createRoom({ maxSteps: 2000, hashEvery: 2000 }, 2);
+      const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => lonely.join(room, name)));
+      await ann!.event('step', ({ step }) => step === 2);
+      await lonely.server.close();
+      await ben!.page.close();
+      await failure(ann!, true);
+      expect((await download(ann!)).records.at(-1)).toMatchObject(GRADIENTS);
     } finally {
       await lonely.stop();
     }

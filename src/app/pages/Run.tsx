@@ -6,6 +6,7 @@ import { isHost, spokenState } from '../derive.ts';
 import { reducedMotion } from '../env.ts';
 import { Banner } from '../parts/Banner.tsx';
 import { Fold } from '../parts/Fold.tsx';
+import { RecordingButton } from '../parts/RecordingButton.tsx';
 import { Term } from '../parts/Term.tsx';
 import { GridView } from '../ring/GridView.tsx';
 import { PlayerBar } from '../ring/PlayerBar.tsx';
@@ -45,6 +46,8 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           <button type="button" onClick={closeRun}>
             {view.failure.fatal ? 'Join again' : 'Back to the lobby'}
           </button>
+          {/* An engine that died without a word has told none. */}
+          {(!view.failure.fatal || view.recording !== null) && <RecordingButton />}
         </Banner>
       )}
       {run.result !== null && <ResultPanel result={run.result} host={isHost(view)} />}
@@ -109,6 +112,11 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           <RankTable run={run} />
         </Fold>
       </div>
+      {view.failure === null && (
+        <div class="row">
+          <RecordingButton />
+        </div>
+      )}
     </main>
   );
 }

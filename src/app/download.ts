@@ -1,0 +1,14 @@
+/** Gives the user a file. */
+
+/** After this the browser has read the file, milliseconds: some read it late. */
+const READ_MS = 30_000;
+
+/** Saves `value` as a JSON file of that name, where this browser puts downloads. */
+export function saveJson(name: string, value: unknown): void {
+  const url = URL.createObjectURL(new Blob([JSON.stringify(value)], { type: 'application/json' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), READ_MS);
+}
