@@ -5,9 +5,7 @@ import { dissenters } from '../util/majority.ts';
 import { list, plural } from './format.ts';
 import type { Lobby, Run, View } from './view.ts';
 
-/** Ranks whose hash is not the most common one; on a tie, rank 0's side is right. */
-
-/** All ranks' samples a second, over the last steps; `null` before there are two. */
+/** Samples a second of those that the last steps tell of; `null` before there are two. */
 export function samplesPerSecond(run: Run): number | null {
   const first = run.recent[0];
   const last = run.recent.at(-1);
@@ -152,7 +150,11 @@ export function missingToStart(lobby: Lobby): number | null {
 export function startObstacle(lobby: Lobby): string | null {
   if (lobby.phase !== 'FORMING') return lobby.phase === 'RUNNING' ? 'The run is on.' : 'Starting …';
   const host = lobby.members.find((one) => one.member === lobby.host);
-  if (host?.device !== null) return null;
+  if (host?.device !== null) {
+    const ready = lobby.members.filter((one) => one.device !== null).length;
+    if (lobby.job.strategy !== 'data-parallel' || ready < 2) return null;
+    return `Workers in one tab train alone, and ${ready} tabs are ready: choose another strategy.`;
+  }
   if (lobby.job.data.kind === 'files') return 'Choose the data files first.';
   return 'This tab is still getting ready.';
 }
@@ -165,6 +167,7 @@ export function startNote(lobby: Lobby): string {
       unready.length > 3 ? `${unready.slice(0, 2).join(', ')} and ${unready.length - 2} others` : list(unready);
     return `${names} ${unready.length === 1 ? 'is' : 'are'} not ready, and would sit this run out.`;
   }
+  if (lobby.job.strategy === 'data-parallel') return `This tab starts ${plural(lobby.job.replicas, 'worker')}.`;
   if (lobby.members.length === 1) return 'You can start alone; there is nothing to exchange then.';
   return `All ${lobby.members.length} tabs are ready. Who comes later can join when the run has ended.`;
 }

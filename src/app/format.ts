@@ -61,6 +61,10 @@ export function list(items: readonly (string | number)[]): string {
   return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`;
 }
 
+export function upperFirst(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** A hash short enough to compare by eye. */
 export function shortHash(hash: string): string {
   return hash.slice(0, 7);

@@ -1,6 +1,7 @@
 /** What the job form offers, and the changes it makes; pure. */
-import type { JobSpec } from '../protocol/job.ts';
-import { formatCount, plural } from './format.ts';
+import { DEFAULT_JOB, defaultOptimizer, type JobSpec, type StrategyName } from '../protocol/job.ts';
+import { formatCount, plural, upperFirst } from './format.ts';
+import { describeStrategy } from './strategies.ts';
 
 export const JOBS: Record<JobSpec['job'], string> = {
   digits: 'digits (drawn here)',
@@ -42,8 +43,22 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
   return { ...spec, optimizer, learningRate: untouched ? USUAL_RATE[optimizer] : spec.learningRate };
 }
 
-/** `digits, mlp, 1 pass, 32 samples a step and tab`. */
+/** Another strategy brings its own optimizer, unless somebody chose one, and none of the last one's settings. */
+export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
+  if (strategy === spec.strategy) return spec;
+  const { syncEvery, staleness, replicas } = DEFAULT_JOB;
+  const untouched = spec.optimizer === defaultOptimizer(spec.strategy);
+  const optimized = untouched ? withOptimizer(spec, defaultOptimizer(strategy)) : spec;
+  return { ...optimized, strategy, syncEvery, staleness, replicas };
+}
+
+/** Who computes a share of each step. */
+export function workerWord({ strategy }: JobSpec): 'tab' | 'worker' {
+  return strategy === 'data-parallel' ? 'worker' : 'tab';
+}
+
+/** `Ring; 1 pass over the data, 32 samples per step and tab, Adam at 0.002`. */
 export function describeJob(spec: JobSpec): string {
   const length = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
-  return `${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and tab, ${OPTIMIZERS[spec.optimizer]} at ${spec.learningRate}`;
+  return `${upperFirst(describeStrategy(spec))}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${workerWord(spec)}, ${OPTIMIZERS[spec.optimizer]} at ${spec.learningRate}`;
 }

@@ -83,13 +83,18 @@ export const DEFAULT_JOB: JobSpec = {
   replicas: 4,
 };
 
+/** DiLoCo's inner optimizer is AdamW, as in its paper. */
+export function defaultOptimizer(strategy: unknown): JobSpec['optimizer'] {
+  return strategy === 'diloco' ? 'adamw' : DEFAULT_JOB.optimizer;
+}
+
 /**
- * Fills what `fields` leaves out from {@link DEFAULT_JOB} and checks the whole. DiLoCo's inner optimizer is AdamW unless said.
+ * Fills what `fields` leaves out from {@link DEFAULT_JOB}, with its strategy's optimizer, and checks the whole.
  *
  * @throws UsageError naming the first field that is wrong and what it may be.
  */
 export function parseJob(fields: Record<string, unknown>): JobSpec {
-  const optimizer = fields['strategy'] === 'diloco' ? 'adamw' : DEFAULT_JOB.optimizer;
+  const optimizer = defaultOptimizer(fields['strategy']);
   const result = v.safeParse(JobSpec, { ...DEFAULT_JOB, optimizer, ...fields });
   if (result.success) return result.output;
   const issue = result.issues[0];

@@ -14,7 +14,7 @@ import {
 } from '../../src/app/derive.ts';
 import { initialView, reduce, type Lobby, type View } from '../../src/app/view.ts';
 import type { EngineEvent, RankState } from '../../src/protocol/events.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
 import { member, stepEvent } from './events.ts';
 
 const MEMBERS = [member('Ada'), member('Grace'), member('Edsger'), member('Barbara')];
@@ -113,6 +113,14 @@ describe('starting', () => {
     expect(startObstacle(lobby({ members: [member('Ada', false), member('Grace')] }))).toContain('still getting ready');
     expect(startObstacle(lobby({ phase: 'LINKING' }))).toBe('Starting …');
     expect(startNote(lobby({ members: [member('Ada')] }))).toContain('alone');
+  });
+
+  test('workers in one tab start from one tab only', () => {
+    const job = parseJob({ strategy: 'data-parallel', replicas: 3 });
+    const [ada, grace] = [member('Ada'), member('Grace')];
+    expect(startObstacle(lobby({ job, members: [ada, grace] }))).toMatch(/2 tabs are ready: choose another strategy/);
+    expect(startObstacle(lobby({ job, members: [ada, member('Grace', false)] }))).toBeNull();
+    expect(startNote(lobby({ job, members: [ada] }))).toBe('This tab starts 3 workers.');
   });
 
   test('by itself counts those who are ready', () => {

@@ -23,7 +23,15 @@ function formatterOf(axis: XAxis): (value: number) => string {
   return axis === 'step' ? (value) => formatCount(value) : (value) => formatClock(value * 1000);
 }
 
-export function LossCurve({ losses, axis, height }: { losses: Series; axis: XAxis; height: number }) {
+interface LossProps {
+  losses: Series;
+  /** Whether the losses are of this rank's samples alone. */
+  ownOnly: boolean;
+  axis: XAxis;
+  height: number;
+}
+
+export function LossCurve({ losses, ownOnly, axis, height }: LossProps) {
   const points = useMemo(() => [...losses.points, ...losses.pending.slice(-1)], [losses]);
   const hovered = useSignal<number | null>(null);
   const data = useMemo(() => {
@@ -42,7 +50,7 @@ export function LossCurve({ losses, axis, height }: { losses: Series; axis: XAxi
   return (
     <figure class="curve">
       <figcaption>
-        <span>loss</span>
+        <span>{ownOnly ? 'this rank’s loss' : 'loss'}</span>
         <span class="number">
           {point === undefined ? '–' : formatLoss(point.value)}
           {hovered.value !== null && point !== undefined && <span class="dim"> at {placeName(axis, point)}</span>}

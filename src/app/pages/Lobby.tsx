@@ -10,9 +10,11 @@ import { JobForm } from '../parts/JobForm.tsx';
 import { QrCode } from '../parts/QrCode.tsx';
 import { RankMark } from '../parts/RankMark.tsx';
 import { StatusLine } from '../parts/StatusLine.tsx';
+import { RingView } from '../ring/RingView.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
 import { isLocalOnly, roomLink } from '../route.ts';
 import { configure, dismissFailure, giveFiles, start } from '../store.ts';
+import { insteadOfRing } from '../strategies.ts';
 import type { Lobby as LobbyView, View } from '../view.ts';
 
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
@@ -58,7 +60,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <StatusLine view={view} />
           {view.deviceNote !== null && <p class="dim small note">{view.deviceNote}</p>}
         </section>
-        <section aria-label="Preview of the ring" class="lobby-ring">
+        <section aria-label="Preview" class="lobby-ring">
           <Preview view={view} lobby={lobby} />
         </section>
         <section aria-labelledby="what" class="lobby-job">
@@ -101,12 +103,32 @@ function roles(you: boolean, host: boolean): string {
   return words.length === 0 ? '' : ` (${words.join(', ')})`;
 }
 
-/** The ring that will be: who is here, and pale places for those whom an automatic start waits for. */
+/** The ring that will be, or what will be instead: who is here, and pale places for those whom an automatic start waits for. */
 function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
+  const { job } = lobby;
   const places = seats(lobby.members, lobby.startAt ?? 0);
-  const members = places.map((one) => (one === null ? { name: null } : { name: one.name, pale: one.device === null }));
-  const you = places.findIndex((one) => one?.member === view.member);
-  return <SimulatedRing members={members} you={you < 0 ? null : you} bottom="simulated: a preview" />;
+  const tabs = places.map((one) => (one === null ? { name: null } : { name: one.name, pale: one.device === null }));
+  const at = places.findIndex((one) => one?.member === view.member);
+  const you = at < 0 ? null : at;
+  const instead = insteadOfRing(job, tabs.length, null);
+  if (instead !== null) {
+    const isOneTab = job.strategy === 'data-parallel';
+    const members = isOneTab ? Array.from({ length: job.replicas }, () => ({ name: '' })) : tabs;
+    return (
+      <figure class="simulated">
+        <RingView
+          members={members}
+          you={isOneTab ? null : you}
+          lines={instead.lines}
+          frame={null}
+          centre={{ top: '', title: '', bottom: '' }}
+          label={`${members.length} ranks.`}
+        />
+        <figcaption class="caption">{instead.words}</figcaption>
+      </figure>
+    );
+  }
+  return <SimulatedRing members={tabs} you={you} bottom="simulated: a preview" />;
 }
 
 function Starting({ lobby, host }: { lobby: LobbyView; host: boolean }) {

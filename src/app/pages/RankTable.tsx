@@ -39,7 +39,7 @@ export function RankTable({ run }: { run: Run }) {
             const numbers = run.statistics?.ranks.find((entry) => entry.rank === rank);
             const hash = hashes[rank];
             return (
-              <tr key={one.member}>
+              <tr key={rank}>
                 <th scope="row">
                   <RankMark rank={rank} size={18} /> {one.name}
                   {rank === run.rank && <span class="dim"> (you)</span>}

@@ -5,6 +5,7 @@ import { theoreticalBytes } from '../derive.ts';
 import { formatBytes, formatClock, formatLoss, formatMs, formatShare, list, plural, shortHash } from '../format.ts';
 import { Term } from '../parts/Term.tsx';
 import { closeRun, leave, start } from '../store.ts';
+import { hasServer } from '../strategies.ts';
 
 export function ResultPanel({ result, host }: { result: RunResult; host: boolean }) {
   const { worldSize } = result;
@@ -34,7 +35,7 @@ export function ResultPanel({ result, host }: { result: RunResult; host: boolean
           </dd>
         </div>
         <div>
-          <dt>each rank sent</dt>
+          <dt>{hasServer(result.strategy) ? 'a rank sent, on average' : 'each rank sent'}</dt>
           <dd>
             {worldSize === 1 ? (
               <span class="dim">nothing</span>
@@ -42,7 +43,9 @@ export function ResultPanel({ result, host }: { result: RunResult; host: boolean
               <>
                 {formatBytes(sent)}{' '}
                 <span class="dim small">
-                  theory {formatBytes(theory)}, {overhead(sent, theory)}
+                  {result.strategy === 'ring'
+                    ? `theory ${formatBytes(theory)}, ${overhead(sent, theory)}`
+                    : `a ring would send ${formatBytes(theory)}`}
                 </span>
               </>
             )}

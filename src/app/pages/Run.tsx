@@ -4,6 +4,7 @@ import { useMemo } from 'preact/hooks';
 import { AccuracyCurve, LossCurve, type XAxis } from '../charts/Curves.tsx';
 import { isHost, spokenState } from '../derive.ts';
 import { reducedMotion } from '../env.ts';
+import { describeJob } from '../jobForm.ts';
 import { Banner } from '../parts/Banner.tsx';
 import { Fold } from '../parts/Fold.tsx';
 import { RecordingButton } from '../parts/RecordingButton.tsx';
@@ -15,6 +16,7 @@ import { Caption } from '../ring/SimulatedRing.tsx';
 import { usePlayer } from '../ring/usePlayer.ts';
 import { pageWidth } from '../theme.ts';
 import { closeRun, start } from '../store.ts';
+import { insteadOfRing, tellsOwnOnly } from '../strategies.ts';
 import type { Run as RunView, View } from '../view.ts';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
@@ -30,6 +32,9 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const player = usePlayer(stage, { autoplay: WATCHED, keys: true });
   const axis = useSignal<XAxis>('step');
   const alone = worldSize === 1;
+  const instead = insteadOfRing(run.job, worldSize, view.model?.bucketBytes ?? null);
+  const hasRing = !alone && instead === null;
+  const ownOnly = tellsOwnOnly(run.job, worldSize);
   const spoken = spokenState(view);
   const narrow = pageWidth.value === 'narrow';
   const names = run.members.map((one) => one.name);
@@ -52,15 +57,24 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       )}
       {run.result !== null && <ResultPanel result={run.result} host={isHost(view)} />}
       <Strip view={view} run={run} />
+      <p class="dim small">{describeJob(run.job)}.</p>
       {spoken.word === 'training' && spoken.text !== spoken.word && <p class="dim small">{spoken.text}</p>}
       <div class="run-columns">
-        <section class="stage" aria-label="The ring">
-          <RunRing view={view} run={run} player={player} />
+        <section class="stage" aria-label={hasRing ? 'The ring' : 'The ranks'}>
+          <RunRing view={view} run={run} player={player} instead={instead} />
           <p class="caption">
             {alone ? (
               <span class="dim">
-                Alone: nothing to exchange. With more tabs, an <Term of="all-reduce" /> goes round here.
+                Alone: nothing to exchange.
+                {instead === null && (
+                  <>
+                    {' '}
+                    With more tabs, an <Term of="all-reduce" /> goes round here.
+                  </>
+                )}
               </span>
+            ) : instead !== null ? (
+              instead.words
             ) : run.trace === null && player.stage.value === null ? (
               <Unplayed view={view} />
             ) : (
@@ -82,7 +96,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
               </button>
             ))}
           </div>
-          <LossCurve losses={run.losses} axis={axis.value} height={160} />
+          <LossCurve losses={run.losses} ownOnly={ownOnly} axis={axis.value} height={160} />
           {!narrow && (
             <>
               <AccuracyCurve evaluations={run.evaluations} losses={run.losses} axis={axis.value} height={112} />
@@ -90,7 +104,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
             </>
           )}
         </section>
-        {!alone && (
+        {hasRing && (
           <div class="bar-place">
             <PlayerBar player={player} />
           </div>
@@ -103,12 +117,12 @@ export function Run({ view, run }: { view: View; run: RunView }) {
             <Lanes run={run} />
           </Fold>
         )}
-        {!alone && (
+        {hasRing && (
           <Fold title="Who holds what" class="holds">
             <GridView n={worldSize} names={names} frame={player.frame} still={reducedMotion} />
           </Fold>
         )}
-        <Fold title="Ranks" class={alone ? 'ranks-panel alone' : 'ranks-panel'}>
+        <Fold title="Ranks" class={hasRing ? 'ranks-panel' : 'ranks-panel alone'}>
           <RankTable run={run} />
         </Fold>
       </div>

@@ -4,6 +4,7 @@ import { agreement, samplesPerSecond, talking, timeLeft, type Agreement } from '
 import { formatClock, formatCount, formatLoss, formatShare, list } from '../format.ts';
 import { StatusLine } from '../parts/StatusLine.tsx';
 import { Term } from '../parts/Term.tsx';
+import { tellsOwnOnly } from '../strategies.ts';
 import type { Run, View } from '../view.ts';
 
 export function Strip({ view, run }: { view: View; run: Run }) {
@@ -13,6 +14,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   const share = talking(run);
   const left = view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
   const alone = run.worldSize === 1;
+  const ownOnly = tellsOwnOnly(run.job, run.worldSize);
   return (
     <dl class="strip">
       <Cell label={<StatusLine view={view} brief />}>
@@ -26,8 +28,8 @@ export function Strip({ view, run }: { view: View; run: Run }) {
         {last === undefined ? '–' : last.step + 1}
         {model !== null && <span class="dim"> / {model.totalSteps}</span>}
       </Cell>
-      <Cell label="samples/s">{rate === null ? '–' : formatCount(rate)}</Cell>
-      <Cell label="loss">{last === undefined ? '–' : formatLoss(last.loss)}</Cell>
+      <Cell label={ownOnly ? 'own samples/s' : 'samples/s'}>{rate === null ? '–' : formatCount(rate)}</Cell>
+      <Cell label={ownOnly ? <Term of="own loss" /> : 'loss'}>{last === undefined ? '–' : formatLoss(last.loss)}</Cell>
       <Cell label={<Term of="world size" />}>
         {run.worldSize} <span class="dim">{run.worldSize === 1 ? 'rank' : 'ranks'}</span>
       </Cell>

@@ -7,18 +7,25 @@ export function Select<Value extends string>({
   label,
   value,
   options,
+  about,
   onpick,
 }: {
   label: string;
   value: Value;
   options: Record<Value, string>;
+  /** Id of the text that says more about the value. */
+  about?: string;
   onpick: (value: Value) => void;
 }) {
   const values = Object.keys(options) as Value[];
   return (
     <label class="field">
       <span>{label}</span>
-      <select value={value} onChange={(event) => onpick(values[event.currentTarget.selectedIndex]!)}>
+      <select
+        value={value}
+        aria-describedby={about}
+        onChange={(event) => onpick(values[event.currentTarget.selectedIndex]!)}
+      >
         {values.map((one) => (
           <option key={one} value={one}>
             {options[one]}

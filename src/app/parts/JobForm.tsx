@@ -1,9 +1,11 @@
-/** What to train: two choices in front, the rest under "advanced". Says what is wrong instead of sending it. */
+/** What to train and how to share it: three choices in front, the rest under "advanced". Says what is wrong instead of sending it. */
 import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
 import { parseJob, type JobSpec } from '../../protocol/job.ts';
 import { messageOf } from '../../util/errors.ts';
-import { JOBS, MODELS, OPTIMIZERS, withJob, withOptimizer } from '../jobForm.ts';
+import { JOBS, MODELS, OPTIMIZERS, withJob, withOptimizer, withStrategy, workerWord } from '../jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../serverData.ts';
+import { DOES, SETTINGS, STRATEGIES } from '../strategies.ts';
 import { NumberField, Select } from './Fields.tsx';
 
 export function JobForm({
@@ -36,6 +38,7 @@ export function JobForm({
         />
         <Select label="Model" value={job.model} options={MODELS} onpick={(model) => set({ model })} />
       </div>
+      <StrategyFields job={job} offer={offer} />
       <details class="fold">
         <summary>Advanced</summary>
         <div class="fields three">
@@ -50,7 +53,11 @@ export function JobForm({
             value={job.learningRate}
             onpick={(learningRate) => set({ learningRate })}
           />
-          <NumberField label="Batch per tab" value={job.batchSize} onpick={(batchSize) => set({ batchSize })} />
+          <NumberField
+            label={`Batch per ${workerWord(job)}`}
+            value={job.batchSize}
+            onpick={(batchSize) => set({ batchSize })}
+          />
           <NumberField label="Passes (epochs)" value={job.epochs} onpick={(epochs) => set({ epochs })} />
           <NumberField
             label="At most, steps"
@@ -64,6 +71,52 @@ export function JobForm({
         </div>
       </details>
     </div>
+  );
+}
+
+function StrategyFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+  const { strategy } = job;
+  const about = useId();
+  const has = (setting: (typeof SETTINGS)[typeof strategy][number]): boolean => SETTINGS[strategy].includes(setting);
+  return (
+    <>
+      <div class="strategy">
+        <Select
+          label="Strategy"
+          value={strategy}
+          options={STRATEGIES}
+          about={about}
+          onpick={(value) => offer(withStrategy(job, value))}
+        />
+        <p id={about} class="dim small">
+          {DOES[strategy]}
+        </p>
+      </div>
+      {SETTINGS[strategy].length > 0 && (
+        <div class="fields">
+          {has('replicas') && (
+            <NumberField label="Workers" value={job.replicas} onpick={(replicas) => offer({ ...job, replicas })} />
+          )}
+          {has('staleness') && (
+            <NumberField
+              label="Steps ahead, at most"
+              value={job.staleness}
+              onpick={(staleness) => offer({ ...job, staleness })}
+            />
+          )}
+          {has('syncEvery') && (
+            <NumberField
+              // Another strategy's is another field: nothing half typed stays.
+              key={strategy}
+              label={has('staleness') ? 'All wait every … steps' : 'Exchange every … steps'}
+              value={job.syncEvery}
+              empty="as usual"
+              onpick={(syncEvery) => offer({ ...job, syncEvery })}
+            />
+          )}
+        </div>
+      )}
+    </>
   );
 }
 

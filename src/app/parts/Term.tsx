@@ -10,6 +10,8 @@ export const DEFINITIONS = {
   epoch: 'An epoch is one pass over all training samples, shared out among the ranks.',
   straggler: 'A straggler is the slowest rank of a step; the others wait for its chunks.',
   gradient: 'A gradient says, for every number in the model, which way to change it so that the loss falls.',
+  'own loss':
+    'Between two exchanges a rank knows only how its own samples do: loss and samples per second are this rank’s alone.',
   talking:
     'Talking is the time spent exchanging gradients. It is hidden while something else, like reading the next gradients off the GPU, goes on beside it.',
   'state hash':

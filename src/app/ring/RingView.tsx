@@ -27,7 +27,9 @@ export interface RingEdge {
 interface Props {
   members: readonly RingMember[];
   you: number | null;
-  /** Edge i leads from rank i to its right neighbour. */
+  /** Who sends to whom: each rank to its right neighbour, all to rank 0 and back, or now these, now those. */
+  lines?: 'ring' | 'star' | 'none';
+  /** Of a ring: edge i leads from rank i to its right neighbour. */
   edges?: readonly RingEdge[];
   frame: ReadonlySignal<Frame | null> | null;
   centre: { top: string; title: string; bottom: string };
@@ -35,7 +37,7 @@ interface Props {
   label: string;
 }
 
-export function RingView({ members, you, edges, frame, centre, label }: Props) {
+export function RingView({ members, you, lines = 'ring', edges, frame, centre, label }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const { width, height } = useSize(box);
   const n = members.length;
@@ -44,16 +46,25 @@ export function RingView({ members, you, edges, frame, centre, label }: Props) {
   // The same object while nothing changes: the moving chunks hang on it.
   const layout = useMemo(() => layoutRing(width, height, n, textSize, named), [width, height, n, textSize, named]);
   return (
-    <div class="ring" ref={box}>
+    <div class={lines === 'star' ? 'ring star' : 'ring'} ref={box}>
       {width > 0 && (
         <svg width={width} height={height} role="img" aria-label={label}>
-          {n === 1 ? (
-            <circle cx={layout.cx} cy={layout.cy} r={Math.min(width, height) * 0.36} class="edge ghost" />
+          {n === 1 || lines === 'none' ? (
+            <circle
+              cx={layout.cx}
+              cy={layout.cy}
+              r={layout.radius || Math.min(width, height) * 0.36}
+              class="edge ghost"
+            />
           ) : (
             <g aria-hidden="true">
-              {members.map((_, rank) => (
-                <Edge key={rank} layout={layout} n={n} rank={rank} edge={edges?.[rank]} textSize={textSize} />
-              ))}
+              {members.map((_, rank) =>
+                lines === 'ring' ? (
+                  <Edge key={rank} layout={layout} n={n} rank={rank} edge={edges?.[rank]} textSize={textSize} />
+                ) : (
+                  rank > 0 && <Spoke key={rank} layout={layout} n={n} rank={rank} />
+                ),
+              )}
             </g>
           )}
           <Centre layout={layout} n={n} centre={centre} textSize={textSize} />
@@ -97,6 +108,16 @@ function Edge({ layout, n, rank, edge, textSize }: PlaceProps & { edge: RingEdge
       )}
     </>
   );
+}
+
+/** Between rank 0 and another, both ways. */
+function Spoke({ layout, n, rank }: Pick<PlaceProps, 'layout' | 'n' | 'rank'>) {
+  const from = pointAt(layout, angleOf(0, n));
+  const to = pointAt(layout, angleOf(rank, n));
+  const gap = (layout.mark * 1.45) / Math.hypot(to.x - from.x, to.y - from.y);
+  const between = (share: number): string =>
+    `${(from.x + (to.x - from.x) * share).toFixed(1)},${(from.y + (to.y - from.y) * share).toFixed(1)}`;
+  return <path d={`M${between(gap)}L${between(1 - gap)}`} class="edge" />;
 }
 
 function chevronAt(layout: RingLayout, angle: number): string {

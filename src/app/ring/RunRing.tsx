@@ -6,8 +6,17 @@ import type { Run, View } from '../view.ts';
 import { narrate } from './narrate.ts';
 import type { Player } from './player.ts';
 import { RingView, type RingEdge } from './RingView.tsx';
+import type { Instead } from '../strategies.ts';
 
-export function RunRing({ view, run, player }: { view: View; run: Run; player: Player }) {
+interface Props {
+  view: View;
+  run: Run;
+  player: Player;
+  /** What ranks do if not a ring. */
+  instead: Instead | null;
+}
+
+export function RunRing({ view, run, player, instead }: Props) {
   const title = useComputed(() => {
     const frame = player.frame.value;
     return frame === null ? null : narrate(frame, frame.cells.length, run.rank).title;
@@ -31,10 +40,11 @@ export function RunRing({ view, run, player }: { view: View; run: Run; player: P
     <RingView
       members={run.members.map((one) => ({ name: one.name }))}
       you={run.rank}
+      lines={instead?.lines ?? 'ring'}
       edges={edgesOf(run)}
       frame={player.frame}
       centre={centre}
-      label={`${centre.title}. A ring of ${run.worldSize}: ${run.members.map((one, rank) => `rank ${rank} ${one.name}`).join(', ')}.`}
+      label={`${centre.title}. ${instead === null ? 'A ring of ' : 'No ring, world size '}${run.worldSize}: ${run.members.map((one, rank) => `rank ${rank} ${one.name}`).join(', ')}.`}
     />
   );
 }

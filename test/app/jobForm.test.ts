@@ -1,0 +1,61 @@
+import { describe, expect, test } from 'vitest';
+import { describeJob, withJob, withOptimizer, withStrategy } from '../../src/app/jobForm.ts';
+import { SETTINGS } from '../../src/app/strategies.ts';
+import { DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../src/protocol/job.ts';
+
+const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
+
+describe('another strategy', () => {
+  test.each(STRATEGY_NAMES)('%s is the job that its name alone would give, and back again', (strategy) => {
+    const job = withStrategy(DEFAULT_JOB, strategy);
+    expect(job).toEqual(parseJob({ strategy }));
+    expect(withStrategy(job, 'ring')).toEqual(DEFAULT_JOB);
+  });
+
+  test('leaves an optimizer that somebody chose', () => {
+    const chosen = withOptimizer(DEFAULT_JOB, 'sgd');
+    expect(withStrategy(chosen, 'diloco')).toMatchObject({ optimizer: 'sgd', learningRate: 0.1 });
+    const inner = withOptimizer(withStrategy(DEFAULT_JOB, 'diloco'), 'momentum');
+    expect(withStrategy(inner, 'ring').optimizer).toBe('momentum');
+  });
+
+  test('takes no settings of the last one along, and picking the same keeps them', () => {
+    const set = { ...withStrategy(DEFAULT_JOB, 'local-sgd'), syncEvery: 3 };
+    expect(withStrategy(set, 'diloco').syncEvery).toBeNull();
+    expect(withStrategy(set, 'local-sgd')).toBe(set);
+    const workers = { ...withStrategy(DEFAULT_JOB, 'data-parallel'), replicas: 8 };
+    expect(withStrategy(workers, 'ring').replicas).toBe(DEFAULT_JOB.replicas);
+  });
+
+  test('keeps job, data and lengths', () => {
+    const mnist = { ...withJob(DEFAULT_JOB, 'mnist', '/data/'), epochs: 3, maxSteps: 20, seed: 7 };
+    expect(withStrategy(mnist, 'local-sgd')).toEqual({ ...mnist, strategy: 'local-sgd' });
+  });
+});
+
+describe('a job in words', () => {
+  test('says which strategy runs, and what was set of it', () => {
+    const rest = '; 1 pass over the data, 32 samples per step and tab, Adam at 0.002';
+    expect(described({})).toBe(`Ring${rest}`);
+    expect(described({ strategy: 'parameter-server' })).toBe(`Parameter server${rest}`);
+    expect(described({ strategy: 'async-parameter-server', staleness: 1, syncEvery: 10 })).toBe(
+      `Parameter server, no waiting, at most 1 step ahead, all wait every 10 steps${rest}`,
+    );
+    expect(described({ strategy: 'local-sgd' })).toBe(`Local SGD${rest}`);
+    expect(described({ strategy: 'local-sgd', syncEvery: 1 })).toBe(`Local SGD, an exchange after every step${rest}`);
+    expect(described({ strategy: 'diloco', syncEvery: 50, maxSteps: 200 })).toBe(
+      'DiLoCo, an exchange every 50 steps; 1 pass over the data, at most 200 steps, 32 samples per step and tab, AdamW at 0.002',
+    );
+    expect(described({ strategy: 'data-parallel', replicas: 2 })).toBe(
+      '2 workers in one tab; 1 pass over the data, 32 samples per step and worker, Adam at 0.002',
+    );
+  });
+
+  test.each(STRATEGY_NAMES)('tells of every setting that %s has', (strategy) => {
+    const job = withStrategy(DEFAULT_JOB, strategy);
+    for (const setting of ['syncEvery', 'staleness', 'replicas'] as const) {
+      const isTold = describeJob({ ...job, [setting]: 13 }).includes('13');
+      expect(isTold, setting).toBe(SETTINGS[strategy].includes(setting));
+    }
+  });
+});
