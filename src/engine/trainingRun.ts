@@ -152,9 +152,11 @@ export class TrainingRun {
       const ms = timesOf(report, now - stepAt);
       this.#times.push(ms);
       this.#ownLosses.push({ sum: report.loss * report.samples, samples: report.samples });
-      for (const [bucket, { startedAt: since, hops }] of report.traces.entries()) {
+      for (const [bucket, trace] of report.traces.entries()) {
+        if (!trace?.hops.length) continue;
+        const { startedAt: since, hops } = trace;
         const bytes = strategy.bucketBytes[bucket]!;
-        if (hops.length > 0) await emit({ type: 'trace', step, bucket, bytes, startedAt: since, hops: [...hops] });
+        await emit({ type: 'trace', step, bucket, bytes, startedAt: since, hops: [...hops] });
       }
       const { loss, samples } = report;
       await emit({ type: 'step', step, dataEpoch: window.dataEpoch, loss, samples, ms, at: now - startedAt });

@@ -18,8 +18,8 @@ export interface Reduction {
   samples: number;
   /** Bytes of frames this rank sent meanwhile. */
   bytesSent: number;
-  /** How each bucket went round the ring; nothing where a hook carried them. */
-  traces: OpTrace[];
+  /** How each bucket went round the ring, by bucket; `null` where it took another way, nothing where a hook carried them. */
+  traces: (OpTrace | null)[];
   compute: number;
   readback: number;
   communicate: number;
@@ -63,7 +63,7 @@ interface Pending {
 
 /** How the buckets went; times in milliseconds. */
 interface Transfer {
-  traces: OpTrace[];
+  traces: (OpTrace | null)[];
   issuedAt: number;
   lastReadAt: number;
 }
@@ -245,10 +245,10 @@ export class Reducer {
       if (bucket === 0) issuedAt = lastReadAt;
       works.push(group.allReduce(this.#bucketView(bucket), { bucket }));
     }
-    const traces: OpTrace[] = [];
+    const traces: (OpTrace | null)[] = [];
     for (const work of works) {
       await work;
-      if (work.trace) traces.push(work.trace);
+      traces.push(work.trace);
     }
     divide(this.gradient, divisor(this.#tally[SAMPLES]!));
     return { traces, issuedAt, lastReadAt };

@@ -14,8 +14,8 @@ export interface StepReport {
   samples: number;
   /** Bytes of frames this rank sent. */
   bytesSent: number;
-  /** How each bucket went round the ring, where there is one. */
-  traces: readonly OpTrace[];
+  /** How each bucket went round the ring, by bucket; `null` where it took another way, nothing where there is no ring. */
+  traces: readonly (OpTrace | null)[];
   /** Milliseconds, see `StepTimes`. */
   compute: number;
   readback: number;
