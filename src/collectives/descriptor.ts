@@ -9,6 +9,8 @@ export interface OpDescriptor {
   algorithm: Algorithm;
   /** Rank in the group, of an op that has a root; 0 elsewhere. */
   root: number;
+  /** Gradient bucket of an all-reduce; of a collective whose parts may differ, a digest of their sizes; 0 elsewhere. */
+  tag: number;
   /** Elements of the op's whole tensor; where ranks have parts of it, of all parts together. */
   count: number;
 }
@@ -48,13 +50,21 @@ export function algorithmName(algorithm: Algorithm): string {
   return nameIn(Algorithm, algorithm).toLowerCase().replaceAll('_', '-');
 }
 
-/** `allReduce(25450 float32, SUM)`; `rankOf` turns ranks of the group into global ones. */
-export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => number): string {
-  const { op, reduceOp, dtype, root, count } = descriptor;
+/**
+ * `allReduce(25450 float32, SUM)`.
+ *
+ * @param rankOf turns ranks of the group into global ones.
+ * @param amount what to say for the count: `3 + 4 + 5` of parts that differ.
+ */
+export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => number, amount?: string): string {
+  const { op, reduceOp, dtype, algorithm, root, tag, count } = descriptor;
   if (op === OpCode.BARRIER) return 'barrier()';
   const rooted = ROOTED[op] === undefined ? '' : `${ROOTED[op]}${rankOf(root)}`;
   const how = reduceOp === ReduceOp.NONE ? '' : `, ${nameIn(ReduceOp, reduceOp)}`;
-  return `${opName(op)}(${count} ${dtypeName(dtype)}${rooted}${how})`;
+  // Of the others every rank takes the same way, without being told.
+  const isTold = algorithm === Algorithm.DIRECT && (op === OpCode.BROADCAST || op === OpCode.REDUCE);
+  const bucket = op === OpCode.ALL_REDUCE && tag > 0 ? `, bucket ${tag}` : '';
+  return `${opName(op)}(${amount ?? count} ${dtypeName(dtype)}${rooted}${how}${isTold ? ', direct' : ''}${bucket})`;
 }
 
 /** Ranks that chose different algorithms have been told different things, and would wait for each other. */
@@ -65,6 +75,8 @@ export function isSameOp(a: OpDescriptor, b: OpDescriptor): boolean {
     a.dtype === b.dtype &&
     a.algorithm === b.algorithm &&
     a.root === b.root &&
-    a.count === b.count
+    a.tag === b.tag &&
+    // Ranks need not have equally much for all others: there, each transfer says how much it is.
+    (a.op === OpCode.ALL_TO_ALL || a.count === b.count)
   );
 }

@@ -8,7 +8,8 @@
  *
  * Every collective ends on a rank only once all ranks are known to have called the same: a failed one fails its group on every
  * rank, as in NCCL, because ranks can no longer agree on what comes next. An all-reduce cannot end otherwise; any other op is
- * told round the ring in CALL frames, to both sides, each saying for how many ranks behind the sender it speaks. Before a rank
+ * told round the ring in CALL frames, to both sides, each saying for how many ranks behind the sender it speaks. (In an
+ * all-to-all a rank tells once it has seen that what each other rank sends it is as much as it expects.) Before a rank
  * gives up for a deadline or a mismatch, it asks all others what they have called, so that the error names who is missing.
  */
 import * as v from 'valibot';
@@ -60,7 +61,8 @@ export interface Issue<T> {
   plan: Plan;
   source: TypedArray;
   target: TypedArray;
-  tag?: number;
+  /** What messages say for the descriptor's count. */
+  amount?: string | undefined;
   timeoutMs: number;
   /** Made when the op is done. */
   result: () => T;
@@ -81,6 +83,8 @@ interface Flight {
   isThrough: boolean;
   /** Ranks to either side known to have called the same op. */
   readonly called: { left: number; right: number };
+  /** Ranks that this one has spoken for, to either side: itself, and those behind it. */
+  readonly told: { left: number; right: number };
   readonly flows: Map<number, Flow>;
 }
 
@@ -218,7 +222,7 @@ export class Executor {
     };
   }
 
-  issue<T>({ descriptor, dtype, plan, source, target, tag = 0, timeoutMs, ...rest }: Issue<T>): Work<T> {
+  issue<T>({ descriptor, dtype, plan, source, target, amount, timeoutMs, ...rest }: Issue<T>): Work<T> {
     const { result, trace } = rest;
     const { mesh, ranks, segmentElements, clock } = this.#options;
     const seq = this.#given ?? this.#nextSeq++;
@@ -226,7 +230,7 @@ export class Executor {
     this.#given = null;
     const header: FrameHeader = {
       ...{ ...emptyHeader(FrameKind.DATA, mesh.epoch), ...descriptor },
-      ...{ group: this.id, seq, tag },
+      ...{ group: this.id, seq },
     };
     const op = new PlanOp({
       ...{ descriptor, dtype, plan, source, target, header, worldSize: ranks.length },
@@ -238,7 +242,7 @@ export class Executor {
       },
       now: () => clock.now(),
     });
-    const call = this.#describe(descriptor);
+    const call = describeOp(descriptor, (rank) => this.#global(rank), amount);
     const work = new Work<T>(`${call} #${seq} of rank ${mesh.rank}`, clock);
     const scheduledAt = clock.now();
     if (this.#failure) {
@@ -268,7 +272,7 @@ export class Executor {
       fail: (error) => work.fail(error),
       sent: (bytes) => work.sent(bytes),
       cancelDeadline: clock.after(timeoutMs, () => this.#expire(flight)),
-      ...{ isLaunched: false, isThrough: false, called: { left: 0, right: 0 } },
+      ...{ isLaunched: false, isThrough: false, called: { left: 0, right: 0 }, told: { left: 0, right: 0 } },
     };
     this.#flights.set(seq, flight);
     this.#launchNext();
@@ -301,10 +305,6 @@ export class Executor {
     onfailure?.(error);
   }
 
-  #describe(descriptor: OpDescriptor): string {
-    return describeOp(descriptor, (rank) => this.#options.ranks[rank] ?? rank);
-  }
-
   #receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
     this.#bytesReceived += frame.byteLength;
     if (header.op === OpCode.SEND) return this.messages.receive(header, frame, from);
@@ -324,8 +324,8 @@ export class Executor {
   }
 
   #deliver(flight: Flight, header: FrameHeader, frame: ArrayBuffer, from: number): void {
-    if (!isSameOp(header, flight.op.descriptor)) return this.#mismatch(flight.seq);
-    if (header.kind === FrameKind.CALL) this.#called(flight, header.step, from);
+    if (!isSameOp(header, flight.op.descriptor) || !flight.op.expects(header, from)) return this.#mismatch(flight.seq);
+    if (header.kind === FrameKind.CALL) this.#hearCall(flight, header.step, from);
     else if (header.kind === FrameKind.READY) {
       const flow = flight.flows.get(from);
       if (flow) flow.isReady = true;
@@ -334,13 +334,14 @@ export class Executor {
       try {
         flight.op.receive(header, frame, from);
       } catch (error) {
-        const call = this.#describe(flight.op.descriptor);
+        const { call } = flight.record;
         throw new ProtocolError(
           `Rank ${this.#global(from)} is out of step in collective #${flight.seq} ${call}: ${messageOf(error)}.`,
           { ...this.#context, op: call, seq: flight.seq },
         );
       }
     }
+    this.#tellCalls(flight);
     this.#settle(flight);
   }
 
@@ -362,9 +363,7 @@ export class Executor {
     for (const peer of op.peers) {
       if (op.bytes('receive', peer) > EAGER_BYTES) this.#announce(flight, FrameKind.READY, peer);
     }
-    const { left, right } = this.#calls(flight);
-    if (left > 0) this.#announce(flight, FrameKind.CALL, this.#right, 1);
-    if (right > 0) this.#announce(flight, FrameKind.CALL, this.#left, 1);
+    this.#tellCalls(flight);
     try {
       const parked = this.#parked.get(seq) ?? [];
       this.#parked.delete(seq);
@@ -385,15 +384,21 @@ export class Executor {
   }
 
   /** A neighbour has called the op, and so have `distance`-1 ranks behind it. */
-  #called(flight: Flight, distance: number, from: number): void {
+  #hearCall({ called }: Flight, distance: number, from: number): void {
+    if (from === this.#left && distance === called.left + 1) called.left = distance;
+    else if (from === this.#right && distance === called.right + 1) called.right = distance;
+  }
+
+  /** Tells both neighbours that this rank has called the op, and those behind it of which it knows. */
+  #tellCalls(flight: Flight): void {
+    const { op, called, told } = flight;
+    if (!op.isAgreed) return;
     const { left, right } = this.#calls(flight);
-    const { called } = flight;
-    if (from === this.#left && distance === called.left + 1) {
-      called.left = distance;
-      if (distance < left) this.#announce(flight, FrameKind.CALL, this.#right, distance + 1);
-    } else if (from === this.#right && distance === called.right + 1) {
-      called.right = distance;
-      if (distance < right) this.#announce(flight, FrameKind.CALL, this.#left, distance + 1);
+    while (told.right < Math.min(left, called.left + 1)) {
+      this.#announce(flight, FrameKind.CALL, this.#right, ++told.right);
+    }
+    while (told.left < Math.min(right, called.right + 1)) {
+      this.#announce(flight, FrameKind.CALL, this.#left, ++told.left);
     }
   }
 
@@ -445,7 +450,7 @@ export class Executor {
   #lost(peer: number, error: Error | null): void {
     if (!this.#options.ranks.includes(peer)) return;
     const [flight] = this.#flights.values();
-    const during = flight ? ` during collective #${flight.seq} ${this.#describe(flight.op.descriptor)}` : '';
+    const during = flight ? ` during collective #${flight.seq} ${flight.record.call}` : '';
     const because = error ? `: ${error.message}` : '.';
     this.fail(
       new PeerGoneError(`Rank ${this.#options.mesh.rank} lost its link to rank ${peer}${during}${because}`, {
@@ -523,8 +528,7 @@ export class Executor {
     });
   }
 
-  #expire({ seq, op, timeoutMs, flows }: Flight): void {
-    const call = this.#describe(op.descriptor);
+  #expire({ seq, op, record: { call }, timeoutMs, flows }: Flight): void {
     this.#inquire(seq, Math.min(INQUIRY_MS, timeoutMs / 2), (reports) => {
       const { missing, text } = diagnose(reports);
       const lacking = missing.length > 0 ? '' : this.#lacking(op, flows);

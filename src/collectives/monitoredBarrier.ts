@@ -12,6 +12,12 @@ export interface MonitoredBarrierOptions {
   waitAllRanks?: boolean;
 }
 
+/**
+ * How much longer the others wait than rank 0, for its word on who is missing; at most half of the barrier's own deadline. They
+ * count from when rank 0 came, if that is later.
+ */
+const GRACE_MS = 1000;
+
 interface Environment {
   /** In the group. */
   rank: number;
@@ -29,7 +35,7 @@ export class MonitoredBarrier {
   readonly #env: Environment;
   /** Global ranks that have come, by barrier. */
   readonly #arrived = new Map<number, Set<number>>();
-  readonly #passing = new Map<number, Deferred<void>>();
+  readonly #passing = new Map<number, { passed: Deferred<void>; restart: () => void }>();
   #next = 0;
 
   constructor(env: Environment) {
@@ -43,8 +49,7 @@ export class MonitoredBarrier {
     if (before) throw before;
     const barrier = this.#next++;
     const passed = deferred();
-    this.#passing.set(barrier, passed);
-    const cancel = clock.after(timeoutMs, () => {
+    const expire = (): void => {
       const come = this.#arrived.get(barrier);
       const missing = ranks.filter((other, i) => i > 0 && !come?.has(other));
       const named = waitAllRanks ? missing : missing.slice(0, 1);
@@ -57,10 +62,17 @@ export class MonitoredBarrier {
               { ...context(), missing: rank === 0 ? missing : [ranks[0]!] },
             ),
       );
-    });
+    };
+    const waitMs = rank === 0 ? timeoutMs : timeoutMs + Math.min(GRACE_MS, timeoutMs / 2);
+    let cancel = clock.after(waitMs, expire);
+    const restart = (): void => {
+      cancel();
+      cancel = clock.after(waitMs, expire);
+    };
+    this.#passing.set(barrier, { passed, restart });
     try {
+      tell('arrived', barrier);
       if (rank === 0) this.#check(barrier);
-      else tell('arrived', barrier);
       await passed.promise;
     } finally {
       cancel();
@@ -70,15 +82,17 @@ export class MonitoredBarrier {
 
   /** News from a rank (global). */
   hear(type: 'arrived' | 'passed', barrier: number, from: number): void {
-    if (type === 'passed') return this.#passing.get(barrier)?.resolve();
-    if (this.#env.rank !== 0) return;
+    const { rank, ranks } = this.#env;
+    if (type === 'passed') return this.#passing.get(barrier)?.passed.resolve();
+    if (from === ranks[0]) return this.#passing.get(barrier)?.restart();
+    if (rank !== 0) return;
     const come = this.#arrived.get(barrier) ?? new Set();
     this.#arrived.set(barrier, come.add(from));
     this.#check(barrier);
   }
 
   fail(error: Error): void {
-    for (const passing of this.#passing.values()) passing.reject(error);
+    for (const { passed } of this.#passing.values()) passed.reject(error);
   }
 
   /** Rank 0: lets all pass if all are there, itself too. */
@@ -88,6 +102,6 @@ export class MonitoredBarrier {
     if (!passing || (this.#arrived.get(barrier)?.size ?? 0) < ranks.length - 1) return;
     this.#arrived.delete(barrier);
     tell('passed', barrier);
-    passing.resolve();
+    passing.passed.resolve();
   }
 }

@@ -6,6 +6,7 @@ import {
   createFrame,
   FRAME_HEADER_BYTES,
   FrameKind,
+  OpCode,
   ReduceOp,
   writeHeader,
   type FrameHeader,
@@ -66,6 +67,9 @@ export class PlanOp {
   readonly #receives = new Map<string, Progress>();
   readonly #lanes = new Map<number, Lane>();
   readonly #combine: Reducer | null;
+  /** Whether a transfer says how long it is, and is made even of nothing: only its two ends know. */
+  readonly #areLengthsTold: boolean;
+  /** Moves that are not done. */
   #remaining: number;
   #busyLanes = 0;
   #isStarted = false;
@@ -79,12 +83,13 @@ export class PlanOp {
     this.descriptor = options.descriptor;
     const { plan, dtype, descriptor, source, target } = options;
     this.#combine = descriptor.reduceOp === ReduceOp.NONE ? null : reducerFor(dtype, descriptor.reduceOp);
+    this.#areLengthsTold = descriptor.op === OpCode.ALL_TO_ALL;
     this.#moves = plan
-      .filter(({ start, end }) => end > start)
+      .filter((move) => this.#areLengthsTold || lengthOf(move) > 0)
       .map((move) => ({
         ...{ move, before: [], after: [], done: 0, early: [], arrived: 0, endedAt: null },
       }));
-    this.#remaining = this.#moves.reduce((sum, { move }) => sum + move.end - move.start, 0);
+    this.#remaining = this.#moves.length;
     this.#moves.forEach((later, i) => {
       for (const earlier of this.#moves.slice(0, i)) {
         if (!conflict(earlier.move, later.move, source === target)) continue;
@@ -108,7 +113,7 @@ export class PlanOp {
   bytes(kind: Move['kind'], peer: number): number {
     return this.#moves.reduce((sum, { move }) => {
       const isIt = move.kind === kind && move.peer === peer;
-      return isIt ? sum + (move.end - move.start) * this.#options.dtype.bytes : sum;
+      return isIt ? sum + lengthOf(move) * this.#options.dtype.bytes : sum;
     }, 0);
   }
 
@@ -124,8 +129,20 @@ export class PlanOp {
   /** Ranks whose data has not come, and how much of it has. */
   missing(): { peer: number; received: number; expected: number }[] {
     return this.#moves
-      .filter(({ move, arrived }) => move.kind === 'receive' && arrived < move.end - move.start)
-      .map(({ move, arrived }) => ({ peer: move.peer, received: arrived, expected: move.end - move.start }));
+      .filter(({ move, arrived }) => move.kind === 'receive' && arrived < lengthOf(move))
+      .map(({ move, arrived }) => ({ peer: move.peer, received: arrived, expected: lengthOf(move) }));
+  }
+
+  /** Whether all that other ranks send is known to be as much as this rank expects. */
+  get isAgreed(): boolean {
+    if (!this.#areLengthsTold) return true;
+    return [...this.#receives.values()].every(({ arrived, endedAt }) => arrived > 0 || endedAt !== null);
+  }
+
+  /** Whether both ends of a frame's transfer mean the same length, as far as it says. */
+  expects({ kind, step, count }: FrameHeader, from: number): boolean {
+    const progress = this.#receives.get(`${from}/${step}`);
+    return kind !== FrameKind.DATA || !this.#areLengthsTold || !progress || count === lengthOf(progress.move);
   }
 
   /** Takes a DATA frame of this op, which says the same of it as this rank. @throws ProtocolError */
@@ -133,8 +150,10 @@ export class PlanOp {
     const { dtype } = this.#options;
     const elements = (frame.byteLength - FRAME_HEADER_BYTES) / dtype.bytes;
     const progress = this.#receives.get(`${from}/${step}`);
-    const room = progress ? progress.move.end - progress.move.start - progress.arrived : 0;
-    if (!progress || offset !== progress.arrived || elements > room || !Number.isInteger(elements)) {
+    const length = progress ? lengthOf(progress.move) : 0;
+    const room = length - (progress?.arrived ?? 0);
+    const isNothing = elements === 0 && (length > 0 || progress?.endedAt !== null);
+    if (!progress || offset !== progress.arrived || elements > room || !Number.isInteger(elements) || isNothing) {
       throw new ProtocolError(`it sent ${elements} elements at ${offset} of step ${step}, where they do not belong`);
     }
     progress.arrived += elements;
@@ -204,7 +223,10 @@ export class PlanOp {
   /** A segment under its header. What was just received and goes on unchanged keeps its frame. */
   #frameOf({ move, done }: Progress, start: number, end: number): ArrayBuffer {
     const { source, dtype, header } = this.#options;
-    const own: FrameHeader = { ...header, kind: FrameKind.DATA, step: move.step, offset: done };
+    const own: FrameHeader = {
+      ...{ ...header, kind: FrameKind.DATA, step: move.step, offset: done },
+      ...(this.#areLengthsTold && { count: lengthOf(move) }),
+    };
     const taken = this.#taken;
     if (taken?.start === start && taken.end === end && source === this.#options.target) {
       this.#taken = null;
@@ -218,8 +240,9 @@ export class PlanOp {
 
   #advance(progress: Progress, elements: number): void {
     progress.done += elements;
-    this.#remaining -= elements;
-    if (progress.done === progress.move.end - progress.move.start) progress.endedAt = this.#options.now();
+    if (progress.done < lengthOf(progress.move)) return;
+    this.#remaining -= 1;
+    progress.endedAt = this.#options.now();
   }
 
   #settle(): void {
@@ -239,7 +262,11 @@ function laneOf(lanes: Map<number, Lane>, peer: number): Lane {
 function conflict(a: Move, b: Move, inPlace: boolean): boolean {
   if (a.kind === 'send' && b.kind === 'send') return false;
   if (a.kind !== b.kind && !inPlace) return false;
-  return a.start < b.end && b.start < a.end;
+  return Math.max(a.start, b.start) < Math.min(a.end, b.end);
+}
+
+function lengthOf({ start, end }: Move): number {
+  return end - start;
 }
 
 /** Whether all moves before this one are through with elements `start` .. `end`-1. */

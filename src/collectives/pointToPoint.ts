@@ -2,7 +2,8 @@
  * Messages between two ranks of a group: torch.distributed's send and recv, with tags, and receives from any rank.
  *
  * A send is synchronous, as gloo's and MPI_Ssend: it ends once the receiver has posted its receive and all is handed over, so
- * that a message nobody wants is noticed. Its first EAGER bytes travel ahead; the rest waits for the receiver's READY.
+ * that a message nobody wants is noticed. Its first EAGER bytes travel ahead; the rest waits for the receiver's READY. Where
+ * many messages are ahead, only the header of further ones is, so that a receiver may take them in any order.
  * Messages of one sender and tag are received in the order they were sent.
  */
 import {
@@ -24,7 +25,7 @@ import { Work } from './work.ts';
 
 /** What a message may send ahead, bytes; with the number of messages ahead it bounds what a receiver may have to park. */
 const EAGER_BYTES = 64 * 1024;
-/** Messages to one rank that it has not asked for yet; further ones wait here. */
+/** Messages to one rank with data ahead of its asking; of further ones only the header is. */
 const MAX_AHEAD = 64;
 
 export interface PointToPointEnvironment {
@@ -55,10 +56,8 @@ interface Outgoing {
 /** Towards one rank. */
 interface Sender {
   nextId: number;
-  /** Sent ahead or whole, not yet asked for. */
-  readonly ahead: Map<number, Outgoing>;
-  /** Not begun. */
-  readonly waiting: Outgoing[];
+  /** Under way. */
+  readonly outgoing: Map<number, Outgoing>;
 }
 
 interface Posted {
@@ -95,7 +94,7 @@ export class PointToPoint {
 
   send(tensor: TypedArray, dtype: Dtype, dst: number, tag: number, timeoutMs: number): Work<void> {
     const { ranks, rank, clock, fail, context } = this.#env;
-    const sender = this.#senders.get(dst) ?? { nextId: 0, ahead: new Map<number, Outgoing>(), waiting: [] };
+    const sender = this.#senders.get(dst) ?? { nextId: 0, outgoing: new Map<number, Outgoing>() };
     this.#senders.set(dst, sender);
     const id = sender.nextId++;
     const call = `send(${tensor.length} ${dtype.name} to rank ${ranks[dst]}, tag ${tag})`;
@@ -110,12 +109,13 @@ export class PointToPoint {
       ),
     );
     const record = this.#record('send', id, dtype, tensor.length, call);
-    sender.waiting.push({ tensor, dtype, tag, id, work, record, ready: deferred(), cancelDeadline });
-    this.#next(dst, sender);
+    const outgoing: Outgoing = { tensor, dtype, tag, id, work, record, ready: deferred(), cancelDeadline };
+    sender.outgoing.set(id, outgoing);
+    void this.#transmit(dst, sender, outgoing);
     return work;
   }
 
-  /** Resolves with the sender's rank in the group. */
+  /** Resolves with the sender's rank (global). */
   receiveInto(tensor: TypedArray, dtype: Dtype, src: number | null, tag: number, timeoutMs: number): Work<number> {
     const { ranks, rank, clock, fail, context } = this.#env;
     const from = src === null ? 'any rank' : `rank ${ranks[src]}`;
@@ -144,7 +144,9 @@ export class PointToPoint {
 
   /** Takes a frame of a message. @throws ProtocolError */
   receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
-    if (header.kind === FrameKind.READY) return this.#senders.get(from)?.ahead.get(header.seq)?.ready.resolve();
+    if (header.kind === FrameKind.READY) {
+      return this.#senders.get(from)?.outgoing.get(header.seq)?.ready.resolve();
+    }
     const key = `${from}/${header.seq}`;
     const known = this.#incoming.get(key);
     const incoming = known ?? { from, header, frames: [], posted: null, received: 0 };
@@ -157,8 +159,8 @@ export class PointToPoint {
 
   /** Rejects all that is under way. */
   fail(error: Error): void {
-    for (const { ahead, waiting } of this.#senders.values()) {
-      for (const outgoing of [...ahead.values(), ...waiting]) {
+    for (const sender of this.#senders.values()) {
+      for (const outgoing of sender.outgoing.values()) {
         outgoing.ready.promise.catch(() => {});
         outgoing.ready.reject(error);
         this.#end(outgoing, 'failed');
@@ -194,44 +196,41 @@ export class PointToPoint {
     record.endedAt = this.#env.clock.now();
   }
 
-  #next(dst: number, sender: Sender): void {
-    while (sender.ahead.size < MAX_AHEAD) {
-      const outgoing = sender.waiting.shift();
-      if (!outgoing) return;
-      sender.ahead.set(outgoing.id, outgoing);
-      void this.#transmit(dst, sender, outgoing);
-    }
-  }
-
   async #transmit(dst: number, sender: Sender, outgoing: Outgoing): Promise<void> {
     const { tensor, dtype, tag, id, ready, record, work } = outgoing;
-    const { clock } = this.#env;
+    const { clock, transmit } = this.#env;
     const segmentElements = Math.min(this.#env.segmentElements, maxSegment(dtype));
     record.state = 'started';
     record.startedAt = clock.now();
     const whole = { ...this.#header(FrameKind.DATA, id), dtype: dtype.code, tag, count: tensor.length };
+    const emit = (at: number, segment: TypedArray): Promise<void> => {
+      const frame = createFrame({ ...whole, offset: at }, segment.byteLength);
+      copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), segment, 0);
+      record.bytesSent += frame.byteLength;
+      work.sent(frame.byteLength);
+      return transmit(dst, frame);
+    };
     try {
       let eager = EAGER_BYTES;
+      if (sender.outgoing.size > MAX_AHEAD && tensor.length > 0) {
+        await emit(0, view(tensor, 0, 0));
+        await ready.promise;
+      }
       // An empty tensor is a message too.
       for (let at = 0; at < tensor.length || at === 0; at += segmentElements) {
         const segment = view(tensor, at, Math.min(at + segmentElements, tensor.length));
         if (segment.byteLength > eager) await ready.promise;
         eager -= segment.byteLength;
-        const frame = createFrame({ ...whole, offset: at }, segment.byteLength);
-        copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), segment, 0);
-        record.bytesSent += frame.byteLength;
-        work.sent(frame.byteLength);
-        await this.#env.transmit(dst, frame);
+        await emit(at, segment);
       }
       await ready.promise;
     } catch {
       // The group has failed, and `fail` has told.
       return;
     }
-    sender.ahead.delete(id);
+    sender.outgoing.delete(id);
     this.#end(outgoing, 'completed');
     work.complete(undefined);
-    this.#next(dst, sender);
   }
 
   #header(kind: FrameKind, seq: number): FrameHeader {
@@ -279,7 +278,7 @@ export class PointToPoint {
     if (incoming.received < tensor.length) return;
     this.#incoming.delete(`${from}/${header.seq}`);
     this.#end(posted, 'completed');
-    work.complete(from);
+    work.complete(this.#env.ranks[from]!);
   }
 }
 

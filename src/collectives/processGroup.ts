@@ -50,8 +50,10 @@ export { ReduceOp };
 
 /** Deadline of one op, unless it or its group says otherwise. Gloo's 30 minutes are too long for people who watch. */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
-/** Largest tag of a message: it has two bytes in a frame. */
+/** Largest tag of a message, and bucket: they have two bytes in a frame. */
 const MAX_TAG = 0xffff;
+/** Sizes of parts that a message of an error lists. */
+const MAX_SIZES_NAMED = 8;
 
 export interface ProcessGroupOptions {
   /** Which of its browser's tabs in the world the rank is, and of how many; default 0 of 1. */
@@ -79,7 +81,7 @@ export interface ReduceOptions extends OpOptions {
 }
 
 export interface AllReduceOptions extends ReduceOptions {
-  /** Gradient bucket this belongs to, for telemetry. */
+  /** Gradient bucket this belongs to, the same on every rank. 0 .. 65 535, 0 by default. */
   bucket?: number;
 }
 
@@ -116,10 +118,12 @@ type TimeoutOption = Pick<OpOptions, 'timeoutMs'>;
 /** An op but for its deadline, which may be the group's. */
 type Unissued<T> = Omit<Issue<T>, 'timeoutMs'> & { timeoutMs: number | undefined };
 
-interface InPlace extends Pick<AllReduceOptions, 'op' | 'bucket' | 'timeoutMs'> {
+interface InPlace extends Pick<AllReduceOptions, 'op' | 'timeoutMs'> {
   algorithm: Algorithm;
   plan: Plan;
   root?: number;
+  tag?: number;
+  amount?: string;
 }
 
 const ALL_REDUCE_PLANS: Partial<Record<Algorithm, typeof ringAllReduce>> = {
@@ -206,10 +210,12 @@ export class ProcessGroup {
     const { worldSize: n, rank } = this;
     const dtype = dtypeOf(tensor, options.dtype);
     const count = tensor.length;
+    const { bucket: tag = 0 } = options;
+    checkTag('bucket', tag);
+    this.#prepare(tensor, dtype, options);
     const algorithm = chooseAllReduce(n, tensor.byteLength);
     const plan = this.#isMember ? ALL_REDUCE_PLANS[algorithm]!(rank, n, count) : [];
-    const issue = this.#inPlace(OpCode.ALL_REDUCE, tensor, dtype, { ...options, algorithm, plan });
-    premultiply(tensor, dtype, options);
+    const issue = this.#inPlace(OpCode.ALL_REDUCE, tensor, dtype, { ...options, algorithm, plan, tag });
     if (algorithm !== Algorithm.RING) return this.#issue(issue);
     return this.#issue({ ...issue, trace: (op, startedAt) => traceOf(op, startedAt, rank, n) });
   }
@@ -218,9 +224,9 @@ export class ProcessGroup {
   reduce<T extends TypedArray>(tensor: T, dst: number, options: ReduceOptions & RootedOptions = {}): Work<T> {
     const root = this.#root(dst);
     const dtype = dtypeOf(tensor, options.dtype);
+    this.#prepare(tensor, dtype, options);
     const algorithm = this.#rooted(tensor, options);
     const plan = this.#isMember ? REDUCE_PLANS[algorithm]!(this.rank, this.worldSize, root, tensor.length) : [];
-    premultiply(tensor, dtype, options);
     return this.#issue(this.#inPlace(OpCode.REDUCE, tensor, dtype, { ...options, algorithm, plan, root }));
   }
 
@@ -240,14 +246,18 @@ export class ProcessGroup {
   allGather<T extends TypedArray>(tensor: T, options: SizesOptions = {}): Work<T[]> {
     const { rank, worldSize: n } = this;
     const dtype = dtypeOf(tensor, options.dtype);
-    const cuts = cutsOf(this.#sizes(tensor, options.sizes));
+    const sizes = this.#sizes(tensor, options.sizes);
+    const cuts = cutsOf(sizes);
     const parts = emptyLike(tensor, cuts.at(-1)!);
     if (this.#isMember) copyInto(parts, tensor, cuts[rank]!);
     const algorithm = chooseAllGather(n, parts.byteLength);
     const planOf = algorithm === Algorithm.RING ? ringAllGather : bruckAllGather;
     const plan = this.#isMember ? planOf(rank, n, cuts) : [];
     const { timeoutMs } = options;
-    const issue = this.#inPlace(OpCode.ALL_GATHER, parts, dtype, { op: ReduceOp.NONE, algorithm, plan, timeoutMs });
+    const issue = this.#inPlace(OpCode.ALL_GATHER, parts, dtype, {
+      ...{ op: ReduceOp.NONE, algorithm, plan, timeoutMs },
+      ...{ tag: digestOf(sizes), amount: amountOf(sizes) },
+    });
     return this.#issue({ ...issue, result: () => split(parts, cuts) });
   }
 
@@ -256,14 +266,15 @@ export class ProcessGroup {
     const { rank, worldSize: n } = this;
     const root = this.#root(dst);
     const dtype = dtypeOf(tensor, options.dtype);
-    const cuts = cutsOf(this.#sizes(tensor, options.sizes));
+    const sizes = this.#sizes(tensor, options.sizes);
+    const cuts = cutsOf(sizes);
     const isRoot = rank === root;
     const parts = isRoot ? emptyLike(tensor, cuts.at(-1)!) : tensor;
     if (isRoot) copyInto(parts, tensor, cuts[rank]!);
     return this.#issue({
-      descriptor: { ...direct(OpCode.GATHER, dtype, root), count: cuts.at(-1)! },
+      descriptor: { ...direct(OpCode.GATHER, dtype, root), count: cuts.at(-1)!, tag: digestOf(sizes) },
       plan: this.#isMember ? directGather(rank, n, root, cuts) : [],
-      ...{ dtype, source: tensor, target: parts, timeoutMs: options.timeoutMs },
+      ...{ dtype, source: tensor, target: parts, timeoutMs: options.timeoutMs, amount: amountOf(sizes) },
       result: () => (isRoot ? split(parts, cuts) : null),
     });
   }
@@ -283,7 +294,7 @@ export class ProcessGroup {
     const all = rank === root ? concatenate(parts!, cuts) : tensor;
     if (rank === root) copyInto(tensor, parts![rank]!, 0);
     return this.#issue({
-      descriptor: { ...direct(OpCode.SCATTER, dtype, root), count: cuts.at(-1)! },
+      descriptor: { ...direct(OpCode.SCATTER, dtype, root), count: cuts.at(-1)!, tag: 0 },
       plan: this.#isMember ? directScatter(rank, n, root, cuts) : [],
       ...{ dtype, source: all, target: tensor, timeoutMs: options.timeoutMs },
       result: () => tensor,
@@ -298,11 +309,15 @@ export class ProcessGroup {
   reduceScatter<T extends TypedArray>(tensor: T, options: ReduceOptions & SizesOptions = {}): Work<T> {
     const { rank, worldSize: n } = this;
     const dtype = dtypeOf(tensor, options.dtype);
-    const cuts = cutsOf(this.#splits(tensor.length, options.sizes, 'sizes'));
+    const sizes = this.#splits(tensor.length, options.sizes, 'sizes');
+    const cuts = cutsOf(sizes);
     const copy = tensor.slice() as T;
+    this.#prepare(copy, dtype, options);
     const plan = this.#isMember ? ringReduceScatter(rank, n, cuts) : [];
-    const issue = this.#inPlace(OpCode.REDUCE_SCATTER, copy, dtype, { ...options, algorithm: Algorithm.RING, plan });
-    premultiply(copy, dtype, options);
+    const issue = this.#inPlace(OpCode.REDUCE_SCATTER, copy, dtype, {
+      ...{ ...options, algorithm: Algorithm.RING, plan },
+      ...{ tag: digestOf(sizes), amount: amountOf(sizes) },
+    });
     return this.#issue({ ...issue, result: () => copy.slice(cuts[rank], cuts[rank + 1]) as T });
   }
 
@@ -310,16 +325,18 @@ export class ProcessGroup {
   allToAll<T extends TypedArray>(tensor: T, options: AllToAllOptions = {}): Work<T> {
     const { rank, worldSize: n } = this;
     const dtype = dtypeOf(tensor, options.dtype);
-    const input = cutsOf(this.#splits(tensor.length, options.inputSplits, 'inputSplits'));
-    const output = options.outputSplits ? cutsOf(this.#checkSizes(options.outputSplits, 'outputSplits')) : input;
+    const inputSplits = this.#splits(tensor.length, options.inputSplits, 'inputSplits');
+    const outputSplits = options.outputSplits ? this.#checkSizes(options.outputSplits, 'outputSplits') : inputSplits;
+    const input = cutsOf(inputSplits);
+    const output = cutsOf(outputSplits);
     const target = emptyLike(tensor, output.at(-1)!);
-    // With splits, no number of elements is the same on every rank.
-    const count = options.inputSplits || options.outputSplits ? 0 : tensor.length;
+    const [sent, received] = [amountOf(inputSplits), amountOf(outputSplits)];
     if (this.#isMember) this.#copyOwn(tensor, input, target, output);
     return this.#issue({
-      descriptor: { ...direct(OpCode.ALL_TO_ALL, dtype, 0), count },
+      descriptor: { ...direct(OpCode.ALL_TO_ALL, dtype, 0), count: tensor.length, tag: 0 },
       plan: this.#isMember ? directAllToAll(rank, n, input, output) : [],
       ...{ dtype, source: tensor, target, timeoutMs: options.timeoutMs },
+      amount: sent === received ? sent : `${sent} into ${received}`,
       result: () => target,
     });
   }
@@ -353,17 +370,23 @@ export class ProcessGroup {
 
   /** {@link allReduce} of several tensors at once, one op per dtype; in place. */
   allReduceCoalesced<T extends readonly TypedArray[]>(tensors: T, options: AllReduceOptions = {}): Work<T> {
+    // All of them before any is sent.
+    for (const tensor of tensors) checkReduction(dtypeOf(tensor, forArray(tensor, options).dtype), options);
     return coalesce(tensors, this.#clock, (flat) => this.allReduce(flat, forArray(flat, options)));
   }
 
   /** {@link broadcast} of several tensors at once, one op per dtype; in place. */
   broadcastCoalesced<T extends readonly TypedArray[]>(tensors: T, src: number, options: OpOptions = {}): Work<T> {
+    this.#root(src);
+    for (const tensor of tensors) dtypeOf(tensor, forArray(tensor, options).dtype);
     return coalesce(tensors, this.#clock, (flat) => this.broadcast(flat, src, forArray(flat, options)));
   }
 
   /** {@link allGather} of several tensors of one dtype at once: resolves with each rank's tensors, in rank order. */
   async allGatherCoalesced<T extends TypedArray>(tensors: readonly T[], options: OpOptions = {}): Promise<T[][]> {
     if (tensors.length === 0) throw new UsageError('allGatherCoalesced requires a non-empty list of tensors.');
+    const dtypes = new Set(tensors.map((tensor) => dtypeOf(tensor, options.dtype)));
+    if (dtypes.size > 1) throw new UsageError('allGatherCoalesced takes tensors of one dtype: call it once for each.');
     const cuts = cutsOf(tensors.map(({ length }) => length));
     return (await this.allGather(concatenate(tensors, cuts), options)).map((all) => split(all, cuts));
   }
@@ -446,7 +469,7 @@ export class ProcessGroup {
     { tag = 0, timeoutMs = this.timeoutMs, dtype }: MessageOptions = {},
   ): Work<void> {
     const to = this.#peer(dst, 'destination');
-    checkTag(tag);
+    checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
     if (!this.#isMember) return this.#nothing<void>(undefined);
     return this.#executor.messages.send(tensor, kind, to, tag, timeoutMs);
@@ -459,7 +482,7 @@ export class ProcessGroup {
     { tag = 0, timeoutMs = this.timeoutMs, dtype }: MessageOptions = {},
   ): Work<number> {
     const from = src === null ? null : this.#peer(src, 'source');
-    checkTag(tag);
+    checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
     if (!this.#isMember) return this.#nothing(-1);
     return this.#executor.messages.receiveInto(tensor, kind, from, tag, timeoutMs);
@@ -477,9 +500,13 @@ export class ProcessGroup {
    * A group of some of the world's ranks (global). Every rank of the world must call it, with the same ranks in the same order,
    * also those that will be no members. Resolves once all have.
    *
+   * @param options.timeoutMs deadline of making it, and of its ops; by default this group's.
    * @throws (rejects) UsageError for ranks that do not exist, are named twice, or none; MismatchError where ranks named others.
    */
-  async newGroup(ranks: readonly number[], options: TimeoutOption = {}): Promise<ProcessGroup> {
+  async newGroup(
+    ranks: readonly number[],
+    { timeoutMs = this.timeoutMs }: TimeoutOption = {},
+  ): Promise<ProcessGroup> {
     if (this.worldSize !== this.#mesh.worldSize) {
       throw new UsageError('Make groups from the world group: all its ranks must take part.');
     }
@@ -490,8 +517,8 @@ export class ProcessGroup {
     if (new Set(ranks).size < ranks.length)
       throw new UsageError(`A group names each rank once, not ${ranks.join(', ')}.`);
     // Ready to hear before anyone is told to speak.
-    const group = new ProcessGroup(this.#mesh, { ...this.#options, timeoutMs: this.timeoutMs }, ranks);
-    const said = await this.allGather(Uint32Array.of(mixSeed(...ranks)), options);
+    const group = new ProcessGroup(this.#mesh, { ...this.#options, timeoutMs }, ranks);
+    const said = await this.allGather(Uint32Array.of(mixSeed(...ranks)), { timeoutMs });
     const other = said.findIndex(([hash]) => hash !== said[0]![0]);
     if (other < 0) return group;
     const error = new MismatchError(
@@ -521,7 +548,7 @@ export class ProcessGroup {
 
   /** Gives the group up on every rank: ops in flight are rejected everywhere with `error`'s message. */
   abort(error: Error): void {
-    this.#executor.fail(error);
+    if (this.#isMember) this.#executor.fail(error);
   }
 
   /** Ends the group on this rank. The links stay open: they belong to whoever made them. */
@@ -553,12 +580,18 @@ export class ProcessGroup {
   }
 
   #inPlace<T extends TypedArray>(code: OpCode, tensor: T, dtype: Dtype, options: InPlace): Unissued<T> {
-    const { op = ReduceOp.SUM, algorithm, plan, root = 0, timeoutMs, bucket = 0 } = options;
+    const { op = ReduceOp.SUM, algorithm, plan, root = 0, tag = 0, timeoutMs, amount } = options;
     return {
-      descriptor: { op: code, reduceOp: op, dtype: dtype.code, algorithm, root, count: tensor.length },
-      ...{ dtype, plan, source: tensor, target: tensor, tag: bucket, timeoutMs },
+      descriptor: { op: code, reduceOp: op, dtype: dtype.code, algorithm, root, tag, count: tensor.length },
+      ...{ dtype, plan, source: tensor, target: tensor, amount, timeoutMs },
       result: () => tensor,
     };
+  }
+
+  /** Checks a reduction, and does what it does to this rank's tensor first. @throws UsageError */
+  #prepare(tensor: TypedArray, dtype: Dtype, options: ReduceOptions): void {
+    checkReduction(dtype, options);
+    if (options.factor !== undefined && this.#isMember) scale(tensor, dtype, options.factor);
   }
 
   /** The group's rank of global rank `rank`. */
@@ -645,19 +678,28 @@ function forArray<Options extends OpOptions>(flat: TypedArray, options: Options)
   return flat instanceof Uint16Array ? options : { ...options, dtype: undefined };
 }
 
-/** PREMUL_SUM's own multiplication, in place. @throws UsageError where there is a factor and no PREMUL_SUM, or the reverse. */
-function premultiply(tensor: TypedArray, dtype: Dtype, { op, factor }: ReduceOptions): void {
-  if ((op === ReduceOp.PREMUL_SUM) !== (factor !== undefined)) {
-    throw new UsageError('PREMUL_SUM needs a factor, and only PREMUL_SUM takes one.');
-  }
-  if (factor === undefined) return;
-  reducerFor(dtype, ReduceOp.PREMUL_SUM);
-  scale(tensor, dtype, factor);
+/** @throws UsageError where the op makes no sense for the dtype, or there is a factor and no PREMUL_SUM, or the reverse. */
+function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: ReduceOptions): void {
+  reducerFor(dtype, op);
+  if ((op === ReduceOp.PREMUL_SUM) === (factor !== undefined)) return;
+  throw new UsageError('PREMUL_SUM needs a factor, and only PREMUL_SUM takes one.');
 }
 
-function checkTag(tag: number): void {
-  if (Number.isInteger(tag) && tag >= 0 && tag <= MAX_TAG) return;
-  throw new UsageError(`A tag is a whole number from 0 to ${MAX_TAG}, not ${tag}.`);
+function checkTag(what: 'tag' | 'bucket', value: number): void {
+  if (Number.isInteger(value) && value >= 0 && value <= MAX_TAG) return;
+  throw new UsageError(`A ${what} is a whole number from 0 to ${MAX_TAG}, not ${value}.`);
+}
+
+/** Differs, but for one list in 65 536, where sizes do: of the same sum, they would else look the same to other ranks. */
+function digestOf(sizes: readonly number[]): number {
+  return mixSeed(...sizes) % (MAX_TAG + 1);
+}
+
+/** `12` elements in equal parts, or `3 + 4 + 5`. */
+function amountOf(sizes: readonly number[]): string {
+  if (sizes.every((size) => size === sizes[0])) return String(sizes.length * sizes[0]!);
+  const more = sizes.length > MAX_SIZES_NAMED ? ' + ...' : '';
+  return `${sizes.slice(0, MAX_SIZES_NAMED).join(' + ')}${more}`;
 }
 
 /** `0 .. 3`, `0, 2, 5`. */

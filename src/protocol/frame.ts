@@ -94,13 +94,16 @@ export interface FrameHeader {
   group: number;
   /** The op's sequence number in its group, the same on every rank; of a message, its number from sender to receiver. */
   seq: number;
-  /** A gradient bucket's number, for telemetry, or a message's tag. */
+  /** A gradient bucket's number, a digest of what sizes a collective's parts have, or a message's tag. */
   tag: number;
   /** Root rank in the group, of an op that has one; 0 elsewhere. */
   root: number;
   /** Where the segment starts in its transfer, elements. */
   offset: number;
-  /** Elements of the op's whole tensor; with `op`, `dtype`, `reduceOp`, `algorithm` and `root` it shows ranks that disagree. */
+  /**
+   * Elements of the op's whole tensor, in an all-to-all those of the transfer; with `op`, `dtype`, `reduceOp`, `algorithm`,
+   * `root` and `tag` it shows ranks that disagree.
+   */
   count: number;
 }
 

@@ -7,30 +7,37 @@ import { asError } from '../util/errors.ts';
 
 export type RunWorldOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'segmentElements' | 'clock'>;
 
-/** The meshes of `n` ranks over memory links: a ring from the start, more on demand. Closing them closes all links. */
-export function createMeshes(n: number, epoch = 1): { meshes: Mesh[]; links: Link[] } {
-  const links: Link[] = [];
-  const tables = Array.from({ length: n }, () => new Map<number, Link>());
+export interface World {
+  meshes: Mesh[];
+  /** Every rank's, by the rank at the other end. */
+  links: ReadonlyMap<number, Link>[];
+  /** Closes all links. */
+  close: () => void;
+}
+
+/** The meshes of `n` ranks: a ring of links from the start, more on demand. */
+export function createMeshes(n: number, createPair: () => [Link, Link] = createMemoryLinkPair): World {
+  const links = Array.from({ length: n }, () => new Map<number, Link>());
   const join = (a: number, b: number): void => {
-    if (a === b || tables[a]!.has(b)) return;
-    const [mine, theirs] = createMemoryLinkPair();
-    tables[a]!.set(b, mine);
-    tables[b]!.set(a, theirs);
-    links.push(mine, theirs);
+    if (a === b || links[a]!.has(b)) return;
+    const [mine, theirs] = createPair();
+    links[a]!.set(b, mine);
+    links[b]!.set(a, theirs);
   };
   for (let rank = 0; rank < n; rank++) join(rank, (rank + 1) % n);
-  const meshes: Mesh[] = tables.map(
-    (table, rank) =>
+  const meshes: Mesh[] = links.map(
+    (own, rank) =>
       new Mesh({
-        ...{ rank, worldSize: n, epoch, links: table },
+        ...{ rank, worldSize: n, epoch: 1, links: own },
         connect: (peer) => {
           join(rank, peer);
-          meshes[peer]!.accept(rank, tables[peer]!.get(rank)!);
-          return Promise.resolve(table.get(peer)!);
+          meshes[peer]!.accept(rank, links[peer]!.get(rank)!);
+          return Promise.resolve(own.get(peer)!);
         },
       }),
   );
-  return { meshes, links };
+  const close = (): void => links.forEach((own) => own.forEach((link) => link.close()));
+  return { meshes, links, close };
 }
 
 /**
@@ -44,7 +51,15 @@ export async function runWorld<T>(
   main: (group: ProcessGroup) => Promise<T>,
   options: RunWorldOptions = {},
 ): Promise<T[]> {
-  const { meshes, links } = createMeshes(n);
+  return runRanks(createMeshes(n), main, options);
+}
+
+/** {@link runWorld} on meshes that are made already; closes them. */
+export async function runRanks<T>(
+  { meshes, close }: Pick<World, 'meshes' | 'close'>,
+  main: (group: ProcessGroup) => Promise<T>,
+  options: RunWorldOptions = {},
+): Promise<T[]> {
   const groups = meshes.map((mesh) => new ProcessGroup(mesh, options));
   try {
     return await Promise.all(
@@ -59,6 +74,6 @@ export async function runWorld<T>(
     );
   } finally {
     for (const group of groups) group.destroy();
-    for (const link of links) link.close();
+    close();
   }
 }
