@@ -8,12 +8,13 @@
  *
  * Every collective ends on a rank only once all ranks are known to have called the same: a failed one fails its group on every
  * rank, as in NCCL, because ranks can no longer agree on what comes next. An all-reduce cannot end otherwise; any other op is
- * told round the ring in CALL frames, to both sides, each saying for how many ranks behind the sender it speaks. (In an
+ * told in CALL frames, each saying for how many ranks behind the sender it speaks: round the ring, to both sides, or, where the
+ * data takes log2(n) steps, in as many. (In an
  * all-to-all a rank tells once it has seen that what each other rank sends it is as much as it expects.) Before a rank
  * gives up for a deadline or a mismatch, it asks all others what they have called, so that the error names who is missing.
  */
 import * as v from 'valibot';
-import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
+import { Algorithm, createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
 import {
@@ -41,6 +42,10 @@ import { Work, type OpTrace } from './work.ts';
 export const EAGER_BYTES = 256 * 1024;
 /** Ops in flight at once; further ones wait here. With EAGER_BYTES it bounds what a neighbour may have to park. */
 export const MAX_OPS_IN_FLIGHT = 64;
+/** Most bytes parked of one sender: what it may send ahead in all, and as much again for headers and reserved ops. */
+const MAX_PARKED_BYTES = 2 * MAX_OPS_IN_FLIGHT * EAGER_BYTES;
+/** What a frame without payload counts for: it costs some hundred bytes here. */
+const MIN_PARKED_BYTES = 512;
 /** How long other ranks may take to say what they have called, once something is wrong; at most half the op's own deadline. */
 const INQUIRY_MS = 1000;
 /** Longest reason passed on: it has to fit a frame. */
@@ -81,9 +86,9 @@ interface Flight {
   readonly timeoutMs: number;
   isLaunched: boolean;
   isThrough: boolean;
-  /** Ranks to either side known to have called the same op. */
-  readonly called: { left: number; right: number };
-  /** Ranks that this one has spoken for, to either side: itself, and those behind it. */
+  /** Ranks to either side known to have called the same op; in log steps, rounds heard, of which the first `left` have no gap. */
+  readonly called: { left: number; right: number; readonly rounds: Set<number> };
+  /** Ranks that this one has spoken for, to either side: itself, and those behind it; in log steps, rounds. */
   readonly told: { left: number; right: number };
   readonly flows: Map<number, Flow>;
 }
@@ -116,18 +121,22 @@ const News = v.variant('type', [
 type News = v.InferOutput<typeof News>;
 
 /** Errors that news carries to other ranks as what they are; any other arrives as PeerGoneError. */
-const ABORT_ERRORS: Record<string, new (message: string, context?: ErrorContext) => PeergradError> = {
-  MismatchError,
-  TimeoutError,
-  ProtocolError,
-};
+const ABORT_ERRORS: ReadonlyMap<string, new (message: string, context?: ErrorContext) => PeergradError> = new Map([
+  ['MismatchError', MismatchError],
+  ['TimeoutError', TimeoutError],
+  ['ProtocolError', ProtocolError],
+]);
 
 /** A question to all ranks about collective `seq`, under way. */
 interface Inquiry {
   readonly seq: number;
+  /** Whether it ends well if the collective does. */
+  readonly isForDeadline: boolean;
   /** By global rank; `null` until it has answered. */
   readonly reports: Map<number, Report | null>;
   readonly conclude: () => void;
+  /** Ends it without a word. */
+  readonly drop: () => void;
 }
 
 export class Executor {
@@ -143,6 +152,8 @@ export class Executor {
   readonly #flights = new Map<number, Flight>();
   /** Frames of ops that this rank has not issued yet, by sequence number. */
   readonly #parked = new Map<number, { header: FrameHeader; frame: ArrayBuffer; from: number }[]>();
+  /** What they hold, by sender. */
+  readonly #parkedBytes = new Map<number, number>();
   /** Numbers taken for ops that will be issued once their sizes are known. */
   readonly #reserved = new Set<number>();
   /** The number that the op being issued has taken before. */
@@ -153,6 +164,9 @@ export class Executor {
   #bytesReceived = 0;
   #failure: Error | null = null;
   #inquiry: Inquiry | null = null;
+  #heard: { seq: number; reports: Map<number, Report> } | null = null;
+  /** Of the latest collective. */
+  #lastRecord: FlightRecord | null = null;
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
@@ -165,7 +179,10 @@ export class Executor {
       onframe: (header, frame, from) => this.#receive(header, frame, ranks.indexOf(from)),
       onnews: (body, from) => this.#hear(v.parse(News, body), from),
       onlost: (peer, error) => this.#lost(peer, error),
-      onbroken: (error) => this.fail(error),
+      onbroken: (peer, error) => {
+        if (ranks.includes(peer)) this.fail(error);
+      },
+      onend: (error) => this.fail(error, { tell: false }),
     });
     this.messages = new PointToPoint({
       ...{ group: this.id, rank: this.rank, ranks, epoch: mesh.epoch, segmentElements, clock, recorder: mesh.recorder },
@@ -225,6 +242,7 @@ export class Executor {
   issue<T>({ descriptor, dtype, plan, source, target, amount, timeoutMs, ...rest }: Issue<T>): Work<T> {
     const { result, trace } = rest;
     const { mesh, ranks, segmentElements, clock } = this.#options;
+    const isReserved = this.#given !== null;
     const seq = this.#given ?? this.#nextSeq++;
     this.#reserved.delete(seq);
     this.#given = null;
@@ -239,6 +257,9 @@ export class Executor {
       ondone: () => {
         flight.isThrough = true;
         this.#settle(flight);
+      },
+      onturn: (peer) => {
+        if (takesTurns(descriptor)) this.#makeReady(flight, peer);
       },
       now: () => clock.now(),
     });
@@ -272,10 +293,18 @@ export class Executor {
       fail: (error) => work.fail(error),
       sent: (bytes) => work.sent(bytes),
       cancelDeadline: clock.after(timeoutMs, () => this.#expire(flight)),
-      ...{ isLaunched: false, isThrough: false, called: { left: 0, right: 0 }, told: { left: 0, right: 0 } },
+      ...{
+        isLaunched: false,
+        isThrough: false,
+        called: { left: 0, right: 0, rounds: new Set() },
+        told: { left: 0, right: 0 },
+      },
     };
+    this.#lastRecord = flight.record;
     this.#flights.set(seq, flight);
-    this.#launchNext();
+    // Its turn was when its number was taken: other ranks may wait for it before they issue what is in flight here.
+    if (isReserved) this.#launch(flight);
+    else this.#launchNext();
     return work;
   }
 
@@ -291,7 +320,7 @@ export class Executor {
     const { mesh, onfailure, clock } = this.#options;
     if (tell) this.#spread(abortNews(error));
     mesh.unregister(this.id);
-    this.#inquiry?.conclude();
+    this.#inquiry?.drop();
     for (const { cancelDeadline, fail, record } of this.#flights.values()) {
       cancelDeadline();
       record.state = 'failed';
@@ -306,6 +335,7 @@ export class Executor {
   }
 
   #receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
+    if (from < 0) throw new ProtocolError(`A rank that is no member sent frames of group ${this.id}.`, this.#context);
     this.#bytesReceived += frame.byteLength;
     if (header.op === OpCode.SEND) return this.messages.receive(header, frame, from);
     const flight = this.#flights.get(header.seq);
@@ -318,9 +348,22 @@ export class Executor {
         this.#context,
       );
     }
+    this.#checkParked(frame, from);
     const parked = this.#parked.get(header.seq);
     if (parked) parked.push({ header, frame, from });
     else this.#parked.set(header.seq, [{ header, frame, from }]);
+  }
+
+  /** A sender keeps to EAGER_BYTES for each of MAX_OPS_IN_FLIGHT; one that does not must not fill this rank's memory. */
+  #checkParked(frame: ArrayBuffer, from: number): void {
+    const bytes = (this.#parkedBytes.get(from) ?? 0) + Math.max(frame.byteLength, MIN_PARKED_BYTES);
+    this.#parkedBytes.set(from, bytes);
+    if (bytes <= MAX_PARKED_BYTES) return;
+    throw new ProtocolError(
+      `Rank ${this.#global(from)} sent more than ${MAX_PARKED_BYTES / 2 ** 20} MiB of collectives that rank ` +
+        `${this.#options.mesh.rank} has not called yet.`,
+      this.#context,
+    );
   }
 
   #deliver(flight: Flight, header: FrameHeader, frame: ArrayBuffer, from: number): void {
@@ -348,25 +391,25 @@ export class Executor {
   #launchNext(): void {
     for (const flight of this.#flights.values()) {
       if (this.#launched >= MAX_OPS_IN_FLIGHT) return;
-      if (flight.isLaunched) continue;
-      flight.isLaunched = true;
-      this.#launched += 1;
-      this.#launch(flight);
+      if (!flight.isLaunched) this.#launch(flight);
     }
   }
 
   #launch(flight: Flight): void {
     const { clock } = this.#options;
     const { op, seq, record } = flight;
+    flight.isLaunched = true;
+    this.#launched += 1;
     record.state = 'started';
     record.startedAt = clock.now();
-    for (const peer of op.peers) {
-      if (op.bytes('receive', peer) > EAGER_BYTES) this.#announce(flight, FrameKind.READY, peer);
-    }
+    if (!takesTurns(op.descriptor)) for (const peer of op.peers) this.#makeReady(flight, peer);
     this.#tellCalls(flight);
     try {
       const parked = this.#parked.get(seq) ?? [];
       this.#parked.delete(seq);
+      for (const { frame, from } of parked) {
+        this.#parkedBytes.set(from, this.#parkedBytes.get(from)! - Math.max(frame.byteLength, MIN_PARKED_BYTES));
+      }
       for (const { header, frame, from } of parked) this.#deliver(flight, header, frame, from);
       op.start();
     } catch (error) {
@@ -374,26 +417,46 @@ export class Executor {
     }
   }
 
-  /** How many ranks to either side a rank must hear of, by CALL frames, before the op may end. */
+  /** Lets a rank send more than its eager bytes. */
+  #makeReady(flight: Flight, peer: number): void {
+    if (flight.op.bytes('receive', peer) > EAGER_BYTES) this.#announce(flight, FrameKind.READY, peer);
+  }
+
+  /** How many CALL frames from either side a rank must hear before the op may end. */
   #calls({ op: { descriptor } }: Flight): { left: number; right: number } {
     const others = this.#options.ranks.length - 1;
     const isReduction = descriptor.op === OpCode.ALL_REDUCE || descriptor.op === OpCode.BARRIER;
     // Its data has come through the hands of all.
     if (isReduction && descriptor.count > 0) return { left: 0, right: 0 };
+    if (isLogStep(descriptor)) return { left: Math.ceil(Math.log2(others + 1)), right: 0 };
     return { left: Math.ceil(others / 2), right: Math.floor(others / 2) };
   }
 
-  /** A neighbour has called the op, and so have `distance`-1 ranks behind it. */
-  #hearCall({ called }: Flight, distance: number, from: number): void {
-    if (from === this.#left && distance === called.left + 1) called.left = distance;
-    else if (from === this.#right && distance === called.right + 1) called.right = distance;
+  /**
+   * Round the ring: a neighbour has called the op, and so have `step`-1 ranks behind it. In log steps: the rank 2^step to the
+   * left has, and so have all between it and the one twice as far.
+   */
+  #hearCall({ op, called }: Flight, step: number, from: number): void {
+    if (isLogStep(op.descriptor)) {
+      if (from !== modulo(this.rank - 2 ** step, this.#options.ranks.length)) return;
+      called.rounds.add(step);
+      while (called.rounds.has(called.left)) called.left += 1;
+    } else if (from === this.#left && step === called.left + 1) called.left = step;
+    else if (from === this.#right && step === called.right + 1) called.right = step;
   }
 
-  /** Tells both neighbours that this rank has called the op, and those behind it of which it knows. */
+  /** Tells others that this rank has called the op, and those behind it of which it knows. */
   #tellCalls(flight: Flight): void {
     const { op, called, told } = flight;
     if (!op.isAgreed) return;
     const { left, right } = this.#calls(flight);
+    if (isLogStep(op.descriptor)) {
+      for (; told.right < Math.min(left, called.left + 1); told.right++) {
+        const to = modulo(this.rank + 2 ** told.right, this.#options.ranks.length);
+        this.#announce(flight, FrameKind.CALL, to, told.right);
+      }
+      return;
+    }
     while (told.right < Math.min(left, called.left + 1)) {
       this.#announce(flight, FrameKind.CALL, this.#right, ++told.right);
     }
@@ -416,6 +479,8 @@ export class Executor {
     flight.cancelDeadline();
     flight.record.state = 'completed';
     flight.record.endedAt = this.#options.clock.now();
+    // It was late, not lost.
+    if (this.#inquiry?.isForDeadline && this.#inquiry.seq === flight.seq) this.#inquiry.drop();
     flight.finish();
     this.#launchNext();
   }
@@ -465,17 +530,21 @@ export class Executor {
   }
 
   #hear(news: News, from: number): void {
+    // Who is no member has no say.
+    if (!this.#options.ranks.includes(from)) return;
     switch (news.type) {
       case 'abort': {
         const { name, message, op, seq, missing } = news;
-        const Reason = ABORT_ERRORS[name] ?? PeerGoneError;
+        const Reason = ABORT_ERRORS.get(name) ?? PeerGoneError;
         return this.fail(new Reason(message, { ...this.#context, op, seq, missing }), { tell: false });
       }
       case 'inquiry':
-        return this.#spread({ type: 'report', seq: news.seq, report: this.#reportOn(news.seq) });
+        return this.#report(news.seq);
       case 'report': {
+        const heard = this.#heardOn(news.seq);
+        heard.set(from, news.report);
         const inquiry = this.#inquiry;
-        if (inquiry?.seq !== news.seq || !inquiry.reports.has(from)) return;
+        if (inquiry?.seq !== news.seq) return;
         inquiry.reports.set(from, news.report);
         if (![...inquiry.reports.values()].includes(null)) inquiry.conclude();
         return;
@@ -488,12 +557,25 @@ export class Executor {
     }
   }
 
+  /** Tells all ranks, once, what this one has called as `seq`. */
+  #report(seq: number): void {
+    const heard = this.#heardOn(seq);
+    const { rank } = this.#options.mesh;
+    if (heard.has(rank)) return;
+    const report = this.#reportOn(seq);
+    heard.set(rank, report);
+    this.#spread({ type: 'report', seq, report });
+  }
+
+  /** What ranks have told of collective `seq`. Only of the latest that was asked for: a group fails once. */
+  #heardOn(seq: number): Map<number, Report> {
+    if (this.#heard?.seq !== seq) this.#heard = { seq, reports: new Map() };
+    return this.#heard.reports;
+  }
+
   #reportOn(seq: number): Report {
-    const mine = this.#options.mesh.recorder.records.filter(
-      (record) => record.group === this.id && record.kind === 'collective',
-    );
-    const record = mine.findLast((candidate) => candidate.seq === seq);
-    const last = mine.at(-1);
+    const record = this.#flights.get(seq)?.record ?? this.#findRecord(seq);
+    const last = this.#lastRecord;
     return {
       call: record?.call ?? null,
       state: record?.state ?? null,
@@ -501,27 +583,45 @@ export class Executor {
     };
   }
 
-  /** Asks every rank what it has called as `seq`, and gives the group up with what they say. */
-  #inquire(seq: number, waitMs: number, conclude: (reports: ReadonlyMap<number, Report | null>) => Error): void {
-    if (this.#inquiry || this.#failure) return;
-    const { ranks, mesh, clock } = this.#options;
-    const reports = new Map<number, Report | null>(
-      ranks.toSorted((a, b) => a - b).map((rank) => [rank, rank === mesh.rank ? this.#reportOn(seq) : null]),
+  /** Of a collective that is over, as long as the recorder has it. */
+  #findRecord(seq: number): FlightRecord | undefined {
+    return this.#options.mesh.recorder.records.findLast(
+      (record) => record.group === this.id && record.kind === 'collective' && record.seq === seq,
     );
-    const cancel = clock.after(waitMs, () => this.#inquiry?.conclude());
+  }
+
+  /** Asks every rank what it has called as `seq`, and gives the group up with what they say. */
+  #inquire(
+    { seq, isForDeadline }: Pick<Inquiry, 'seq' | 'isForDeadline'>,
+    waitMs: number,
+    explain: (reports: ReadonlyMap<number, Report | null>) => Error,
+  ): void {
+    if (this.#inquiry || this.#failure) return;
+    const { ranks, clock } = this.#options;
+    const isAsked = this.#heard?.seq === seq;
+    this.#report(seq);
+    const heard = this.#heardOn(seq);
+    const reports = new Map(ranks.toSorted((a, b) => a - b).map((rank) => [rank, heard.get(rank) ?? null]));
+    const conclude = (): void => {
+      this.#inquiry = null;
+      cancel();
+      this.fail(explain(reports));
+    };
+    const cancel = clock.after(waitMs, conclude);
     this.#inquiry = {
-      ...{ seq, reports },
-      conclude: () => {
+      ...{ seq, isForDeadline, reports, conclude },
+      drop: () => {
         this.#inquiry = null;
         cancel();
-        this.fail(conclude(reports));
       },
     };
-    this.#spread({ type: 'inquiry', seq });
+    // Where another rank has asked already, all are telling.
+    if (!isAsked) this.#spread({ type: 'inquiry', seq });
+    if (![...reports.values()].includes(null)) conclude();
   }
 
   #mismatch(seq: number): void {
-    this.#inquire(seq, INQUIRY_MS, (reports) => {
+    this.#inquire({ seq, isForDeadline: false }, INQUIRY_MS, (reports) => {
       const { text } = diagnose(reports);
       const rule = 'Every rank must issue the same collectives in the same order.';
       return new MismatchError(`Ranks disagree about collective #${seq}. ${text} ${rule}`, { ...this.#context, seq });
@@ -529,7 +629,7 @@ export class Executor {
   }
 
   #expire({ seq, op, record: { call }, timeoutMs, flows }: Flight): void {
-    this.#inquire(seq, Math.min(INQUIRY_MS, timeoutMs / 2), (reports) => {
+    this.#inquire({ seq, isForDeadline: true }, Math.min(INQUIRY_MS, timeoutMs / 2), (reports) => {
       const { missing, text } = diagnose(reports);
       const lacking = missing.length > 0 ? '' : this.#lacking(op, flows);
       return new TimeoutError(
@@ -546,6 +646,16 @@ export class Executor {
     const waiting = [...flows].find(([, { release, isReady }]) => release !== null && !isReady);
     return waiting ? `; rank ${this.#global(waiting[0])} is not ready for its data` : '';
   }
+}
+
+/** Whether ranks are told in as many steps as the data takes, by links it has anyway. */
+function isLogStep({ algorithm }: OpDescriptor): boolean {
+  return algorithm === Algorithm.TREE || algorithm === Algorithm.DOUBLING;
+}
+
+/** Whether several ranks' whole tensors are combined one after the other: later ones must not pile up meanwhile. */
+function takesTurns({ op }: OpDescriptor): boolean {
+  return op === OpCode.REDUCE;
 }
 
 function abortNews(error: Error): News {

@@ -16,7 +16,7 @@ import {
 } from '../protocol/frame.ts';
 import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
-import { asError, PeerGoneError, ProtocolError, UsageError } from '../util/errors.ts';
+import { asError, messageOf, PeerGoneError, PeergradError, ProtocolError, UsageError } from '../util/errors.ts';
 
 export interface MeshOptions {
   rank: number;
@@ -33,10 +33,12 @@ export interface MeshOptions {
 export interface MeshListener {
   onframe: (header: FrameHeader, frame: ArrayBuffer, from: number) => void;
   onnews: (body: unknown, from: number) => void;
-  /** The link to a rank is gone, or could not be made. */
+  /** The link to a rank is gone. */
   onlost: (peer: number, error: Error | null) => void;
-  /** A link brought something that no rank of ours sends. */
-  onbroken: (error: Error) => void;
+  /** A rank cannot be reached, or sent something that no rank of ours sends: `error` says which and what. */
+  onbroken: (peer: number, error: Error) => void;
+  /** The epoch is over. */
+  onend: (error: Error) => void;
 }
 
 const News = v.strictObject({
@@ -101,6 +103,7 @@ export class Mesh {
   unregister(group: number): void {
     this.#groups.delete(group);
     if (this.#groups.size > 0) return;
+    this.#isListening = false;
     for (const link of this.#links.values()) {
       link.onframe = null;
       link.onclose = null;
@@ -125,8 +128,13 @@ export class Mesh {
       await link.send(frame);
     } catch (error) {
       // Of a link that is gone `onclose` has told.
-      if (!(error instanceof PeerGoneError)) this.#tellAll(asError(error));
+      if (!(error instanceof PeerGoneError)) this.#broken(peer, asError(error));
     }
+  }
+
+  /** Ends all groups, here: their epoch is over. */
+  end(error: Error): void {
+    for (const group of [...this.#groups.values()]) group.onend(error);
   }
 
   /** Tells every rank that can be reached, not this one. */
@@ -149,8 +157,7 @@ export class Mesh {
       if (!this.#connect) throw new UsageError(`Rank ${this.rank} has no way to open a link to rank ${peer}.`);
       this.accept(peer, await this.#connect(peer));
     } catch (error) {
-      if (!this.#waiting.delete(peer)) return;
-      for (const group of [...this.#groups.values()]) group.onlost(peer, asError(error));
+      if (this.#waiting.delete(peer)) this.#broken(peer, asError(error));
     }
   }
 
@@ -160,7 +167,7 @@ export class Mesh {
       try {
         this.#receive(frame, peer);
       } catch (error) {
-        this.#tellAll(asError(error));
+        this.#broken(peer, this.#explain(error, peer));
       }
     };
     // What came may have ended the last group.
@@ -206,7 +213,15 @@ export class Mesh {
     if (from !== null) this.#groups.get(news.group)?.onnews(news.body, news.origin);
   }
 
-  #tellAll(error: Error): void {
-    for (const group of [...this.#groups.values()]) group.onbroken(error);
+  #broken(peer: number, error: Error): void {
+    for (const group of [...this.#groups.values()]) group.onbroken(peer, error);
+  }
+
+  /** Errors of ours are sentences; what a schema or a typed array says of bad bytes is none. */
+  #explain(error: unknown, from: number): Error {
+    if (error instanceof PeergradError) return error;
+    return new ProtocolError(`Rank ${from} sent something that cannot be read: ${messageOf(error)}.`, {
+      ...{ rank: this.rank, worldSize: this.worldSize, epoch: this.epoch },
+    });
   }
 }

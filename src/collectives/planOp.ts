@@ -31,6 +31,8 @@ export interface PlanOpOptions {
   header: FrameHeader;
   /** Hands a frame to a rank. Resolves when that rank wants more; never rejects. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
+  /** Called for each receive once those before it that combine with the same elements are done. */
+  onturn: (peer: number) => void;
   /** Called once, when all is sent and received. */
   ondone: () => void;
   now: () => number;
@@ -105,6 +107,10 @@ export class PlanOp {
   /** Sends what this rank may send before it has heard anything. */
   start(): void {
     this.#isStarted = true;
+    for (const { move, before } of this.#moves) {
+      if (move.kind === 'receive' && before.every((earlier) => earlier.move.kind === 'send'))
+        this.#options.onturn(move.peer);
+    }
     for (const peer of this.#lanes.keys()) this.#pump(peer);
     this.#settle();
   }
@@ -243,6 +249,11 @@ export class PlanOp {
     if (progress.done < lengthOf(progress.move)) return;
     this.#remaining -= 1;
     progress.endedAt = this.#options.now();
+    if (progress.move.kind === 'send') return;
+    const isDone = ({ move, endedAt }: Progress): boolean => move.kind === 'send' || endedAt !== null;
+    for (const { move, before } of progress.after) {
+      if (move.kind === 'receive' && before.every(isDone)) this.#options.onturn(move.peer);
+    }
   }
 
   #settle(): void {

@@ -27,6 +27,10 @@ import { Work } from './work.ts';
 const EAGER_BYTES = 64 * 1024;
 /** Messages to one rank with data ahead of its asking; of further ones only the header is. */
 const MAX_AHEAD = 64;
+/** Most bytes parked of one sender: what it may send ahead, and some ten thousand headers. */
+const MAX_PARKED_BYTES = 16 * 1024 * 1024;
+/** What a frame without payload counts for: it costs some hundred bytes here. */
+const MIN_PARKED_BYTES = 512;
 
 export interface PointToPointEnvironment {
   group: number;
@@ -85,6 +89,8 @@ export class PointToPoint {
   readonly #senders = new Map<number, Sender>();
   /** In the order they came. */
   readonly #incoming = new Map<string, Incoming>();
+  /** What unasked messages hold, by sender. */
+  readonly #parkedBytes = new Map<number, number>();
   /** In the order they were posted. */
   readonly #posted = new Set<Posted>();
 
@@ -103,7 +109,7 @@ export class PointToPoint {
     const cancelDeadline = clock.after(timeoutMs, () =>
       fail(
         new TimeoutError(
-          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}: rank ${ranks[dst]} has posted no receive for it.`,
+          `Timed out: rank ${ranks[rank]} waited ${timeoutMs} ms in ${call}: rank ${ranks[dst]} has not received it.`,
           { ...context(), op: call, missing: [ranks[dst]!] },
         ),
       ),
@@ -149,12 +155,23 @@ export class PointToPoint {
     }
     const key = `${from}/${header.seq}`;
     const known = this.#incoming.get(key);
+    if (!known?.posted) this.#checkParked(frame, from);
     const incoming = known ?? { from, header, frames: [], posted: null, received: 0 };
     incoming.frames.push({ offset: header.offset, frame });
     if (known) return this.#absorb(incoming);
     this.#incoming.set(key, incoming);
     const posted = [...this.#posted].find((candidate) => fits(candidate, incoming));
     if (posted) this.#match(posted, incoming);
+  }
+
+  #checkParked({ byteLength }: ArrayBuffer, from: number): void {
+    const bytes = (this.#parkedBytes.get(from) ?? 0) + Math.max(byteLength, MIN_PARKED_BYTES);
+    this.#parkedBytes.set(from, bytes);
+    if (bytes <= MAX_PARKED_BYTES) return;
+    throw new ProtocolError(
+      `Rank ${this.#env.ranks[from]} sent more than ${MAX_PARKED_BYTES / 2 ** 20} MiB of messages that nobody has asked for.`,
+      this.#env.context(),
+    );
   }
 
   /** Rejects all that is under way. */
@@ -243,6 +260,9 @@ export class PointToPoint {
     const { header, from } = incoming;
     this.#posted.delete(posted);
     incoming.posted = posted;
+    for (const { frame } of incoming.frames) {
+      this.#parkedBytes.set(from, this.#parkedBytes.get(from)! - Math.max(frame.byteLength, MIN_PARKED_BYTES));
+    }
     posted.record.seq = header.seq;
     posted.record.state = 'started';
     posted.record.startedAt = clock.now();
@@ -265,15 +285,18 @@ export class PointToPoint {
     if (!posted) return;
     const { tensor, dtype, work } = posted;
     for (const { offset, frame } of frames.splice(0)) {
-      const values = new dtype.array(frame, FRAME_HEADER_BYTES);
-      if (offset !== incoming.received || offset + values.length > tensor.length) {
-        throw new ProtocolError(
-          `Rank ${this.#env.ranks[from]} sent ${values.length} elements at ${offset} of a message of ${tensor.length}, where they do not belong.`,
-          this.#env.context(),
+      const elements = (frame.byteLength - FRAME_HEADER_BYTES) / dtype.bytes;
+      const fitsIn = Number.isInteger(elements) && offset === incoming.received && offset + elements <= tensor.length;
+      if (!fitsIn) {
+        return this.#env.fail(
+          new ProtocolError(
+            `Rank ${this.#env.ranks[from]} sent ${elements} elements at ${offset} of a message of ${tensor.length}, where they do not belong.`,
+            this.#env.context(),
+          ),
         );
       }
-      copyInto(tensor, values, offset);
-      incoming.received += values.length;
+      copyInto(tensor, new dtype.array(frame, FRAME_HEADER_BYTES), offset);
+      incoming.received += elements;
     }
     if (incoming.received < tensor.length) return;
     this.#incoming.delete(`${from}/${header.seq}`);

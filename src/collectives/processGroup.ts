@@ -503,10 +503,7 @@ export class ProcessGroup {
    * @param options.timeoutMs deadline of making it, and of its ops; by default this group's.
    * @throws (rejects) UsageError for ranks that do not exist, are named twice, or none; MismatchError where ranks named others.
    */
-  async newGroup(
-    ranks: readonly number[],
-    { timeoutMs = this.timeoutMs }: TimeoutOption = {},
-  ): Promise<ProcessGroup> {
+  async newGroup(ranks: readonly number[], { timeoutMs = this.timeoutMs }: TimeoutOption = {}): Promise<ProcessGroup> {
     if (this.worldSize !== this.#mesh.worldSize) {
       throw new UsageError('Make groups from the world group: all its ranks must take part.');
     }

@@ -63,6 +63,8 @@ export abstract class BaseLink implements Link {
     this.#counters.framesSent += 1;
     this.#counters.bytesSent += bytes;
     this.transmit(frame);
+    // Nobody would wake who waits on a link that broke over this very frame.
+    if (this.#closed) throw this.#goneError();
     if (this.#queuedBytes < HIGH_WATER_BYTES) return;
     const waiter = deferred();
     this.#waiting.push(waiter);

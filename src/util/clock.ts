@@ -6,10 +6,13 @@ export interface Clock {
   after(ms: number, fn: () => void): () => void;
 }
 
+/** Longest delay of a timer, milliseconds (24 days): setTimeout takes anything above for 0. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => performance.now(),
   after(ms, fn) {
-    const timer = setTimeout(fn, ms);
+    const timer = setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
     return () => clearTimeout(timer);
   },
 };
