@@ -137,17 +137,19 @@ export class TrainingRun {
     const startedAt = clock.now();
     /** Samples to test, and whether to compare ranks, at the next step after which all agree. */
     let due = { samples: 0, comparison: false };
+    /** From here on bytes are the strategy's: also those on their way between two steps, where ranks do not wait. */
+    let mark = { sent: group.bytesSent, received: group.bytesReceived };
     for (let step = 0; step < this.#totalSteps; step++) {
       signal.throwIfAborted();
       const stepAt = clock.now();
       const window = this.#cursor.window(step, plan.batchSize * group.worldSize);
-      const receivedBefore = group.bytesReceived;
       const report = await this.#step(dealWindow(window.indices, group.rank, group.worldSize));
       checkLoss(report.loss, step);
       const isLast = step + 1 === this.#totalSteps;
       if (isLast) await strategy.synchronize();
-      this.#gradientBytes.sent += report.bytesSent;
-      this.#gradientBytes.received += group.bytesReceived - receivedBefore;
+      this.#gradientBytes.sent += group.bytesSent - mark.sent;
+      this.#gradientBytes.received += group.bytesReceived - mark.received;
+      mark = { sent: group.bytesSent, received: group.bytesReceived };
       const now = clock.now();
       const ms = timesOf(report, now - stepAt);
       this.#times.push(ms);
@@ -172,6 +174,7 @@ export class TrainingRun {
       if (due.samples > 0) await this.#evaluate(step, due.samples);
       if (due.comparison) await this.#compare(step);
       due = { samples: 0, comparison: false };
+      mark = { sent: group.bytesSent, received: group.bytesReceived };
     }
     return this.#result(clock.now() - startedAt);
   }

@@ -42,25 +42,28 @@ describe('strategies', () => {
     expect(results[0]!.steps).toBe(4);
   });
 
-  test('a parameter server has all bytes on the line of rank 0', async () => {
+  test.each([
+    ['parameter-server', 4],
+    // 5 steps: all wait for all after the fourth, and once more at the end, with as many bytes as in a step.
+    ['async-parameter-server', 6],
+  ])('a server has all bytes on the line of rank 0: %s', async (strategy, exchanges) => {
     const n = 4;
-    const { results } = await train(n, { batchSize: 2, maxSteps: 4, strategy: 'parameter-server' });
-    const { bytesSentPerRank, bytesReceivedPerRank, gradientBytes, steps } = results[0]!;
-    const [sent, ...others] = bytesSentPerRank.map((bytes) => bytes / steps / gradientBytes);
-    const received = bytesReceivedPerRank[0]! / steps / gradientBytes;
-    expect((sent! + received) / (2 * (n - 1))).toBeCloseTo(1, 2);
-    for (const bytes of others) expect(bytes).toBeCloseTo(1, 2);
+    const maxSteps = strategy === 'parameter-server' ? 4 : 5;
+    const { results } = await train(n, { batchSize: 2, maxSteps, hashEvery: 2, syncEvery: 4, strategy });
+    const { bytesSentPerRank, bytesReceivedPerRank, gradientBytes } = results[0]!;
+    const perExchange = (bytes: number) => bytes / exchanges / gradientBytes;
+    for (const [sent, ...others] of [bytesSentPerRank, bytesReceivedPerRank].map((ranks) => ranks.map(perExchange))) {
+      expect(sent! / (n - 1)).toBeCloseTo(1, 2);
+      for (const bytes of others) expect(bytes).toBeCloseTo(1, 2);
+    }
   });
 
-  test.each([
-    ['local-sgd', 1],
-    ['diloco', 1],
-  ] as const)('%s sends what the ring does, divided by the steps between two exchanges', async (strategy, factor) => {
+  test.each(['local-sgd', 'diloco'])('%s sends what the ring does, once in every period begun', async (strategy) => {
     const n = 4;
-    const { results } = await train(n, { batchSize: 2, maxSteps: 12, syncEvery: 6, strategy });
-    const { bytesSentPerRank, gradientBytes, steps } = results[0]!;
-    const theory = (2 * (n - 1) * gradientBytes * steps) / (n * 6);
-    expect(bytesSentPerRank[0]! / theory).toBeCloseTo(factor, 1);
+    const { results } = await train(n, { batchSize: 2, maxSteps: 14, syncEvery: 6, strategy });
+    const { bytesSentPerRank, bytesReceivedPerRank, gradientBytes } = results[0]!;
+    const theory = (3 * 2 * (n - 1) * gradientBytes) / n;
+    for (const bytes of [...bytesSentPerRank, ...bytesReceivedPerRank]) expect(bytes / theory).toBeCloseTo(1, 2);
   });
 
   test('local-sgd that averages after each step, with plain SGD, is the ring', async () => {
@@ -121,6 +124,61 @@ describe('strategies', () => {
       expect(strategy.isSynchronized).toBe(true);
       strategy.dispose();
     });
+  });
+
+  test('an asynchronous server that was synchronized early waits for all a whole period later', async () => {
+    const agreed = await runWorld(3, async (group) => {
+      const variable = tf.variable(tf.scalar(1));
+      const strategy = await createStrategy(
+        { strategy: 'async-parameter-server', syncEvery: 4, staleness: 1 },
+        {
+          ...{ model: [variable], group, clock: systemClock, checkGradients: () => {} },
+          createOptimizer: (size) => createOptimizer('sgd', { learningRate: 0.1 }, size),
+          createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
+        },
+      );
+      const step = () => strategy.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 });
+      for (let i = 0; i < 3; i++) await step();
+      await strategy.synchronize();
+      const synchronized: boolean[] = [];
+      for (let i = 0; i < 4; i++) {
+        await step();
+        synchronized.push(strategy.isSynchronized);
+      }
+      const values = await group.allGather(Float32Array.of((await variable.data())[0]!));
+      strategy.dispose();
+      return { synchronized, values: values.map(([value]) => value) };
+    });
+    for (const { synchronized, values } of agreed) {
+      expect(synchronized).toEqual([false, false, false, true]);
+      expect(new Set(values).size).toBe(1);
+    }
+  });
+
+  test.each(STRATEGY_NAMES)('%s fails on every rank when one gives up between steps', async (strategy) => {
+    const failures: unknown[] = [];
+    await runWorld(3, async (group) => {
+      const variable = tf.variable(tf.scalar(0));
+      const made = await createStrategy(
+        { strategy, syncEvery: 4, staleness: 2 },
+        {
+          ...{ model: [variable], group, clock: systemClock, checkGradients: () => {} },
+          createOptimizer: (size) => createOptimizer('sgd', { learningRate: 0.1 }, size),
+          createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
+        },
+      );
+      try {
+        for (let step = 0; step < 12; step++) {
+          if (group.rank === 1 && step === 2) group.abort(new Error('gave up'));
+          await made.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 });
+        }
+      } catch (error) {
+        failures.push(error);
+      }
+      made.dispose();
+    });
+    expect(failures).toHaveLength(3);
+    for (const error of failures) expect((error as Error).message).toBe('gave up');
   });
 
   test.each(STRATEGY_NAMES)('%s leaves no tensor behind in 100 steps', async (strategy) => {

@@ -15,7 +15,7 @@ import type { StatefulUpdateRule, StepReport, Strategy, StrategyOptions } from '
 /** Tags of the two messages of a step. */
 const PUSH = 1;
 const PULL = 2;
-/** In place of a push's sample count: the rank pushes no more until all have come here. */
+/** In place of a push's sample count: the rank has no gradient, and waits for all to come here. */
 const HALT = -1;
 
 export interface AsyncOptions {
@@ -30,8 +30,8 @@ export class AsyncParameterServer implements Strategy {
   readonly #replica: Replica;
   readonly #options: StrategyOptions & AsyncOptions;
   readonly #server: Server | null;
+  /** Steps since all last waited for all. */
   #steps = 0;
-  #isHalted = true;
 
   private constructor(replica: Replica, options: StrategyOptions & AsyncOptions) {
     this.#replica = replica;
@@ -56,33 +56,25 @@ export class AsyncParameterServer implements Strategy {
   }
 
   get isSynchronized(): boolean {
-    return this.#isHalted || this.#steps % this.#options.syncEvery === 0;
+    return this.#steps === 0;
   }
 
   async step(pass: Pass, options: PassOptions): Promise<StepReport> {
-    const { group, clock } = this.#options;
+    const { clock, syncEvery } = this.#options;
     const replica = this.#replica;
-    this.#isHalted = false;
-    this.#server?.open();
-    const sentBefore = group.bytesSent;
+    if (this.isSynchronized) this.#server?.beginRound();
     const { lossSum, samples, compute } = await replica.compute(pass, options);
     const computedAt = clock.now();
     if (this.#server) await this.#server.pushOwn();
     else await this.#exchange();
     const answeredAt = clock.now();
-    this.#steps += 1;
+    this.#steps = (this.#steps + 1) % syncEvery;
     replica.write();
+    if (this.isSynchronized) await replica.shareBuffers();
     const communicate = answeredAt - computedAt;
     return {
       ...{ loss: samples > 0 ? lossSum / samples : 0, samples },
-      ...{
-        bytesSent: group.bytesSent - sentBefore,
-        traces: [],
-        compute,
-        readback: 0,
-        communicate,
-        exposed: communicate,
-      },
+      ...{ traces: [], compute, readback: 0, communicate, exposed: communicate },
       update: clock.now() - answeredAt,
     };
   }
@@ -92,14 +84,14 @@ export class AsyncParameterServer implements Strategy {
   }
 
   async synchronize(): Promise<void> {
-    if (this.#isHalted) return;
-    this.#isHalted = true;
+    if (this.isSynchronized) return;
     const replica = this.#replica;
     if (this.#server) await this.#server.halt();
     else {
       replica.sums[replica.size + 1] = HALT;
       await this.#exchange();
     }
+    this.#steps = 0;
     replica.write();
     await replica.shareBuffers();
   }
@@ -122,16 +114,20 @@ export class AsyncParameterServer implements Strategy {
   }
 }
 
-/** Rank 0's part: applies pushes as they come, answers each when its rank may go on. */
+/**
+ * Rank 0's part: applies pushes as they come, and answers each when its rank may go on. A round is the time from one point where
+ * all wait for all to the next; between two rounds the server takes nothing.
+ */
 class Server {
   readonly #replica: Replica;
   readonly #options: StrategyOptions & AsyncOptions;
   readonly #optimizer: StatefulUpdateRule;
-  /** Pushes of each rank so far; infinite once it has halted. */
+  /** Pushes of each rank in this round; {@link AsyncOptions.syncEvery} once it waits for all. */
   readonly #clocks: number[];
   /** Ranks that wait to go on. */
-  readonly #waiting = new Map<number, Deferred<void>>();
-  #isOpen = false;
+  readonly #waiting = new Set<number>();
+  /** Settles when rank 0 may go on. */
+  #own: Deferred<void> | null = null;
 
   constructor(replica: Replica, options: StrategyOptions & AsyncOptions) {
     this.#replica = replica;
@@ -140,64 +136,75 @@ class Server {
     this.#clocks = options.group.ranks.map(() => 0);
   }
 
-  /** Begins to take pushes; idempotent until all have halted. */
-  open(): void {
-    if (this.#isOpen) return;
-    this.#isOpen = true;
+  beginRound(): void {
     this.#clocks.fill(0);
     for (const rank of this.#clocks.keys()) if (rank > 0) void this.#serve(rank);
   }
 
   /** Rank 0's own gradient. Resolves when rank 0 may go on. */
   async pushOwn(): Promise<void> {
-    await this.#push(0, this.#replica.sums);
+    this.#apply(this.#replica.sums);
+    await this.#advanceOwn(this.#clocks[0]! + 1);
   }
 
-  /** Resolves when every rank has halted and been given the same parameters. */
+  /** Ends the round early. Resolves when every rank has halted and been sent the same parameters. */
   async halt(): Promise<void> {
-    await this.#advance(0, Infinity);
-    this.#isOpen = false;
+    await this.#advanceOwn(this.#options.syncEvery);
   }
 
+  /** One rank's pushes of a round. */
   async #serve(rank: number): Promise<void> {
-    const { group } = this.#options;
+    const { group, syncEvery } = this.#options;
     const sums = new Float32Array(this.#replica.sums.length);
-    const peer = group.ranks[rank]!;
     try {
-      while (this.#clocks[rank]! < Infinity) {
-        await group.irecv(sums, peer, { tag: PUSH });
-        if (sums.at(-1) === HALT) await this.#advance(rank, Infinity);
-        else await this.#push(rank, sums);
-        // A copy: other pushes change the parameters while these are on their way.
-        await group.isend(this.#replica.parameters.slice(), peer, { tag: PULL });
+      while (this.#clocks[rank]! < syncEvery) {
+        await group.irecv(sums, group.ranks[rank]!, { tag: PUSH });
+        const isHalt = sums.at(-1) === HALT;
+        if (!isHalt) this.#apply(sums);
+        this.#advance(rank, isHalt ? syncEvery : this.#clocks[rank]! + 1);
       }
     } catch (error) {
       // Nobody awaits this loop: whoever waits for the server hears it from the group.
       group.abort(asError(error));
-      for (const wait of this.#waiting.values()) wait.reject(group.failure);
+      this.#own?.reject(group.failure);
     }
   }
 
-  async #push(rank: number, sums: Float32Array): Promise<void> {
+  #apply(sums: Float32Array): void {
     const { samples } = Replica.average(sums);
     if (samples > 0) this.#optimizer.apply(this.#replica.parameters, sums.subarray(0, this.#replica.size));
-    await this.#advance(rank, this.#clocks[rank]! + 1);
   }
 
-  /** Sets a rank's clock, and lets go whoever may go on then; resolves when that rank may. */
-  async #advance(rank: number, clock: number): Promise<void> {
+  async #advanceOwn(clock: number): Promise<void> {
+    // What fails while rank 0 computes finds nobody waiting.
+    const { failure } = this.#options.group;
+    if (failure) throw failure;
+    const own = deferred();
+    this.#own = own;
+    this.#advance(0, clock);
+    await own.promise;
+  }
+
+  /** Sets a rank's clock, and answers whoever may go on then. */
+  #advance(rank: number, clock: number): void {
+    const { group, staleness, syncEvery } = this.#options;
     this.#clocks[rank] = clock;
-    const wait = deferred();
-    this.#waiting.set(rank, wait);
-    const { staleness, syncEvery } = this.#options;
+    this.#waiting.add(rank);
     const slowest = Math.min(...this.#clocks);
-    for (const [other, { resolve }] of this.#waiting) {
-      const theirs = this.#clocks[other]!;
-      const isBarrier = theirs === Infinity || theirs % syncEvery === 0;
-      if (isBarrier ? slowest < theirs : theirs - slowest > staleness) continue;
-      this.#waiting.delete(other);
-      resolve();
-    }
-    await wait.promise;
+    const free = [...this.#waiting].filter((waiting) => {
+      const theirs = this.#clocks[waiting]!;
+      return theirs === syncEvery ? slowest === syncEvery : theirs - slowest <= staleness;
+    });
+    // A copy: other pushes change the parameters while these are on their way.
+    const parameters = this.#replica.parameters.slice();
+    const answers = free
+      .filter((other) => other > 0)
+      .map((other) => group.isend(parameters, group.ranks[other]!, { tag: PULL }));
+    for (const other of free) this.#waiting.delete(other);
+    if (!free.includes(0)) return;
+    const { resolve, reject } = this.#own!;
+    // Rank 0 waits for nobody's line, but where all wait for all.
+    if (slowest === syncEvery) Promise.all(answers).then(() => resolve(), reject);
+    else resolve();
   }
 }

@@ -38,7 +38,7 @@ export abstract class LocalSteps implements Strategy {
   }
 
   async step(pass: Pass, options: PassOptions): Promise<StepReport> {
-    const { clock, group, syncEvery } = this.options;
+    const { clock, syncEvery } = this.options;
     const { replica } = this;
     const { lossSum, samples, compute } = await replica.compute(pass, options);
     const computedAt = clock.now();
@@ -46,21 +46,13 @@ export abstract class LocalSteps implements Strategy {
     if (samples > 0) this.#optimizer.apply(replica.parameters, replica.gradient);
     this.#steps += 1;
     const updatedAt = clock.now();
-    const sentBefore = group.bytesSent;
     if (this.#steps === syncEvery) await this.#exchange();
     const exchangedAt = clock.now();
     replica.write();
     const communicate = exchangedAt - updatedAt;
     return {
       ...{ loss: samples > 0 ? lossSum / samples : 0, samples },
-      ...{
-        bytesSent: group.bytesSent - sentBefore,
-        traces: [],
-        compute,
-        readback: 0,
-        communicate,
-        exposed: communicate,
-      },
+      ...{ traces: [], compute, readback: 0, communicate, exposed: communicate },
       update: updatedAt - computedAt + clock.now() - exchangedAt,
     };
   }

@@ -47,7 +47,6 @@ export class ParameterServer implements Strategy {
     const { compute } = await replica.compute(pass, options);
     const server = group.ranks[0]!;
     const computedAt = clock.now();
-    const sentBefore = group.bytesSent;
     await group.reduce(replica.sums, server, { algorithm: 'direct' });
     const answer = this.#answer;
     if (group.rank === 0) {
@@ -64,14 +63,7 @@ export class ParameterServer implements Strategy {
     const communicate = answeredAt - computedAt;
     return {
       ...{ loss: answer[replica.size]!, samples: answer[replica.size + 1]! },
-      ...{
-        bytesSent: group.bytesSent - sentBefore,
-        traces: [],
-        compute,
-        readback: 0,
-        communicate,
-        exposed: communicate,
-      },
+      ...{ traces: [], compute, readback: 0, communicate, exposed: communicate },
       update: clock.now() - answeredAt,
     };
   }

@@ -12,8 +12,6 @@ export interface StepReport {
   /** Mean over `samples`. */
   loss: number;
   samples: number;
-  /** Bytes of frames this rank sent. */
-  bytesSent: number;
   /** How each bucket went round the ring, by bucket; `null` where it took another way, nothing where there is no ring. */
   traces: readonly (OpTrace | null)[];
   /** Milliseconds, see `StepTimes`. */
