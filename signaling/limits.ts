@@ -34,7 +34,7 @@ export const DEFAULT_LIMITS: Limits = {
   heartbeatMs: 2_000,
   silentMs: 12_000,
   messagesPerSecond: 20,
-  messageBurst: 200,
+  messageBurst: 1000,
   maxUnsentBytes: 1024 * 1024,
   wrongCodesPerMinute: 20,
   socketsPerAddress: 256,

@@ -57,7 +57,6 @@ export interface ExecutorOptions {
   ranks: readonly number[];
   segmentElements: number;
   clock: Clock;
-  onfailure: ((error: Error) => void) | undefined;
 }
 
 export interface Issue<T> {
@@ -317,7 +316,7 @@ export class Executor {
   fail(error: Error, { tell = true } = {}): void {
     if (this.#failure) return;
     this.#failure = error;
-    const { mesh, onfailure, clock } = this.#options;
+    const { mesh, clock } = this.#options;
     if (tell) this.#spread(abortNews(error));
     mesh.unregister(this.id);
     this.#inquiry?.drop();
@@ -331,7 +330,6 @@ export class Executor {
     this.#parked.clear();
     this.messages.fail(error);
     this.#barrier.fail(error);
-    onfailure?.(error);
   }
 
   #receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {

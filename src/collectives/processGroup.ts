@@ -12,7 +12,7 @@
 import { Algorithm, OpCode, ReduceOp } from '../protocol/frame.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
-import { MismatchError, UsageError } from '../util/errors.ts';
+import { asError, MismatchError, ProtocolError, UsageError } from '../util/errors.ts';
 import { mixSeed } from '../util/rng.ts';
 import { coalesce, concatenate, split } from './coalesce.ts';
 import { chooseAllGather, chooseAllReduce, chooseRooted } from './costModel.ts';
@@ -63,8 +63,6 @@ export interface ProcessGroupOptions {
   /** Most elements in a frame's payload; smaller than the default only to test. */
   segmentElements?: number;
   clock?: Clock;
-  /** Called once if the group fails: no op will succeed from then on. */
-  onfailure?: (error: Error) => void;
 }
 
 export interface OpOptions {
@@ -142,6 +140,8 @@ const BROADCAST_PLANS: Partial<Record<Algorithm, typeof chainBroadcast>> = {
   [Algorithm.DIRECT]: directBroadcast,
 };
 
+/** Largest encoded object: what its receivers make room for before they have seen any of it. */
+const MAX_OBJECT_BYTES = 256 * 1024 * 1024;
 /** What text is filled up with. */
 const BLANK = 0x20;
 
@@ -175,7 +175,7 @@ export class ProcessGroup {
     this.localWorldSize = options.localWorldSize ?? 1;
     this.timeoutMs = options.timeoutMs ?? DEFAULT_OP_TIMEOUT_MS;
     this.#executor = new Executor({
-      ...{ mesh, ranks: this.ranks, clock: this.#clock, onfailure: options.onfailure },
+      ...{ mesh, ranks: this.ranks, clock: this.#clock },
       segmentElements: options.segmentElements ?? Infinity,
     });
     this.rank = this.#executor.rank;
@@ -396,10 +396,10 @@ export class ProcessGroup {
     const isSource = this.rank === this.#root(src);
     if (!this.#isMember) return value as T;
     const mine = isSource ? encodeObject(value) : new Uint8Array();
-    const size = this.broadcast(Float64Array.of(mine.length), src, { timeoutMs });
-    const later = this.#executor.reserve();
-    const bytes = isSource ? mine : new Uint8Array((await size)[0]!);
-    await later(() => this.broadcast(bytes, src, { timeoutMs }));
+    const sizeOf = this.broadcast(Float64Array.of(mine.length), src, { timeoutMs });
+    const bytes = await this.#inTwo(sizeOf, ([size]) =>
+      this.broadcast(isSource ? mine : bytesFor(size!), src, { timeoutMs }),
+    );
     return isSource ? (value as T) : (decodeObject(bytes) as T);
   }
 
@@ -407,10 +407,8 @@ export class ProcessGroup {
   async allGatherObject<T>(value: T, { timeoutMs }: TimeoutOption = {}): Promise<T[]> {
     if (!this.#isMember) return [];
     const mine = encodeObject(value);
-    const lengths = this.allGather(Float64Array.of(mine.length), { timeoutMs });
-    const later = this.#executor.reserve();
-    const sizes = (await lengths).map(([size]) => size!);
-    const parts = await later(() => this.allGather(mine, { sizes, timeoutMs }));
+    const sizesOf = this.allGather(Float64Array.of(mine.length), { timeoutMs });
+    const parts = await this.#inTwo(sizesOf, (all) => this.allGather(mine, { sizes: sizesIn(all), timeoutMs }));
     return parts.map((bytes, rank) => (rank === this.rank ? value : (decodeObject(bytes) as T)));
   }
 
@@ -419,10 +417,8 @@ export class ProcessGroup {
     this.#root(dst);
     if (!this.#isMember) return null;
     const mine = encodeObject(value);
-    const lengths = this.allGather(Float64Array.of(mine.length), { timeoutMs });
-    const later = this.#executor.reserve();
-    const sizes = (await lengths).map(([size]) => size!);
-    const parts = await later(() => this.gather(mine, dst, { sizes, timeoutMs }));
+    const sizesOf = this.allGather(Float64Array.of(mine.length), { timeoutMs });
+    const parts = await this.#inTwo(sizesOf, (all) => this.gather(mine, dst, { sizes: sizesIn(all), timeoutMs }));
     return parts?.map((bytes, rank) => (rank === this.rank ? value : (decodeObject(bytes) as T))) ?? null;
   }
 
@@ -439,20 +435,19 @@ export class ProcessGroup {
     }
     const encoded = (isSource ? values! : []).map(encodeObject);
     const length = Float64Array.of(Math.max(0, ...encoded.map((bytes) => bytes.length)));
-    const longest = this.broadcast(length, src, { timeoutMs });
-    const later = this.#executor.reserve();
-    const bytes = new Uint8Array((await longest)[0]!);
-    // Parts of a scatter are of one size: shorter ones are filled up with blanks, which JSON may end with.
-    const parts = encoded.map((part) => {
-      const filled = new Uint8Array(bytes.length).fill(BLANK);
-      filled.set(part);
-      return filled;
+    const bytes = await this.#inTwo(this.broadcast(length, src, { timeoutMs }), ([size]) => {
+      // Parts of a scatter are of one size: shorter ones are filled up with blanks, which JSON may end with.
+      const parts = encoded.map((part) => {
+        const filled = bytesFor(size!).fill(BLANK);
+        filled.set(part);
+        return filled;
+      });
+      return this.scatter(bytesFor(size!), src, isSource ? parts : null, { timeoutMs });
     });
-    await later(() => this.scatter(bytes, src, isSource ? parts : null, { timeoutMs }));
     return isSource ? values![this.rank]! : (decodeObject(bytes) as T);
   }
 
-  /** Sends `tensor` to rank `dst`; resolves once that rank has received it. */
+  /** Sends `tensor` to rank `dst`; resolves once that rank has asked for it and all of it is on its way. */
   async send(tensor: TypedArray, dst: number, options: MessageOptions = {}): Promise<void> {
     await this.isend(tensor, dst, options);
   }
@@ -554,6 +549,21 @@ export class ProcessGroup {
       new UsageError(`Rank ${this.#mesh.rank} has left this process group: make a new one.`, { rank: this.#mesh.rank }),
       { tell: false },
     );
+  }
+
+  /**
+   * The two collectives of an object: sizes, then bytes, under a number that is taken now. Ranks that fail between the two
+   * would leave the others waiting, so the group fails.
+   */
+  async #inTwo<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
+    const later = this.#executor.reserve();
+    try {
+      const known = await sizes;
+      return await later(() => bytes(known));
+    } catch (error) {
+      this.abort(asError(error));
+      throw error;
+    }
   }
 
   get #isMember(): boolean {
@@ -663,6 +673,25 @@ export class ProcessGroup {
     }
     copyInto(output, own, outputCuts[rank]!);
   }
+}
+
+/** @throws ProtocolError where another rank's object says that it is larger than any may be. */
+function checkObjectSize(size: number): void {
+  if (size >= 0 && size <= MAX_OBJECT_BYTES) return;
+  throw new ProtocolError(
+    `An object of ${size} bytes is more than ranks take (${MAX_OBJECT_BYTES}): send typed arrays.`,
+  );
+}
+
+/** Room for an object. */
+function bytesFor(size: number): Uint8Array {
+  checkObjectSize(size);
+  return new Uint8Array(size);
+}
+
+function sizesIn(all: readonly Float64Array[]): number[] {
+  for (const [size] of all) checkObjectSize(size!);
+  return all.map(([size]) => size!);
 }
 
 /** An op in which the root, or every rank, speaks to each other rank itself. */

@@ -26,6 +26,9 @@ import { SignalingClient } from './signaling.ts';
  */
 const VERDICT_GRACE_MS = 1_500;
 
+/** Links a rank opens at once on demand. */
+const MAX_DIALING = 4;
+
 /** Longer than the longest of the server's own deadlines (two minutes for SYNCING). */
 const SERVER_TIMEOUT_MS = 150_000;
 
@@ -77,6 +80,8 @@ interface ActiveEpoch {
   /** By the other end's member id. */
   readonly edges: Map<string, Edge>;
   mesh: Mesh | null;
+  /** Links that this rank is opening on demand. */
+  readonly dialing: Set<Promise<void>>;
   readonly abort: AbortController;
   readonly sync: Deferred<void>;
   readonly go: Deferred<void>;
@@ -182,7 +187,7 @@ export class Rendezvous {
       // One edge in a world of two, none in a world of one.
       .filter((neighbour, i, all) => neighbour !== rank && all.indexOf(neighbour) === i);
     const active: ActiveEpoch = {
-      ...{ epoch, rank, members, edges: new Map(), mesh: null, abort: new AbortController() },
+      ...{ epoch, rank, members, edges: new Map(), mesh: null, dialing: new Set(), abort: new AbortController() },
       ...{ sync: deferred(), go: deferred(), ended: deferred() },
     };
     this.#active = active;
@@ -193,7 +198,7 @@ export class Rendezvous {
       const links = new Map(await Promise.all(opened));
       const mesh = new Mesh({
         ...{ rank, worldSize, epoch, links },
-        connect: (peer) => this.#edgeTo(active, peer).link(true),
+        connect: (peer) => this.#dial(active, peer),
       });
       active.mesh = mesh;
       this.#client?.send({ type: 'linked', epoch });
@@ -248,6 +253,29 @@ export class Rendezvous {
       this.#report(active, error ?? new PeerGoneError('A neighbour closed its link before training began.'));
     };
     return link;
+  }
+
+  /** Opens a link on demand, a few at a time: each costs some ten messages, and the server bounds those. */
+  async #dial(active: ActiveEpoch, peer: number): Promise<Link> {
+    if (!this.#client?.isOpen) {
+      throw new SignalingError(
+        `Rank ${active.rank} has no link to rank ${peer} yet, and the signaling server is away: it is needed to make one.`,
+        { room: this.#room, epoch: active.epoch, rank: active.rank, missing: [peer] },
+      );
+    }
+    while (active.dialing.size >= MAX_DIALING) await Promise.race(active.dialing);
+    // The other end may have been first.
+    const dialed = this.#edgeTo(active, peer).link(true);
+    const over = dialed.then(
+      () => {},
+      () => {},
+    );
+    active.dialing.add(over);
+    try {
+      return await dialed;
+    } finally {
+      active.dialing.delete(over);
+    }
   }
 
   #signal(active: ActiveEpoch, { from, attempt, signal }: Extract<ServerMessage, { type: 'signal' }>): void {
@@ -330,6 +358,8 @@ export class Rendezvous {
     this.#active = null;
     active.abort.abort(reason);
     for (const wait of [active.sync, active.go, active.ended]) wait.reject(reason);
+    // Closing hears no answer: whoever still waits for another rank is told now.
+    active.mesh?.end(reason);
     for (const edge of active.edges.values()) edge.close();
   }
 

@@ -158,7 +158,7 @@ class Server {
     const sums = new Float32Array(this.#replica.sums.length);
     try {
       while (this.#clocks[rank]! < syncEvery) {
-        await group.irecv(sums, group.ranks[rank]!, { tag: PUSH });
+        await group.irecv(sums, group.ranks[rank], { tag: PUSH });
         const isHalt = sums.at(-1) === HALT;
         if (!isHalt) this.#apply(sums);
         this.#advance(rank, isHalt ? syncEvery : this.#clocks[rank]! + 1);

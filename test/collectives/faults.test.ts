@@ -1,0 +1,213 @@
+/** Ranks that are late, frozen, hostile or gone, and what the others make of it. */
+import { describe, expect, test } from 'vitest';
+import { Mesh } from '../../src/collectives/mesh.ts';
+import { ProcessGroup, ReduceOp } from '../../src/collectives/processGroup.ts';
+import {
+  Algorithm,
+  createFrame,
+  DtypeCode,
+  emptyHeader,
+  encodeJsonFrame,
+  FrameKind,
+  OpCode,
+} from '../../src/protocol/frame.ts';
+import { createMeshes, runWorld } from '../../src/testing/index.ts';
+import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import {
+  MismatchError,
+  PeerGoneError,
+  ProtocolError,
+  TimeoutError,
+  type PeergradError,
+} from '../../src/util/errors.ts';
+
+async function errorOf(promise: PromiseLike<unknown>): Promise<PeergradError> {
+  try {
+    await promise;
+  } catch (error) {
+    return error as PeergradError;
+  }
+  throw new Error('expected a rejection');
+}
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Rank 0 of two, and the end of its link that the test holds. */
+function hostage() {
+  const [mine, theirs] = createMemoryLinkPair();
+  const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 2, epoch: 1, links: new Map([[1, mine]]) }));
+  return { group, theirs };
+}
+
+describe('late ranks', () => {
+  test('an object collective does not wait behind ops that other ranks issue only after it', async () => {
+    const sums = await runWorld(
+      2,
+      async (group) => {
+        const objects = group.allGatherObject(group.rank);
+        if (group.rank === 1) await objects;
+        const works = Array.from({ length: 100 }, (_, i) => group.allReduce(Float32Array.of(i)));
+        for (const work of works) await work;
+        return (await objects).length;
+      },
+      { timeoutMs: 2000 },
+    );
+    expect(sums).toEqual([2, 2]);
+  });
+
+  test('an op that ends while ranks are asked about it has not failed', async () => {
+    await runWorld(3, async (group) => {
+      if (group.rank === 2) await pause(45);
+      // The deadline passes, and rank 2 comes before the others have given up.
+      const work = group.allReduce(Float32Array.of(1), { timeoutMs: group.rank === 2 ? 1000 : 40 });
+      if (group.rank === 2) return void (await errorOf(work).catch(() => {}));
+      const outcome = await work.then(
+        () => 'done',
+        () => 'failed',
+      );
+      // Either way ranks agree with their group.
+      expect(group.failure === null).toBe(outcome === 'done');
+    });
+  });
+
+  test('a timeout is told by what is in flight, however many messages have passed since', async () => {
+    const errors = await runWorld(3, async (group) => {
+      if (group.rank === 2) return pause(700).then(() => null);
+      const work = group.allReduce(Float32Array.of(1), { timeoutMs: 400 });
+      for (let i = 0; i < 1100; i++) {
+        if (group.rank === 0) await group.send(Float32Array.of(i), 1);
+        else await group.recv(new Float32Array(1), 0);
+      }
+      return errorOf(work);
+    });
+    for (const error of errors.slice(0, 2)) {
+      expect(error!.message).toMatch(/Rank 2 has called no collective at all\. Ranks 0, 1 called allReduce/);
+      expect(error!.context.missing).toEqual([2]);
+    }
+  });
+
+  test('a deadline may be as far away as one likes', async () => {
+    await runWorld(2, async (group) => {
+      if (group.rank === 1) await pause(5);
+      await group.barrier({ timeoutMs: Infinity });
+      await group.barrier({ timeoutMs: 2 ** 40 });
+    });
+  });
+
+  test('a reduction takes its senders in turn: those behind a slow one keep their data', async () => {
+    const count = 500_000;
+    const { meshes, links } = createMeshes(4);
+    const groups = meshes.map((mesh) => new ProcessGroup(mesh));
+    const reduce = (rank: number) =>
+      groups[rank]!.reduce(new Float32Array(count).fill(rank), 0, { algorithm: 'direct' });
+    const works = [0, 2, 3].map(reduce);
+    await pause(20);
+    // Rank 1 comes first in the sum, and has not come.
+    const received = links
+      .flatMap((mine) => [...mine.values()])
+      .reduce((sum, { counters }) => sum + counters.bytesReceived, 0);
+    expect(received).toBeLessThan(2 * 300_000);
+    expect((await Promise.all([...works, reduce(1)]))[0]![count - 1]).toBe(6);
+    for (const group of groups) group.destroy();
+  });
+});
+
+describe('hostile ranks', () => {
+  test.each([
+    [
+      'collectives that nobody has called',
+      { op: OpCode.ALL_REDUCE, algorithm: Algorithm.RING },
+      /of collectives that rank 0 has not/,
+    ],
+    [
+      'messages that nobody has asked for',
+      { op: OpCode.SEND, algorithm: Algorithm.DIRECT },
+      /of messages that nobody has asked/,
+    ],
+  ])("cannot fill a rank's memory with %s", async (_what, of, message) => {
+    const { group, theirs } = hostage();
+    const work = group.barrier();
+    const header = { ...emptyHeader(FrameKind.DATA, 1), ...of, dtype: DtypeCode.FLOAT32, count: 15_000 };
+    for (let seq = 1; seq < 800 && group.failure === null; seq++) {
+      await theirs.send(createFrame({ ...header, seq }, 60_000)).catch(() => {});
+    }
+    const error = await errorOf(work);
+    expect(error).toBeInstanceOf(ProtocolError);
+    expect(error.message).toMatch(message);
+  });
+
+  test('have no say in groups that they are no members of', async () => {
+    await runWorld(3, async (world) => {
+      const pair = await world.newGroup([0, 1]);
+      if (world.rank === 2) pair.abort(new Error('from outside'));
+      await world.barrier();
+      const [sum] = await pair.allReduce(Float32Array.of(1));
+      expect(sum).toBe(world.rank === 2 ? 1 : 2);
+      expect(pair.failure).toBeNull();
+    });
+  });
+
+  test.each([
+    ['news that is none', () => encodeJsonFrame(emptyHeader(FrameKind.NEWS, 1), { origin: 'x' })],
+    [
+      'an abort by no name of ours',
+      () =>
+        encodeJsonFrame(emptyHeader(FrameKind.NEWS, 1), {
+          origin: 1,
+          id: 0,
+          group: 0,
+          body: { type: 'abort', name: 'constructor', message: 'over' },
+        }),
+    ],
+  ])('end a group by %s as an error of ours', async (_what, frame) => {
+    const { group, theirs } = hostage();
+    const work = group.barrier();
+    await theirs.send(frame());
+    const error = await errorOf(work);
+    expect([ProtocolError, PeerGoneError]).toContain(error.constructor);
+    expect(error.message).toMatch(/Rank 1 sent something that cannot be read|over/);
+  });
+});
+
+describe('groups', () => {
+  test('a receive from anybody in a subgroup tells the global rank', async () => {
+    const senders = await runWorld(4, async (world) => {
+      const group = await world.newGroup([2, 3]);
+      if (world.rank === 3) await group.send(Float32Array.of(7), 2);
+      return world.rank === 2 ? group.recv(new Float32Array(1)) : null;
+    });
+    expect(senders[2]).toBe(3);
+  });
+
+  test('end with their epoch, subgroups too, and say why', async () => {
+    const { meshes } = createMeshes(2);
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+    const pairs = await Promise.all(worlds.map((world) => world.newGroup([1, 0])));
+    const work = pairs[0]!.barrier();
+    meshes[0]!.end(new PeerGoneError('the room closed'));
+    expect((await errorOf(work)).message).toBe('the room closed');
+    expect((await errorOf(worlds[0]!.barrier())).message).toBe('the room closed');
+    expect(worlds[1]!.failure).toBeNull();
+  });
+
+  test("fail everywhere when one rank's reduction makes no sense to the others", async () => {
+    const errors = await runWorld(3, (group) =>
+      errorOf(group.allReduce(Int32Array.of(1), { op: group.rank === 1 ? ReduceOp.BOR : ReduceOp.SUM })),
+    );
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toMatch(
+        /Ranks 0, 2 called allReduce\(1 int32, SUM\)\. Rank 1 called allReduce\(1 int32, BOR\)/,
+      );
+    }
+    // A call that is refused takes no number: what comes next is in order.
+    await runWorld(2, async (group) => {
+      if (group.rank === 0)
+        expect(() => group.allReduce(Float32Array.of(1), { op: ReduceOp.BAND })).toThrow(/integers/);
+      if (group.rank === 1)
+        expect(() => group.allReduce(Float32Array.of(1), { op: ReduceOp.NONE })).toThrow(/no reduce op/);
+      await group.barrier();
+    });
+    expect(errors[0]).not.toBeInstanceOf(TimeoutError);
+  });
+});
