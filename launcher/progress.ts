@@ -29,7 +29,7 @@ export class Progress {
       this.note(event.message);
     } else if (event.type === 'model') {
       this.#totalSteps = event.totalSteps;
-    } else if (event.type === 'evaluation') {
+    } else if (event.type === 'evaluation' && event.accuracy !== null) {
       this.#accuracy = ` | accuracy ${(event.accuracy * 100).toFixed(1)} %`;
     } else if (event.type === 'step') {
       // Steps count from 0.

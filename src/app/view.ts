@@ -206,6 +206,7 @@ function reduceRun(run: Run, event: RunEvent): Run {
       return { ...run, hashes: { step: event.step, hashes: event.hashes, agree: event.agree } };
     case 'evaluation': {
       const { step, accuracy, samples } = event;
+      if (accuracy === null) return run;
       const at = run.recent.at(-1)?.at ?? 0;
       const all = [...run.evaluations.filter((one) => one.step < step), { step, at, accuracy, samples }];
       const evaluations =

@@ -1,4 +1,4 @@
-/** Numbers that ranks tell each other beside training: statistics, counts. Integers below 2^53 are exact in float64. */
+/** Statistics that ranks tell each other beside training. Integers below 2^53 are exact in float64. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { RankStatistics } from '../protocol/events.ts';
 
@@ -27,9 +27,4 @@ export async function exchangeStatistics(
       otherBytesSent: otherBytesSent!,
     };
   });
-}
-
-/** Sums counts over all ranks. */
-export async function sumCounts(group: ProcessGroup, counts: readonly number[]): Promise<number[]> {
-  return Array.from(await group.allReduce(Float64Array.from(counts)));
 }

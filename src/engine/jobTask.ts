@@ -28,14 +28,19 @@ export function createJobTask(
       trainBatch.with(indices, ({ inputs, labels, weights }) =>
         use(() => lossSum(model.logits(inputs), labels, weights)),
       ),
-    countCorrect: (indices) =>
-      testBatch.with(indices, async ({ inputs }) => {
-        const logits = tf.tidy(() => model.logits(inputs));
+    classifies: true,
+    evaluate: (indices) =>
+      testBatch.with(indices, async ({ inputs, labels, weights }) => {
+        const [logits, loss] = tf.tidy(() => {
+          const outputs = model.logits(inputs);
+          return [outputs, lossSum(outputs, labels, weights)] as const;
+        });
         try {
-          const { size, labels, weights } = testBatch;
-          return countCorrect(await logits.data(), labels, logits.size / size, weights);
+          const [values, [sum]] = await Promise.all([logits.data(), loss.data()]);
+          const correct = countCorrect(values, testBatch.labels, logits.size / testBatch.size, testBatch.weights);
+          return { lossSum: sum!, correct };
         } finally {
-          logits.dispose();
+          tf.dispose([logits, loss]);
         }
       }),
     dispose: () => model.dispose(),

@@ -1,4 +1,4 @@
-/** What a run trains: variables, a loss over samples by index, and a count of right answers. */
+/** What a run trains: variables, a loss over samples by index, and how well held-out samples are answered. */
 import type { Model, Variable } from '../parallel/flatten.ts';
 import type { Pass } from '../parallel/pass.ts';
 
@@ -7,16 +7,21 @@ export interface Task {
   readonly model: Model | readonly Variable[];
   readonly trainSamples: number;
   readonly testSamples: number;
-  /** Most samples of one {@link countCorrect}. */
+  /** Most samples of one {@link evaluate}. */
   readonly testBatch: number;
+  /** Whether answers are right or wrong, which {@link evaluate} then counts. */
+  readonly classifies: boolean;
   /** Digest of the samples, to see that all ranks hold the same. */
   dataHash(): Promise<string>;
   /**
    * Hands `use` a pass that gives the summed loss of training samples `indices`; what it computes on lives until `use` is done.
    */
   withBatch<T>(indices: Uint32Array, use: (pass: Pass) => Promise<T>): Promise<T>;
-  /** How many of held-out samples `indices` are answered right. */
-  countCorrect(indices: Uint32Array): Promise<number>;
+  /**
+   * The loss of held-out samples `indices`, summed, and how many are answered right: of a sample with several answers, as a sequence
+   * has, the share. 0 where the task does not classify.
+   */
+  evaluate(indices: Uint32Array): Promise<{ lossSum: number; correct: number }>;
   /** Frees what belongs to the run. */
   dispose(): void;
 }

@@ -8,16 +8,20 @@ import type { Task } from './task.ts';
 export interface Samples {
   /** [samples, ...inputShape] */
   xs: tf.Tensor;
-  /** [samples, ...outputShape], as the loss takes it. */
+  /** [samples, ...outputShape] for losses by name; a loss of one's own gets it as it is. */
   ys: tf.Tensor;
 }
 
-/** One value per sample, [batch], or their mean as a scalar. */
+/**
+ * Losses by sample, [batch], or with further dimensions, over which their mean is taken; or the mean over all samples as a scalar.
+ * Labels come as they are in {@link Samples}.
+ */
 export type Loss = (labels: tf.Tensor, outputs: tf.Tensor) => tf.Tensor;
 
 /**
  * Losses by TensorFlow.js's names. `categoricalCrossentropy` and `binaryCrossentropy` take a model's probabilities,
- * `softmaxCrossEntropy` its logits; labels of the categorical ones are one-hot.
+ * `softmaxCrossEntropy` its logits; labels of the categorical ones are one-hot. Labels have the outputs' shape, or are [samples]
+ * where outputs are [samples, 1].
  */
 export const LOSSES = {
   meanSquaredError: (labels, outputs) => tf.metrics.meanSquaredError(labels, outputs),
@@ -27,19 +31,24 @@ export const LOSSES = {
   softmaxCrossEntropy: (labels, outputs) => tf.neg(tf.sum(tf.mul(labels, tf.logSoftmax(outputs)), -1)),
 } as const satisfies Record<string, Loss>;
 
+export type LossName = keyof typeof LOSSES;
+
 /** Losses for which the largest output is an answer. */
 const CLASSIFIES: readonly unknown[] = ['categoricalCrossentropy', 'softmaxCrossEntropy'];
 /** Most held-out samples per forward pass. */
 const EVALUATION_BATCH = 256;
 
 export interface FitOptions {
-  loss: keyof typeof LOSSES | Loss;
-  /** Held out: accuracy is told for models that classify. */
+  loss: LossName | Loss;
+  /** Held out: the loss over them is told, and for losses that classify the accuracy. */
   validation?: Samples;
 }
 
 /**
- * @throws UsageError where inputs and labels are not of one number, or the model has several inputs or outputs.
+ * The loss is trained with the layers' regularizers added to it, as by TensorFlow.js's `model.fit`; held-out losses are without.
+ *
+ * @throws UsageError where inputs and labels are not of one number, labels are not of the outputs' shape, there is no loss of that
+ *   name, or the model has several inputs or outputs.
  */
 export function createTensorTask(model: Model, train: Samples, { loss, validation }: FitOptions): Task {
   if (model.inputs.length !== 1 || model.outputs.length !== 1) {
@@ -47,23 +56,29 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
       'Trainer takes models of one input and one output: train others with DistributedDataParallel.',
     );
   }
-  for (const { xs, ys } of [train, ...(validation ? [validation] : [])]) {
-    if (xs.shape[0] === ys.shape[0] && xs.shape[0] > 0) continue;
-    throw new UsageError(`xs has ${xs.shape[0]} samples and ys ${ys.shape[0]}: give one label for each sample.`);
+  const sets = validation ? [train, validation] : [train];
+  const lossOf = lossNamed(loss);
+  for (const { xs, ys } of sets) {
+    if (xs.shape[0] !== ys.shape[0] || xs.shape[0] === 0) {
+      throw new UsageError(`xs has ${xs.shape[0]} samples and ys ${ys.shape[0]}: give one label for each sample.`);
+    }
+    if (typeof loss !== 'function') checkLabels(ys, model.outputs[0]!.shape);
   }
-  const lossOf: Loss = typeof loss === 'function' ? loss : LOSSES[loss];
-  const tests = CLASSIFIES.includes(loss) ? validation : undefined;
+  // A Sequential knows its layers' regularizers only once it is built, and a pass in stages does not build it.
+  if (!model.built) model.build(model.inputs[0]!.shape);
+  const classifies = CLASSIFIES.includes(loss);
   return {
     model,
     trainSamples: train.xs.shape[0],
-    testSamples: tests?.xs.shape[0] ?? 0,
+    testSamples: validation?.xs.shape[0] ?? 0,
     testBatch: EVALUATION_BATCH,
-    dataHash: () => hashEnds([train, ...(validation ? [validation] : [])]),
+    classifies,
+    dataHash: () => hashEnds(sets),
     async withBatch(indices, use) {
       const [inputs, labels] = gather(train, indices);
       const summed = (outputs: tf.Tensor): Scalar => {
-        const values = lossOf(labels, outputs);
-        return values.rank === 0 ? values.mul<Scalar>(indices.length) : values.sum<Scalar>();
+        const regularization = model.calculateLosses().map((value) => value.mul<Scalar>(indices.length));
+        return tf.addN([sumOverSamples(lossOf(labels, outputs), indices.length), ...regularization]);
       };
       try {
         return await use({ inputs, loss: summed });
@@ -71,22 +86,72 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
         tf.dispose([inputs, labels]);
       }
     },
-    async countCorrect(indices) {
-      if (!tests || indices.length === 0) return 0;
-      const right = tf.tidy(() => {
-        const [inputs, labels] = gather(tests, indices);
+    async evaluate(indices) {
+      if (!validation || indices.length === 0) return { lossSum: 0, correct: 0 };
+      const sums = tf.tidy(() => {
+        const [inputs, labels] = gather(validation, indices);
         const outputs = model.apply(inputs, { training: false }) as tf.Tensor;
-        return outputs.argMax(-1).equal(labels.argMax(-1)).sum();
+        const isRight = (): tf.Tensor => outputs.argMax(-1).equal(labels.argMax(-1)).cast('float32');
+        return tf.stack([
+          sumOverSamples(lossOf(labels, outputs), indices.length),
+          classifies ? sumOverSamples(isRight(), indices.length) : tf.scalar(0),
+        ]);
       });
       try {
-        return (await right.data())[0]!;
+        const [lossSum, correct] = await sums.data();
+        return { lossSum: lossSum!, correct: correct! };
       } finally {
-        right.dispose();
+        sums.dispose();
       }
     },
     // The model and the tensors are the user's.
     dispose: () => {},
   };
+}
+
+/** @throws UsageError where there is no such loss. */
+function lossNamed(loss: LossName | Loss): Loss {
+  if (typeof loss === 'function') return loss;
+  if (!Object.hasOwn(LOSSES, loss)) {
+    throw new UsageError(
+      `There is no loss "${loss}": take ${Object.keys(LOSSES).join(', ')}, or a function of labels and outputs.`,
+    );
+  }
+  const named: Loss = LOSSES[loss];
+  return (labels, outputs) => {
+    checkLabels(labels, outputs.shape);
+    // Labels [n] beside outputs [n, 1] would broadcast to [n, n].
+    return named(labels.reshape(outputs.shape), outputs);
+  };
+}
+
+/**
+ * @param outputs their shape, null where it is not known yet.
+ * @throws UsageError
+ */
+function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): void {
+  const { shape } = labels;
+  // As model.fit does, [n] counts as [n, 1].
+  const sides = shape.length === 1 ? [...shape, 1] : shape;
+  if (sides.length === outputs.length && outputs.every((side, i) => side === null || side === sides[i])) return;
+  throw new UsageError(
+    `The model's outputs are [${outputs.map((side) => side ?? '*').join(', ')}], and labels [${shape.join(', ')}]: ` +
+      'give labels of the shape of the outputs, one-hot for classes.',
+  );
+}
+
+/**
+ * @param values [samples, ...], with further dimensions their mean is taken; or the mean over all as a scalar.
+ * @throws UsageError where there is not a value for each sample.
+ */
+function sumOverSamples(values: tf.Tensor, samples: number): Scalar {
+  if (values.rank === 0) return values.mul<Scalar>(samples);
+  if (values.shape[0] !== samples) {
+    throw new UsageError(
+      `The loss of ${samples} samples is of shape [${values.shape.join(', ')}]: give one value for each sample, or their mean.`,
+    );
+  }
+  return values.rank === 1 ? values.sum<Scalar>() : values.reshape([samples, -1]).mean(1).sum<Scalar>();
 }
 
 function gather({ xs, ys }: Samples, indices: Uint32Array): [inputs: tf.Tensor, labels: tf.Tensor] {

@@ -16,7 +16,7 @@ import type { Clock } from '../util/clock.ts';
 import { DataError, MismatchError, PeergradError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { dissenters } from '../util/majority.ts';
-import { exchangeStatistics, sumCounts } from './exchange.ts';
+import { exchangeStatistics } from './exchange.ts';
 import type { Task } from './task.ts';
 
 /** Held-out accuracy is measured about this often in a run, and at the end of every pass over the data. */
@@ -70,7 +70,8 @@ export class TrainingRun {
   readonly #ownLosses: { sum: number; samples: number }[] = [];
   #statistics: RankStatistics[] = [];
   #hashes: string[] = [];
-  #accuracy = 0;
+  /** Of the latest test. */
+  #tested: { loss: number; accuracy: number | null } | null = null;
   #gradientBytes = { sent: 0, received: 0 };
   #timesReported = 0;
 
@@ -195,7 +196,7 @@ export class TrainingRun {
     const first = Uint32Array.from({ length: Math.min(plan.batchSize, task.trainSamples) }, (_, i) => i);
     const options = { samples: first.length, reduction: 'sum' } as const;
     await keepingBuffers(task.model, () => task.withBatch(first, (pass) => this.#strategy.warmUp(pass, options)));
-    if (task.testSamples > 0) await task.countCorrect(new Uint32Array());
+    if (task.testSamples > 0) await task.evaluate(new Uint32Array());
     checkDevice();
   }
 
@@ -207,22 +208,25 @@ export class TrainingRun {
     for (let i = 0; i < sums.length; i += 2) this.#losses.push(sums[i + 1]! > 0 ? sums[i]! / sums[i + 1]! : 0);
   }
 
-  /** Accuracy on the first held-out samples, at most `most`: each rank tests its share, the counts are summed. */
+  /** Loss and accuracy on the first held-out samples, at most `most`: each rank tests its share, the sums are summed. */
   async #evaluate(step: number, most: number): Promise<void> {
     const { task, group, emit } = this.#options;
     if (task.testSamples === 0) return;
-    let correct = 0;
+    const samples = Math.min(most, task.testSamples);
     const share = dealWindow(
-      Uint32Array.from({ length: Math.min(most, task.testSamples) }, (_, i) => i),
+      Uint32Array.from({ length: samples }, (_, i) => i),
       group.rank,
       group.worldSize,
     );
+    const own = [0, 0];
     for (let at = 0; at < share.length; at += task.testBatch) {
-      correct += await task.countCorrect(share.subarray(at, at + task.testBatch));
+      const { lossSum, correct } = await task.evaluate(share.subarray(at, at + task.testBatch));
+      own[0]! += lossSum;
+      own[1]! += correct;
     }
-    const [allCorrect, allSamples] = await sumCounts(group, [correct, share.length]);
-    this.#accuracy = allCorrect! / Math.max(1, allSamples!);
-    await emit({ type: 'evaluation', step, accuracy: this.#accuracy, samples: allSamples! });
+    const [lossSum, correct] = await group.allReduce(Float64Array.from(own));
+    this.#tested = { loss: lossSum! / samples, accuracy: task.classifies ? correct! / samples : null };
+    await emit({ type: 'evaluation', step, ...this.#tested, samples });
   }
 
   /** Compares state hashes and exchanges statistics. */
@@ -265,7 +269,8 @@ export class TrainingRun {
       steps: this.#totalSteps,
       epochs: Math.ceil(this.#totalSteps / this.#stepsPerEpoch),
       loss: this.#losses.at(-1)!,
-      accuracy: this.#accuracy,
+      accuracy: this.#tested?.accuracy ?? null,
+      valLoss: this.#tested?.loss ?? null,
       stateHash: this.#hashes,
       bytesSentPerRank: this.#statistics.map(({ gradientBytesSent }) => gradientBytesSent),
       bytesReceivedPerRank: this.#statistics.map(({ gradientBytesReceived }) => gradientBytesReceived),

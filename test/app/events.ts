@@ -29,6 +29,7 @@ export const RESULT: RunResult = {
   epochs: 1,
   loss: 0.2,
   accuracy: 0.95,
+  valLoss: 0.3,
   stateHash: ['a', 'a', 'a'],
   bytesSentPerRank: [1, 1, 1],
   otherBytesSentPerRank: [1, 1, 1],

@@ -83,7 +83,7 @@ describe('the run', () => {
   });
 
   test('a step that is made again replaces the one before, and what was measured after it', () => {
-    const evaluation: EngineEvent = { type: 'evaluation', step: 2, accuracy: 0.5, samples: 10 };
+    const evaluation: EngineEvent = { type: 'evaluation', step: 2, loss: 1, accuracy: 0.5, samples: 10 };
     const view = fold(EPOCH, stepEvent(0), stepEvent(1), stepEvent(2), evaluation, stepEvent(1));
     expect(view.run!.recent.map((one) => one.step)).toEqual([0, 1]);
     expect(view.run!.evaluations).toEqual([]);

@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { Trainer, type TrainerOptions } from '../../src/engine/trainer.ts';
 import { SyncBatchNormalization } from '../../src/parallel/syncBatchNorm.ts';
 import { runWorld } from '../../src/testing/index.ts';
+import { UsageError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
 
 beforeAll(async () => {
@@ -31,6 +32,12 @@ function classifier(): tf.LayersModel {
   model.setWeights(weights());
   return model;
 }
+
+const linear = (units: number): tf.LayersModel => {
+  const model = tf.sequential({ layers: [tf.layers.dense({ units, inputShape: [2] })] });
+  model.setWeights(model.getWeights().map((weight) => tf.zerosLike(weight)));
+  return model;
+};
 
 const valuesOf = (model: tf.LayersModel): number[] =>
   model.getWeights().flatMap((weight) => Array.from(weight.dataSync()));
@@ -149,6 +156,78 @@ describe('Trainer', () => {
       expect(losses[1]![step]).toBeCloseTo(value, 6);
       expect(losses[2]![step]).toBeCloseTo(value, 6);
     }
+  });
+
+  test('takes labels [n] for outputs [n, 1], as model.fit does, and refuses those that only broadcast', async () => {
+    const { xs } = points(12);
+    const wanted = xs.sum(1, true);
+    const learned = [];
+    for (const ys of [wanted, wanted.reshape([12])]) {
+      const model = linear(1);
+      const validation = { xs, ys };
+      const { valLoss } = await new Trainer(PLAN).fit(model, { xs, ys }, { loss: 'meanSquaredError', validation });
+      learned.push([valLoss, ...valuesOf(model)]);
+    }
+    expect(learned[1]).toEqual(learned[0]);
+    const refused = async (model: tf.LayersModel, ys: tf.Tensor, message: string) => {
+      const training = new Trainer().fit(model, { xs, ys }, { loss: 'meanSquaredError' });
+      await expect(training).rejects.toThrow(UsageError);
+      await expect(training).rejects.toThrow(message);
+    };
+    await refused(linear(2), wanted, 'outputs are [*, 2], and labels [12, 1]');
+    await refused(linear(2), wanted.reshape([12]), 'outputs are [*, 2], and labels [12]');
+    await refused(linear(1), xs, 'outputs are [*, 1], and labels [12, 2]');
+    // A length that only the data tells.
+    const open = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [null, 2] })] });
+    const training = new Trainer().fit(
+      open,
+      { xs: xs.reshape([3, 4, 2]), ys: tf.ones([3, 1, 1]) },
+      { loss: 'meanSquaredError' },
+    );
+    await expect(training).rejects.toThrow('outputs are [3, 4, 1], and labels [3, 1, 1]');
+  });
+
+  test('takes the mean over a sequence, of losses as of right answers', async () => {
+    const xs = tf.tensor3d([[[1, 0], [0, 1]], [[1, 0], [1, 0]]]); // prettier-ignore
+    const ys = tf.tensor3d([[[1, 0], [1, 0]], [[1, 0], [0, 1]]]); // prettier-ignore
+    const same = tf.sequential({
+      layers: [tf.layers.dense({ units: 2, inputShape: [2, 2], kernelInitializer: 'identity' })],
+    });
+    const plan = { learningRate: 1e-6, batchSize: 2 };
+    const validation = { xs, ys };
+    const squared = await new Trainer(plan).fit(same, { xs, ys }, { loss: 'meanSquaredError' });
+    expect(squared.loss).toBeCloseTo(0.5, 4);
+    expect(squared.accuracy).toBeNull();
+    const entropy = await new Trainer(plan).fit(same, { xs, ys }, { loss: 'softmaxCrossEntropy', validation });
+    expect(entropy.accuracy).toBe(0.5);
+    const one = await tf.losses.softmaxCrossEntropy(ys, xs).data();
+    expect(entropy.loss).toBeCloseTo(one[0]!, 4);
+    expect(entropy.valLoss).toBeCloseTo(one[0]!, 4);
+  });
+
+  test("adds the layers' regularizers to the loss, whatever the number of ranks, also where it runs in stages", async () => {
+    const data = points(12);
+    const regularized = (norm: tf.layers.Layer): tf.LayersModel => {
+      const kernelRegularizer = tf.regularizers.l2({ l2: 0.5 });
+      const first = tf.layers.dense({ units: 2, inputShape: [2], kernelRegularizer });
+      const model = tf.sequential({ layers: [first, norm, tf.layers.dense({ units: 2, kernelRegularizer })] });
+      for (const layer of [model.layers[0]!, model.layers[2]!]) layer.setWeights(weights());
+      return model;
+    };
+    const alone = regularized(tf.layers.batchNormalization());
+    const keras = regularized(tf.layers.batchNormalization());
+    keras.compile({ optimizer: tf.train.sgd(0.1), loss: 'meanSquaredError' });
+    const { history } = await keras.fit(data.xs, data.ys, { epochs: 2, batchSize: 12, verbose: 0, shuffle: false });
+    const plan: TrainerOptions = { optimizer: 'sgd', learningRate: 0.1, epochs: 2 };
+    const options = { loss: 'meanSquaredError' } as const;
+    const one = await new Trainer({ ...plan, batchSize: 12 }).fit(alone, data, options);
+    for (const [i, loss] of one.losses.entries()) expect(loss).toBeCloseTo(Number(history['loss']![i]), 5);
+    await runWorld(3, async (group) => {
+      const model = regularized(new SyncBatchNormalization());
+      const result = await new Trainer({ ...plan, batchSize: 4, group }).fit(model, data, options);
+      for (const [i, loss] of one.losses.entries()) expect(result.losses[i]).toBeCloseTo(loss, 5);
+      for (const [i, value] of valuesOf(model).entries()) expect(value).toBeCloseTo(valuesOf(alone)[i]!, 5);
+    });
   });
 
   test('refuses what cannot be trained, with a sentence', async () => {

@@ -16,7 +16,8 @@ describe('TrainingRun', () => {
     for (const [step, loss] of one[0]!.losses.entries()) {
       expect(relative(four[0]!.losses[step]!, loss)).toBeLessThan(1e-5);
     }
-    expect(four[0]!.accuracy).toBeCloseTo(one[0]!.accuracy, 1);
+    expect(four[0]!.accuracy).toBeCloseTo(one[0]!.accuracy!, 1);
+    expect(relative(four[0]!.valLoss!, one[0]!.valLoss!)).toBeLessThan(1e-4);
   });
 
   test('keeps state equal on all ranks, and says so', async () => {
@@ -79,7 +80,9 @@ describe('TrainingRun', () => {
     expect(types('trace')).toBe(10);
     expect(types('model')).toBe(1);
     const evaluations = events[0]!.filter((event) => event.type === 'evaluation');
-    expect(evaluations.at(-1)).toEqual({ type: 'evaluation', step: 9, accuracy: results[0]!.accuracy, samples: 40 });
+    const { accuracy, valLoss: loss } = results[0]!;
+    expect(evaluations.at(-1)).toEqual({ type: 'evaluation', step: 9, loss, accuracy, samples: 40 });
+    expect(loss).toBeGreaterThan(0);
     expect(evaluations.length).toBeGreaterThanOrEqual(5);
   });
 

@@ -15,6 +15,7 @@ const result = (...stateHash: string[]): RunResult => ({
   epochs: 1,
   loss: 0.25,
   accuracy: 0.9,
+  valLoss: 0.3,
   stateHash,
   bytesSentPerRank: [5e6, 5e6],
   otherBytesSentPerRank: [1, 1],

@@ -16,7 +16,7 @@ export function ResultPanel({ result, host }: { result: RunResult; host: boolean
   return (
     <section class="result" aria-labelledby="result-title">
       <div class="result-words">
-        <h2 id="result-title">{formatShare(result.accuracy, 1)}</h2>
+        <h2 id="result-title">{formatShare(result.accuracy ?? NaN, 1)}</h2>
         <p>
           of the held-out samples are classified right, after {plural(result.steps, 'step')} in {formatClock(result.ms)}
           .
