@@ -28,7 +28,7 @@ const LOAD_MS = 120_000;
  * message to this process for every hop of every bucket would slow the run that is being measured.
  */
 const REPORT_SCRIPT = `window.peergradReport = (event) => {
-  if (event.type !== 'trace') window.peergradToLauncher(event).catch(() => {});
+  if (event.type !== 'trace' && event.type !== 'begin') window.peergradToLauncher(event).catch(() => {});
 };`;
 
 /** @throws PeergradError where a page cannot be loaded. */

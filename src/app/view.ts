@@ -160,6 +160,8 @@ export function reduce(view: View, event: EngineEvent): View {
       // Before the first epoch there is no run to tell about: a late event of a run that was left.
       if (view.run === null) return view;
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
+    case 'begin':
+      return view;
     case 'recording':
       return { ...view, recording: event.recording };
     default:

@@ -60,8 +60,11 @@ export class Trainer {
    * Trains `model` on all tabs' GPUs; every tab ends with the same parameters in it. Every tab must call it with the same model
    * and samples; each computes its share of every batch.
    *
-   * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch)`, `onBatchEnd(batch,
-   * {loss, size})`, `onEpochEnd(epoch, {loss, val_acc})`, `onTrainEnd`.
+   * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch, {size})`, `onBatchEnd(batch,
+   * {loss, size})`, `onEpochEnd(epoch, {loss, val_loss, val_acc})`, `onTrainEnd`. Loss and size are of all ranks' samples; by the
+   * strategies `local-sgd`, `diloco` and `async-parameter-server`, whose ranks learn by themselves, of this rank's. `val_loss` and
+   * `val_acc` (of losses that classify) are of all held-out samples after the epoch's last step, and by those strategies only there
+   * where that step is one after which all ranks agree, as the run's last one is.
    *
    * @throws (rejects) UsageError for samples that do not fit, DataError or MismatchError where ranks hold different ones, and what
    *   {@link initProcessGroup} and the collectives reject with.
@@ -123,44 +126,52 @@ class CallbackTeller {
   #batch = 0;
   #lossSum = 0;
   #samples = 0;
-  #accuracy: number | null = null;
+  /** What held-out samples said after the latest step; of no use once another is taken. */
+  #validation: tf.Logs = {};
 
   constructor(callbacks: readonly tf.CustomCallbackArgs[]) {
     this.#callbacks = callbacks;
   }
 
   async begin(): Promise<void> {
-    for (const { onTrainBegin } of this.#callbacks) await onTrainBegin?.();
+    for (const callback of this.#callbacks) await callback.onTrainBegin?.();
   }
 
   async tell(event: EngineEvent): Promise<void> {
-    if (event.type === 'evaluation') this.#accuracy = event.accuracy;
-    if (event.type !== 'step') return;
-    const { dataEpoch, loss, samples: size } = event;
-    if (dataEpoch !== this.#epoch) {
-      await this.#endEpoch();
-      this.#epoch = dataEpoch;
-      for (const { onEpochBegin } of this.#callbacks) await onEpochBegin?.(dataEpoch);
-    }
-    const batch = this.#batch++;
-    this.#lossSum += loss * size;
-    this.#samples += size;
-    for (const { onBatchBegin, onBatchEnd } of this.#callbacks) {
-      await onBatchBegin?.(batch, { batch, size });
-      await onBatchEnd?.(batch, { batch, size, loss });
-    }
+    if (event.type === 'begin') return this.#beginBatch(event.dataEpoch, event.samples);
+    if (event.type === 'step') return this.#endBatch(event.loss, event.samples);
+    if (event.type !== 'evaluation') return;
+    const { loss, accuracy } = event;
+    this.#validation = accuracy === null ? { val_loss: loss } : { val_loss: loss, val_acc: accuracy };
   }
 
   async end(): Promise<void> {
     await this.#endEpoch();
-    for (const { onTrainEnd } of this.#callbacks) await onTrainEnd?.();
+    for (const callback of this.#callbacks) await callback.onTrainEnd?.();
+  }
+
+  async #beginBatch(epoch: number, size: number): Promise<void> {
+    if (epoch !== this.#epoch) {
+      await this.#endEpoch();
+      this.#epoch = epoch;
+      for (const callback of this.#callbacks) await callback.onEpochBegin?.(epoch);
+    }
+    this.#validation = {};
+    const batch = this.#batch;
+    for (const callback of this.#callbacks) await callback.onBatchBegin?.(batch, { batch, size });
+  }
+
+  async #endBatch(loss: number, size: number): Promise<void> {
+    const batch = this.#batch++;
+    this.#lossSum += loss * size;
+    this.#samples += size;
+    for (const callback of this.#callbacks) await callback.onBatchEnd?.(batch, { batch, size, loss });
   }
 
   async #endEpoch(): Promise<void> {
     if (this.#epoch < 0) return;
-    const logs = { loss: this.#lossSum / Math.max(1, this.#samples) };
-    const whole = this.#accuracy === null ? logs : { ...logs, val_acc: this.#accuracy };
+    const logs = { loss: this.#lossSum / Math.max(1, this.#samples), ...this.#validation };
     [this.#batch, this.#lossSum, this.#samples] = [0, 0, 0];
-    for (const { onEpochEnd } of this.#callbacks) await onEpochEnd?.(this.#epoch, whole);
+    for (const callback of this.#callbacks) await callback.onEpochEnd?.(this.#epoch, logs);
   }
 }

@@ -19,9 +19,9 @@ import { dissenters } from '../util/majority.ts';
 import { exchangeStatistics } from './exchange.ts';
 import type { Task } from './task.ts';
 
-/** Held-out accuracy is measured about this often in a run, and at the end of every pass over the data. */
+/** Held-out samples are tested about this often in a run, and all of them at the end of every pass over the data. */
 const EVALUATIONS_PER_RUN = 8;
-/** Held-out samples for all but the last of them: +- 1 point is enough for a curve, and testing must not outlast training. */
+/** Held-out samples within a pass: +- 1 point is enough for a curve, and testing must not outlast training. */
 const INTERMEDIATE_SAMPLES = 500;
 /** DiLoCo's outer optimizer, as the paper found best. */
 const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
@@ -142,10 +142,13 @@ export class TrainingRun {
     let mark = { sent: group.bytesSent, received: group.bytesReceived };
     for (let step = 0; step < this.#totalSteps; step++) {
       signal.throwIfAborted();
-      const stepAt = clock.now();
       const window = this.#cursor.window(step, plan.batchSize * group.worldSize);
-      const report = await this.#step(dealWindow(window.indices, group.rank, group.worldSize));
-      checkLoss(report.loss, step);
+      const { dataEpoch } = window;
+      const share = dealWindow(window.indices, group.rank, group.worldSize);
+      const known = strategy.reportsAllRanks ? window.indices : share;
+      await emit({ type: 'begin', step, dataEpoch, samples: known.length });
+      const stepAt = clock.now();
+      const report = await this.#step(share);
       const isLast = step + 1 === this.#totalSteps;
       if (isLast) await strategy.synchronize();
       this.#gradientBytes.sent += group.bytesSent - mark.sent;
@@ -162,14 +165,12 @@ export class TrainingRun {
         await emit({ type: 'trace', step, bucket, bytes, startedAt: since, hops: [...hops] });
       }
       const { loss, samples } = report;
-      await emit({ type: 'step', step, dataEpoch: window.dataEpoch, loss, samples, ms, at: now - startedAt });
+      await emit({ type: 'step', step, dataEpoch, loss, samples, ms, at: now - startedAt });
       const done = step + 1;
       const endsPass = window.next.offset === 0;
-      if (isLast) due = { samples: Infinity, comparison: true };
-      else {
-        if (endsPass || done % this.#evaluateEvery === 0) due.samples = INTERMEDIATE_SAMPLES;
-        if (done % plan.hashEvery === 0) due.comparison = true;
-      }
+      if (isLast || endsPass) due.samples = Infinity;
+      else if (done % this.#evaluateEvery === 0) due.samples = Math.max(due.samples, INTERMEDIATE_SAMPLES);
+      if (isLast || done % plan.hashEvery === 0) due.comparison = true;
       if (!strategy.isSynchronized) continue;
       await this.#collectLosses();
       if (due.samples > 0) await this.#evaluate(step, due.samples);
@@ -200,12 +201,20 @@ export class TrainingRun {
     checkDevice();
   }
 
-  /** The losses of all ranks' samples since the last time. */
+  /**
+   * The losses of all ranks' samples since the last time.
+   *
+   * @throws (rejects) PeergradError where one is no number: on all ranks after the same step, as all know the same losses here.
+   */
   async #collectLosses(): Promise<void> {
     const own = this.#ownLosses.splice(0);
     const sums = Float64Array.from(own.flatMap(({ sum, samples }) => [sum, samples]));
     if (!this.#strategy.reportsAllRanks) await this.#options.group.allReduce(sums);
-    for (let i = 0; i < sums.length; i += 2) this.#losses.push(sums[i + 1]! > 0 ? sums[i]! / sums[i + 1]! : 0);
+    for (let i = 0; i < sums.length; i += 2) {
+      const loss = sums[i + 1]! > 0 ? sums[i]! / sums[i + 1]! : 0;
+      checkLoss(loss, this.#losses.length);
+      this.#losses.push(loss);
+    }
   }
 
   /** Loss and accuracy on the first held-out samples, at most `most`: each rank tests its share, the sums are summed. */
@@ -303,7 +312,7 @@ async function verifyData(group: ProcessGroup, task: Task): Promise<void> {
   );
 }
 
-/** A diverged run goes on for ever and learns nothing; all ranks see the same loss, so all stop at the same step. */
+/** A diverged run goes on for ever and learns nothing. */
 function checkLoss(loss: number, step: number): void {
   if (Number.isFinite(loss)) return;
   throw new PeergradError(

@@ -66,7 +66,7 @@ export interface RunResult {
   steps: number;
   /** Passes over the training data, whole or begun. */
   epochs: number;
-  /** Mean training loss over the last step's samples, all ranks. */
+  /** Mean training loss over the last step's samples, all ranks; with a Trainer's regularizers. */
   loss: number;
   /** Share of held-out samples classified right, all ranks' counts together; `null` where none were, or none are classified. */
   accuracy: number | null;
@@ -128,6 +128,8 @@ export type EngineEvent =
   /** A link of this rank came up or went down. */
   | { type: 'link'; peerRank: number; up: boolean; route: LinkRoute; roundTripMs: number | null }
   | { type: 'warmup'; message: string }
+  /** A step is about to be taken. `samples` as in what `step` will tell. */
+  | { type: 'begin'; step: number; dataEpoch: number; samples: number }
   | {
       type: 'step';
       step: number;

@@ -20,6 +20,7 @@ export async function train(
     signal = new AbortController().signal,
     spoil = (_inputs: Float32Array): unknown => null,
     onStep = (): unknown => null,
+    onFailure = (_error: unknown): unknown => null,
     tamper = (_run: TrainingRun, _group: ProcessGroup) => {},
   } = {},
 ): Promise<{ results: RunResult[]; events: EngineEvent[][] }> {
@@ -51,6 +52,9 @@ export async function train(
       });
       tamper(run, group);
       return await run.run();
+    } catch (error) {
+      onFailure(error);
+      throw error;
     } finally {
       run?.dispose();
       task.dispose();

@@ -110,6 +110,70 @@ describe('Trainer', () => {
     expect(logs[1]!['val_acc']).toBeGreaterThan(0.5);
   });
 
+  test('calls back before a batch is trained and once its epoch is over, with what the whole validation says', async () => {
+    const data = points(600);
+    const model = classifier();
+    const calls: { name: string; weights: number[]; logs?: tf.Logs | undefined }[] = [];
+    const note =
+      (name: string) =>
+      (_at: number, logs?: tf.Logs): void =>
+        void calls.push({ name, weights: valuesOf(model), logs });
+    await new Trainer({
+      ...{ ...PLAN, epochs: 2, batchSize: 200, learningRate: 0.05 },
+      callbacks: {
+        ...{ onEpochBegin: note('epoch'), onEpochEnd: note('ended') },
+        ...{ onBatchBegin: note('batch'), onBatchEnd: note('done') },
+      },
+    }).fit(model, data, { loss: 'softmaxCrossEntropy', validation: data });
+    const pass = ['epoch', 'batch', 'done', 'batch', 'done', 'batch', 'done', 'ended'];
+    expect(calls.map(({ name }) => name)).toEqual([...pass, ...pass]);
+    for (const [i, { name, weights: now }] of calls.slice(1).entries()) {
+      if (name === 'done') expect(now).not.toEqual(calls[i]!.weights);
+      else expect(now).toEqual(calls[i]!.weights);
+    }
+    for (const { name, weights: now, logs } of calls) {
+      if (name === 'batch') expect(logs!['size']).toBe(200);
+      if (name !== 'ended') continue;
+      const then = classifier();
+      then.setWeights([tf.tensor2d(now.slice(0, 4), [2, 2]), tf.tensor1d(now.slice(4))]);
+      const outputs = then.predict(data.xs) as tf.Tensor;
+      expect(logs!['val_loss']).toBeCloseTo((await tf.losses.softmaxCrossEntropy(data.ys, outputs).data())[0]!, 4);
+      const right = outputs.argMax(-1).equal(data.ys.argMax(-1)).sum();
+      expect(logs!['val_acc']).toBeCloseTo((await right.data())[0]! / 600, 6);
+    }
+  });
+
+  test('tells no held-out figures of an epoch after which ranks do not agree', async () => {
+    const data = points(24);
+    await runWorld(2, async (group) => {
+      const logs: tf.Logs[] = [];
+      const sizes: number[] = [];
+      const local: TrainerOptions = { strategy: 'local-sgd', syncEvery: 4, epochs: 3, batchSize: 4, group };
+      await new Trainer({
+        ...local,
+        callbacks: {
+          onEpochEnd: (_epoch, log) => void logs.push(log!),
+          onBatchBegin: (_batch, log) => void sizes.push(log!['size']!),
+        },
+      }).fit(classifier(), data, { loss: 'softmaxCrossEntropy', validation: data });
+      // Exchanges after steps 4 and 8, and at the end: passes end after 3, 6 and 9.
+      expect(logs.map((log) => Object.keys(log))).toEqual([['loss'], ['loss'], ['loss', 'val_loss', 'val_acc']]);
+      expect(sizes).toEqual(Array.from({ length: 9 }, () => 4));
+    });
+  });
+
+  test("calls methods of a callback's class on it", async () => {
+    class Counter {
+      batches = 0;
+      onBatchEnd(): void {
+        this.batches += 1;
+      }
+    }
+    const counter = new Counter();
+    await new Trainer({ batchSize: 8, callbacks: [counter] }).fit(classifier(), points(16), { loss: perSample });
+    expect(counter.batches).toBe(2);
+  });
+
   test.each(['ring', 'parameter-server', 'local-sgd', 'diloco', 'async-parameter-server'] as const)(
     "keeps batch normalization's averages equal with %s, and leaves no tensor behind",
     async (strategy) => {

@@ -96,6 +96,37 @@ describe('TrainingRun', () => {
     ]);
   });
 
+  test('tests all of them after every pass', async () => {
+    const { events } = await train(2, { batchSize: 20, epochs: 3 }, { trainSize: 80, testSize: 600 });
+    const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
+    expect(evaluations.filter(({ samples }) => samples === 600).map(({ step }) => step)).toEqual([1, 3, 5]);
+  });
+
+  test('tells of every step before it is taken', async () => {
+    const { events } = await train(2, { batchSize: 4, epochs: 1 }, { trainSize: 9 });
+    const told = events[1]!.filter(({ type }) => type === 'begin' || type === 'step');
+    expect(told.map((event) => ('samples' in event ? [event.type, event.step, event.samples] : []))).toEqual([
+      ...[['begin', 0, 8], ['step', 0, 8]],
+      ...[['begin', 1, 1], ['step', 1, 1]],
+    ]); // prettier-ignore
+  });
+
+  test.each(['local-sgd', 'async-parameter-server'])(
+    'stops all ranks at one step with the advice where only one knows of the loss: %s',
+    async (strategy) => {
+      let reads = 0;
+      const failures: string[] = [];
+      const run = train(
+        2,
+        { batchSize: 4, maxSteps: 12, strategy, syncEvery: 6 },
+        { spoil: (inputs) => (reads++ === 7 ? inputs.fill(NaN) : inputs), onFailure: (e) => failures.push(String(e)) },
+      );
+      await expect(run).rejects.toThrow(/no longer a number at step \d+: start again with a lower learning rate/);
+      expect(failures).toHaveLength(2);
+      expect(failures[1]).toBe(failures[0]);
+    },
+  );
+
   test('stops and names the rank whose state differs', async () => {
     const training = train(
       3,
