@@ -32,12 +32,18 @@ export { createPowerSgdHook, type PowerSgdOptions } from './parallel/powerSgd.ts
 export { PeriodicModelAverager, type PeriodicModelAveragerOptions } from './parallel/modelAverager.ts';
 export { DistributedMean } from './parallel/distributedMean.ts';
 export { rankZeroFirst, rankZeroOnly } from './parallel/rankZero.ts';
-export { createOptimizer, type Optimizer, type OptimizerOptions, type OptimizerState } from './optim/index.ts';
+export {
+  createOptimizer,
+  type Optimizer,
+  type OptimizerName,
+  type OptimizerOptions,
+  type OptimizerState,
+} from './optim/index.ts';
 export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './engine/initProcessGroup.ts';
 export { Trainer, type TrainerOptions } from './engine/trainer.ts';
-export type { FitOptions, Loss, Samples } from './engine/tensorTask.ts';
+export type { FitOptions, Loss, LossName, Samples } from './engine/tensorTask.ts';
 export { loadData, type Dataset } from './jobs/index.ts';
-export { parseJob, type JobSpec } from './protocol/job.ts';
+export { parseJob, type JobSpec, type StrategyName, type TrainingPlan } from './protocol/job.ts';
 export type { EngineEvent, RunResult } from './protocol/events.ts';
 export { fromHalf, toHalf } from './util/float16.ts';
 export {

@@ -24,6 +24,7 @@ export function createJobTask(
     testSamples: test.size,
     testBatch: testBatch.size,
     dataHash: () => Promise.resolve(hashState([train, test].flatMap(sizesAndEnds))),
+    dataAdvice: 'give every tab the same files, or let the server serve them (--data)',
     withBatch: (indices, use) =>
       trainBatch.with(indices, ({ inputs, labels, weights }) =>
         use(() => lossSum(model.logits(inputs), labels, weights)),

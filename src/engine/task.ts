@@ -13,6 +13,8 @@ export interface Task {
   readonly classifies: boolean;
   /** Digest of the samples, to see that all ranks hold the same. */
   dataHash(): Promise<string>;
+  /** What to do where they do not. */
+  readonly dataAdvice: string;
   /**
    * Hands `use` a pass that gives the summed loss of training samples `indices`; what it computes on lives until `use` is done.
    */

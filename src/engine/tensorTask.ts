@@ -74,6 +74,7 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
     testBatch: EVALUATION_BATCH,
     classifies,
     dataHash: () => hashEnds(sets),
+    dataAdvice: 'give every tab the same samples, in the same order',
     async withBatch(indices, use) {
       const [inputs, labels] = gather(train, indices);
       const summed = (outputs: tf.Tensor): Scalar => {

@@ -8,25 +8,33 @@ import { Mesh } from '../collectives/mesh.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Model } from '../parallel/flatten.ts';
 import type { EngineEvent, RunResult } from '../protocol/events.ts';
-import { parseJob } from '../protocol/job.ts';
+import { parsePlan, type TrainingPlan } from '../protocol/job.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
-import { destroyProcessGroup, initProcessGroup, tensorflowDevice } from './initProcessGroup.ts';
+import {
+  destroyProcessGroup,
+  initProcessGroup,
+  tensorflowDevice,
+  type InitProcessGroupOptions,
+} from './initProcessGroup.ts';
 import { createTensorTask, type FitOptions, type Samples } from './tensorTask.ts';
-import { TrainingRun, type TrainingPlan } from './trainingRun.ts';
+import { TrainingRun } from './trainingRun.ts';
 
 export interface TrainerOptions extends Partial<TrainingPlan> {
-  /** Number of tabs, 1 by default. Each runs the same page. */
+  /**
+   * Number of tabs; each runs the same page. By default as many as the room has, or this one alone where there is no room. A room
+   * of another number refuses.
+   */
   tabs?: number | undefined;
   /** Address of the signaling server; by default the page's own. */
   server?: string | undefined;
   /**
-   * Room to train in. By default the one that the page's address names (`#K7F3QX`); without one a room is opened and put into
-   * the address, which then opens the other tabs.
+   * Room to train in. By default the one that the page's address names (`#K7F3QX`, in capitals); without one a room is opened for
+   * `tabs` and put into the address, which then opens the other tabs.
    */
   room?: string | undefined;
-  /** A group to train in, in place of tabs and rooms: it stays the caller's. */
+  /** A group to train in, in place of tabs and rooms: it stays the caller's, but a `fit` that fails aborts it for all ranks. */
   group?: ProcessGroup | undefined;
   /** Called with the room's code where one was opened. */
   onroom?: ((room: string) => void) | undefined;
@@ -42,7 +50,7 @@ export class Trainer {
   constructor(options: TrainerOptions = {}) {
     const { tabs, server, room, group, onroom, callbacks = [], ...plan } = options;
     this.#world = { tabs, server, room, group, onroom };
-    this.#plan = parseJob({ ...plan });
+    this.#plan = parsePlan(plan);
     this.#callbacks = Array.isArray(callbacks)
       ? (callbacks as readonly tf.CustomCallbackArgs[])
       : [callbacks as tf.CustomCallbackArgs];
@@ -58,7 +66,8 @@ export class Trainer {
 
   /**
    * Trains `model` on all tabs' GPUs; every tab ends with the same parameters in it. Every tab must call it with the same model
-   * and samples; each computes its share of every batch.
+   * and samples; each computes its share of every batch. Every call goes through the samples in the same order, which the seed
+   * gives, with an optimizer made anew.
    *
    * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch, {size})`, `onBatchEnd(batch,
    * {loss, size})`, `onEpochEnd(epoch, {loss, val_loss, val_acc})`, `onTrainEnd`. Loss and size are of all ranks' samples; by the
@@ -72,15 +81,14 @@ export class Trainer {
   async fit(model: Model, samples: Samples, fit: FitOptions): Promise<RunResult> {
     const task = createTensorTask(model, samples, fit);
     await tf.ready();
-    const { group, leave } = await this.#join();
+    const { group, transport, leave } = await this.#join();
     let run: TrainingRun | null = null;
     try {
       const teller = new CallbackTeller(this.#callbacks);
       run = await TrainingRun.prepare({
-        ...{ plan: this.#plan, task, group, clock: systemClock, device: tensorflowDevice() },
+        ...{ plan: this.#plan, task, group, transport, clock: systemClock, device: tensorflowDevice() },
         emit: (event) => teller.tell(event),
         checkDevice: () => {},
-        transport: group.worldSize === 1 ? 'none' : 'webrtc',
         signal: new AbortController().signal,
       });
       await teller.begin();
@@ -96,26 +104,48 @@ export class Trainer {
     }
   }
 
-  async #join(): Promise<{ group: ProcessGroup; leave: () => Promise<void> }> {
-    const { group, tabs = 1, server, room, onroom } = this.#world;
-    if (group) return { group, leave: () => Promise.resolve() };
-    if (tabs === 1 && room === undefined) {
-      const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 1, links: new Map() }));
-      return { group: alone, leave: () => Promise.resolve(alone.destroy()) };
+  async #join(): Promise<{ group: ProcessGroup; transport: RunResult['transport']; leave: () => Promise<void> }> {
+    const { group, tabs, server, room, onroom } = this.#world;
+    if (group) {
+      const transport = group.worldSize === 1 ? 'none' : 'unknown';
+      return { group, transport, leave: () => Promise.resolve() };
     }
-    const named = room ?? parseRoomCode(location.hash.slice(1));
-    const world = await initProcessGroup({
-      ...{ server: server ?? location.origin, worldSize: tabs },
-      ...(named === null ? {} : { room: named }),
+    // Outside a page there is no address.
+    const world = worldOf({ tabs, room }, globalThis.location?.hash ?? '');
+    if (world === null) {
+      const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 1, links: new Map() }));
+      return { group: alone, transport: 'none', leave: () => Promise.resolve(alone.destroy()) };
+    }
+    const joined = await initProcessGroup({
+      ...{ server: server ?? location.origin, ...world },
       onroom: (code) => {
-        if (named !== null) return;
+        if (world.room !== undefined) return;
         // What is in the address bar now opens the other tabs.
         history.replaceState(null, '', `#${code}`);
         onroom?.(code);
       },
     });
-    return { group: world, leave: () => destroyProcessGroup(world) };
+    const transport = joined.worldSize === 1 ? 'none' : 'webrtc';
+    return { group: joined, transport, leave: () => destroyProcessGroup(joined) };
   }
+}
+
+/**
+ * What to join, as `initProcessGroup` takes it, or `null` to train alone: where neither several tabs nor a room is given.
+ *
+ * @param hash of the page's address. Only a code in capitals, as Trainer puts it there, is a room: `#header` is an anchor.
+ */
+export function worldOf(
+  { tabs, room }: Pick<TrainerOptions, 'tabs' | 'room'>,
+  hash: string,
+): Pick<InitProcessGroupOptions, 'room' | 'worldSize'> | null {
+  const code = hash.slice(1);
+  const named = room ?? (tabs !== 1 && parseRoomCode(code) === code ? code : undefined);
+  if (named === undefined && (tabs ?? 1) === 1) return null;
+  return {
+    ...(named === undefined ? {} : { room: named }),
+    ...(tabs === undefined ? {} : { worldSize: tabs }),
+  };
 }
 
 /** Turns a run's events into TensorFlow.js's callbacks. */

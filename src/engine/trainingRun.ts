@@ -10,7 +10,7 @@ import { allGatherHashes } from '../parallel/hashes.ts';
 import { createStrategy, type StepReport, type Strategy } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
 import type { EngineEvent, RankStatistics, RunResult, StepTimes } from '../protocol/events.ts';
-import type { JobSpec } from '../protocol/job.ts';
+import type { TrainingPlan } from '../protocol/job.ts';
 import { median, quantile } from '../telemetry/statistics.ts';
 import type { Clock } from '../util/clock.ts';
 import { DataError, MismatchError, PeergradError } from '../util/errors.ts';
@@ -25,21 +25,6 @@ const EVALUATIONS_PER_RUN = 8;
 const INTERMEDIATE_SAMPLES = 500;
 /** DiLoCo's outer optimizer, as the paper found best. */
 const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
-
-/** What of a job says how a task is trained. */
-export type TrainingPlan = Pick<
-  JobSpec,
-  | 'optimizer'
-  | 'learningRate'
-  | 'batchSize'
-  | 'epochs'
-  | 'maxSteps'
-  | 'seed'
-  | 'hashEvery'
-  | 'strategy'
-  | 'syncEvery'
-  | 'staleness'
->;
 
 export interface TrainingRunOptions {
   plan: TrainingPlan;
@@ -306,10 +291,10 @@ export class TrainingRun {
 async function verifyData(group: ProcessGroup, task: Task): Promise<void> {
   const [odd] = dissenters(await allGatherHashes(group, await task.dataHash()));
   if (odd === undefined) return;
-  throw new DataError(
-    `Rank ${odd} has other data than the others: give every tab the same files, or let the server serve them (--data).`,
-    { rank: group.rank, worldSize: group.worldSize },
-  );
+  throw new DataError(`Rank ${odd} has other data than the others: ${task.dataAdvice}.`, {
+    rank: group.rank,
+    worldSize: group.worldSize,
+  });
 }
 
 /** A diverged run goes on for ever and learns nothing. */

@@ -61,8 +61,8 @@ export interface RunResult {
   strategy: StrategyName;
   backend: Device['backend'];
   adapter: string;
-  /** `none` in a world of one. */
-  transport: 'webrtc' | 'memory' | 'none';
+  /** `none` in a world of one, `unknown` in a group that a Trainer was given. */
+  transport: 'webrtc' | 'memory' | 'none' | 'unknown';
   steps: number;
   /** Passes over the training data, whole or begun. */
   epochs: number;

@@ -30,9 +30,8 @@ const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('files') }),
 ]);
 
-const JobFields = v.strictObject({
-  job: v.picklist(JOB_NAMES),
-  model: v.picklist(MODEL_NAMES),
+/** How a model is trained, whatever model it is. */
+const planFields = {
   optimizer: v.picklist(OPTIMIZER_NAMES),
   learningRate: v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10)),
   /** Samples per rank and step. */
@@ -44,12 +43,21 @@ const JobFields = v.strictObject({
   seed: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff)),
   /** Compare state hashes, and exchange statistics, every so many steps. */
   hashEvery: positiveInteger(1_000_000),
-  data: DataSource,
   strategy: v.picklist(STRATEGY_NAMES),
   /** Steps between two points where all ranks agree, for strategies that have them; `null`: the strategy's own default. */
   syncEvery: v.nullable(positiveInteger(1_000_000)),
   /** Steps that a rank may be ahead of the slowest, for `async-parameter-server`. */
   staleness: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)),
+};
+
+const TrainingPlan = v.strictObject(planFields);
+export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
+
+const JobFields = v.strictObject({
+  job: v.picklist(JOB_NAMES),
+  model: v.picklist(MODEL_NAMES),
+  ...planFields,
+  data: DataSource,
   /** Workers in the one tab of `data-parallel`. */
   replicas: positiveInteger(MAX_REPLICAS),
 });
@@ -66,9 +74,7 @@ export type JobSpec = v.InferOutput<typeof JobSpec>;
 export type JobName = JobSpec['job'];
 export type StrategyName = JobSpec['strategy'];
 
-export const DEFAULT_JOB: JobSpec = {
-  job: 'digits',
-  model: 'mlp',
+const DEFAULT_PLAN: TrainingPlan = {
   optimizer: 'adam',
   learningRate: 0.002,
   batchSize: 32,
@@ -76,16 +82,22 @@ export const DEFAULT_JOB: JobSpec = {
   maxSteps: null,
   seed: 1,
   hashEvery: 20,
-  data: { kind: 'drawn' },
   strategy: 'ring',
   syncEvery: null,
   staleness: 4,
+};
+
+export const DEFAULT_JOB: JobSpec = {
+  job: 'digits',
+  model: 'mlp',
+  ...DEFAULT_PLAN,
+  data: { kind: 'drawn' },
   replicas: 4,
 };
 
 /** DiLoCo's inner optimizer is AdamW, as in its paper. */
 export function defaultOptimizer(strategy: unknown): JobSpec['optimizer'] {
-  return strategy === 'diloco' ? 'adamw' : DEFAULT_JOB.optimizer;
+  return strategy === 'diloco' ? 'adamw' : DEFAULT_PLAN.optimizer;
 }
 
 /**
@@ -95,9 +107,28 @@ export function defaultOptimizer(strategy: unknown): JobSpec['optimizer'] {
  */
 export function parseJob(fields: Record<string, unknown>): JobSpec {
   const optimizer = defaultOptimizer(fields['strategy']);
-  const result = v.safeParse(JobSpec, { ...DEFAULT_JOB, optimizer, ...fields });
+  return parse(JobSpec, { ...DEFAULT_JOB, optimizer, ...fields }, 'The job is');
+}
+
+/**
+ * A Trainer's plan: like {@link parseJob}, and fields that are undefined are left out.
+ *
+ * @throws UsageError naming the first field that is wrong and what it may be, or that there is none of that name.
+ */
+export function parsePlan(fields: Record<string, unknown>): TrainingPlan {
+  const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+  const unknown = Object.keys(given).find((name) => !Object.hasOwn(planFields, name));
+  if (unknown !== undefined) {
+    throw new UsageError(`Trainer has no option "${unknown}": it has ${Object.keys(planFields).join(', ')}.`);
+  }
+  const optimizer = defaultOptimizer(given['strategy']);
+  return parse(TrainingPlan, { ...DEFAULT_PLAN, optimizer, ...given }, "Trainer's options are");
+}
+
+function parse<Schema extends v.GenericSchema>(schema: Schema, fields: unknown, what: string): v.InferOutput<Schema> {
+  const result = v.safeParse(schema, fields);
   if (result.success) return result.output;
   const issue = result.issues[0];
   const path = v.getDotPath(issue);
-  throw new UsageError(`The job is not valid: ${path === null ? '' : `${path}: `}${issue.message}.`);
+  throw new UsageError(`${what} not valid: ${path === null ? '' : `${path}: `}${issue.message}.`);
 }

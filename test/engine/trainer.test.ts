@@ -1,7 +1,7 @@
 /** The library's Trainer, in groups over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { Trainer, type TrainerOptions } from '../../src/engine/trainer.ts';
+import { Trainer, worldOf, type TrainerOptions } from '../../src/engine/trainer.ts';
 import { SyncBatchNormalization } from '../../src/parallel/syncBatchNorm.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { UsageError } from '../../src/util/errors.ts';
@@ -298,12 +298,43 @@ describe('Trainer', () => {
     const { xs, ys } = points(6);
     await expect(fit({ xs, ys: ys.slice([0], [5]) })).rejects.toThrow('xs has 6 samples and ys 5');
     await expect(fit({ xs: xs.slice([0], [0]), ys: ys.slice([0], [0]) })).rejects.toThrow('xs has 0 samples');
-    expect(() => new Trainer({ batchSize: 0 })).toThrow(/batchSize/);
+    const called = (options: object) => () => new Trainer(options);
+    expect(called({ batchSize: 0 })).toThrow(/^Trainer's options are not valid: batchSize: /);
+    expect(called({ momentum: 0.5 })).toThrow('Trainer has no option "momentum": it has optimizer, learningRate, ');
+    expect(called({ model: 'cnn' })).toThrow(UsageError);
+    expect(called({ group: null, tabs: undefined, epochs: undefined })).not.toThrow();
+    const named = new Trainer().fit(classifier(), { xs, ys }, { loss: 'mse' as never });
+    await expect(named).rejects.toThrow(/^There is no loss "mse": take meanSquaredError, .* or a function/);
+    await expect(named).rejects.toThrow(UsageError);
+    const crossed = new Trainer().fit(classifier(), { xs, ys }, { loss: (labels, outputs) => outputs.matMul(labels, false, true).sum(0).slice([0], [2]) }); // prettier-ignore
+    await expect(crossed).rejects.toThrow('The loss of 6 samples is of shape [2]');
     expect(() => new Trainer({ strategy: 'data-parallel' })).toThrow(/choose ring/);
     await expect(
       runWorld(2, (group) =>
         new Trainer({ group }).fit(classifier(), { xs: xs.add(group.rank), ys }, { loss: 'softmaxCrossEntropy' }),
       ),
-    ).rejects.toThrow(/has other data than the others/);
+    ).rejects.toThrow(/has other data than the others: give every tab the same samples, in the same order\.$/);
+  });
+
+  test('does not claim to know how the ranks of a group that it is given are linked', async () => {
+    const results = await runWorld(2, (group) =>
+      new Trainer({ group }).fit(classifier(), points(8), { loss: 'softmaxCrossEntropy' }),
+    );
+    expect(results.map(({ transport }) => transport)).toEqual(['unknown', 'unknown']);
+    expect((await fit(points(8))).transport).toBe('none');
+  });
+
+  test('trains alone only where neither tabs nor a room is given, and takes from an address what it would put there', () => {
+    expect(worldOf({}, '')).toBeNull();
+    expect(worldOf({ tabs: 1 }, '')).toBeNull();
+    expect(worldOf({ tabs: 1 }, '#K7F3QX')).toBeNull();
+    expect(worldOf({ tabs: 4 }, '')).toEqual({ worldSize: 4 });
+    expect(worldOf({ tabs: 4 }, '#K7F3QX')).toEqual({ room: 'K7F3QX', worldSize: 4 });
+    expect(worldOf({}, '#K7F3QX')).toEqual({ room: 'K7F3QX' });
+    expect(worldOf({ room: 'abc-def' }, '#K7F3QX')).toEqual({ room: 'abc-def' });
+    expect(worldOf({ room: 'abc-def', tabs: 1 }, '')).toEqual({ room: 'abc-def', worldSize: 1 });
+    // A page's own anchors.
+    expect(worldOf({}, '#header')).toBeNull();
+    expect(worldOf({ tabs: 2 }, '#header')).toEqual({ worldSize: 2 });
   });
 });
