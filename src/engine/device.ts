@@ -8,6 +8,7 @@ import type { Device } from '../protocol/control.ts';
 import type { Clock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { DeviceError, messageOf } from '../util/errors.ts';
+import { watchGpu } from './gpuErrors.ts';
 
 /** Some drivers never answer `requestAdapter`; a real one takes well under a second. */
 const ADAPTER_TIMEOUT_MS = 10_000;
@@ -68,14 +69,7 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
   if (!adapter) throw new DeviceError('the browser offers no GPU adapter; look at chrome://gpu for the reason.');
   const requiredLimits = Object.fromEntries(RAISED_LIMITS.map((limit) => [limit, adapter.limits[limit]]));
   const gpu = await adapter.requestDevice({ requiredLimits });
-  let refused: DeviceError | null = null;
-  let lost: DeviceError | null = null;
-  gpu.addEventListener('uncapturederror', ({ error }) => {
-    refused ??= new DeviceError(`The GPU refused an operation, so its results are void: ${error.message}`);
-  });
-  void gpu.lost.then(({ message }) => {
-    lost = new DeviceError(`The GPU was lost (${message || 'no reason given'}): reload the page to go on.`);
-  });
+  const errors = watchGpu(gpu);
   // Importing the backend registered a factory of its own, which raises fewer limits and keeps errors to itself.
   tf.removeBackend('webgpu');
   tf.registerBackend('webgpu', () => new WebGPUBackend(gpu, adapter.info), WEBGPU_PRIORITY);
@@ -83,11 +77,7 @@ async function openWebGPU(clock: Clock): Promise<OpenedDevice> {
   return {
     device: { backend: 'webgpu', adapter: nameOf(adapter.info) },
     note: null,
-    check() {
-      const failure = lost ?? refused;
-      refused = null;
-      if (failure) throw failure;
-    },
+    check: () => errors.check(),
   };
 }
 

@@ -78,8 +78,9 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
     async withBatch(indices, use) {
       const [inputs, labels] = gather(train, indices);
       const summed = (outputs: tf.Tensor): Scalar => {
-        const regularization = model.calculateLosses().map((value) => value.mul<Scalar>(indices.length));
-        return tf.addN([sumOverSamples(lossOf(labels, outputs), indices.length), ...regularization]);
+        const data = sumOverSamples(lossOf(labels, outputs), indices.length);
+        // One by one: WebGPU's addN needs a buffer for each, of which there may be too few.
+        return model.calculateLosses().reduce((sum, value) => sum.add(value.mul<Scalar>(indices.length)), data);
       };
       try {
         return await use({ inputs, loss: summed });

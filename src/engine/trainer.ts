@@ -4,6 +4,7 @@
  * callbacks.
  */
 import * as tf from '@tensorflow/tfjs';
+import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 import { Mesh } from '../collectives/mesh.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Model } from '../parallel/flatten.ts';
@@ -12,6 +13,7 @@ import { parsePlan, type TrainingPlan } from '../protocol/job.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
+import { watchGpu } from './gpuErrors.ts';
 import {
   destroyProcessGroup,
   initProcessGroup,
@@ -82,13 +84,14 @@ export class Trainer {
     const task = createTensorTask(model, samples, fit);
     await tf.ready();
     const { group, transport, leave } = await this.#join();
+    const gpu = tf.getBackend() === 'webgpu' ? watchGpu((tf.backend() as WebGPUBackend).device) : null;
     let run: TrainingRun | null = null;
     try {
       const teller = new CallbackTeller(this.#callbacks);
       run = await TrainingRun.prepare({
         ...{ plan: this.#plan, task, group, transport, clock: systemClock, device: tensorflowDevice() },
         emit: (event) => teller.tell(event),
-        checkDevice: () => {},
+        checkDevice: () => gpu?.check(),
         signal: new AbortController().signal,
       });
       await teller.begin();
@@ -99,6 +102,7 @@ export class Trainer {
       group.abort(asError(error));
       throw error;
     } finally {
+      gpu?.stop();
       run?.dispose();
       await leave();
     }

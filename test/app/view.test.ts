@@ -89,6 +89,11 @@ describe('the run', () => {
     expect(view.run!.evaluations).toEqual([]);
   });
 
+  test('has no point for a test of what nothing classifies', () => {
+    const evaluation: EngineEvent = { type: 'evaluation', step: 0, loss: 1, accuracy: null, samples: 10 };
+    expect(fold(EPOCH, stepEvent(0), evaluation).run!.evaluations).toEqual([]);
+  });
+
   test('shows complete traces only: all 2(n-1) ring steps', () => {
     expect(fold(EPOCH, trace(0, 3)).run!.trace).toBeNull();
     const view = fold(EPOCH, trace(0, 4), trace(1, 2));

@@ -51,11 +51,22 @@ const build = (norm: tf.layers.Layer): tf.LayersModel => {
   return model;
 };
 
+/** A penalty on its kernels. */
+const regularized = (norm: tf.layers.Layer): tf.LayersModel => {
+  const kernelRegularizer = tf.regularizers.l2({ l2: 0.5 });
+  const first = tf.layers.dense({ units: 2, inputShape: [2], kernelRegularizer });
+  const model = tf.sequential({ layers: [first, norm, tf.layers.dense({ units: 2, kernelRegularizer })] });
+  for (const layer of [model.layers[0]!, model.layers[2]!]) layer.setWeights(weights());
+  return model;
+};
+
 const perSample = (labels: tf.Tensor, outputs: tf.Tensor) => outputs.sub(labels).square().mean(-1);
 const mean = (labels: tf.Tensor, outputs: tf.Tensor) => outputs.sub(labels).square().mean();
 
 const fit = (samples: { xs: tf.Tensor; ys: tf.Tensor }) =>
   new Trainer().fit(classifier(), samples, { loss: 'softmaxCrossEntropy' });
+
+const called = (options: object) => () => new Trainer(options);
 
 const PLAN: TrainerOptions = { optimizer: 'adam', learningRate: 0.2, epochs: 3, seed: 3 };
 
@@ -271,13 +282,6 @@ describe('Trainer', () => {
 
   test("adds the layers' regularizers to the loss, whatever the number of ranks, also where it runs in stages", async () => {
     const data = points(12);
-    const regularized = (norm: tf.layers.Layer): tf.LayersModel => {
-      const kernelRegularizer = tf.regularizers.l2({ l2: 0.5 });
-      const first = tf.layers.dense({ units: 2, inputShape: [2], kernelRegularizer });
-      const model = tf.sequential({ layers: [first, norm, tf.layers.dense({ units: 2, kernelRegularizer })] });
-      for (const layer of [model.layers[0]!, model.layers[2]!]) layer.setWeights(weights());
-      return model;
-    };
     const alone = regularized(tf.layers.batchNormalization());
     const keras = regularized(tf.layers.batchNormalization());
     keras.compile({ optimizer: tf.train.sgd(0.1), loss: 'meanSquaredError' });
@@ -298,7 +302,6 @@ describe('Trainer', () => {
     const { xs, ys } = points(6);
     await expect(fit({ xs, ys: ys.slice([0], [5]) })).rejects.toThrow('xs has 6 samples and ys 5');
     await expect(fit({ xs: xs.slice([0], [0]), ys: ys.slice([0], [0]) })).rejects.toThrow('xs has 0 samples');
-    const called = (options: object) => () => new Trainer(options);
     expect(called({ batchSize: 0 })).toThrow(/^Trainer's options are not valid: batchSize: /);
     expect(called({ momentum: 0.5 })).toThrow('Trainer has no option "momentum": it has optimizer, learningRate, ');
     expect(called({ model: 'cnn' })).toThrow(UsageError);

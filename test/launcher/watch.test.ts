@@ -113,4 +113,5 @@ test('the summary reads well', () => {
     'A step took 50 ms (p95 60 ms): computing 20 ms, talking 20 ms, of which 5.0 ms nothing else ran beside.',
     'The busiest rank sent 5.00 MB to train; one gradient is 0.10 MB.',
   ]);
+  expect(summarize({ ...result('ab'), accuracy: null })).toContain('\nLoss 0.2500. State ab on every rank.\n');
 });
