@@ -16,12 +16,13 @@ export interface Task {
   /** What to do where they do not. */
   readonly dataAdvice: string;
   /**
-   * Hands `use` a pass that gives the summed loss of training samples `indices`; what it computes on lives until `use` is done.
+   * Hands `use` a pass that gives the summed loss of training samples `indices`; what it computes on lives until `use`
+   * is done.
    */
   withBatch<T>(indices: Uint32Array, use: (pass: Pass) => Promise<T>): Promise<T>;
   /**
-   * The loss of held-out samples `indices`, summed, and how many are answered right: of a sample with several answers, as a sequence
-   * has, the share. 0 where the task does not classify.
+   * The loss of held-out samples `indices`, summed, and how many are answered right: of a sample with several answers,
+   * as a sequence has, the share. 0 where the task does not classify.
    */
   evaluate(indices: Uint32Array): Promise<{ lossSum: number; correct: number }>;
   /** Frees what belongs to the run. */

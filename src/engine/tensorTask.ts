@@ -13,15 +13,15 @@ export interface Samples {
 }
 
 /**
- * Losses by sample, [batch], or with further dimensions, over which their mean is taken; or the mean over all samples as a scalar.
- * Labels come as they are in {@link Samples}.
+ * Losses by sample, [batch], or with further dimensions, over which their mean is taken; or the mean over all samples
+ * as a scalar. Labels come as they are in {@link Samples}.
  */
 export type Loss = (labels: tf.Tensor, outputs: tf.Tensor) => tf.Tensor;
 
 /**
  * Losses by TensorFlow.js's names. `categoricalCrossentropy` and `binaryCrossentropy` take a model's probabilities,
- * `softmaxCrossEntropy` its logits; labels of the categorical ones are one-hot. Labels have the outputs' shape, or are [samples]
- * where outputs are [samples, 1].
+ * `softmaxCrossEntropy` its logits; labels of the categorical ones are one-hot. Labels have the outputs' shape, or are
+ * [samples] where outputs are [samples, 1].
  */
 export const LOSSES = {
   meanSquaredError: (labels, outputs) => tf.metrics.meanSquaredError(labels, outputs),
@@ -45,7 +45,8 @@ export interface FitOptions {
 }
 
 /**
- * The loss is trained with the layers' regularizers added to it, as by TensorFlow.js's `model.fit`; held-out losses are without.
+ * The loss is trained with the layers' regularizers added to it, as by TensorFlow.js's `model.fit`; held-out losses are
+ * without.
  *
  * @throws UsageError where inputs and labels are not of one number, labels are not of the outputs' shape, there is no loss of that
  *   name, or the model has several inputs or outputs.

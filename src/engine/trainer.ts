@@ -1,7 +1,7 @@
 /**
- * `Trainer`: say how many tabs and which strategy, hand over a model and tensors, and it does the rest. In the spirit of PyTorch
- * Lightning's Trainer (https://lightning.ai/docs/pytorch/stable/common/trainer.html), with TensorFlow.js's names for losses and
- * callbacks.
+ * `Trainer`: say how many tabs and which strategy, hand over a model and tensors, and it does the rest. In the spirit
+ * of PyTorch Lightning's Trainer (https://lightning.ai/docs/pytorch/stable/common/trainer.html), with TensorFlow.js's
+ * names for losses and callbacks.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
@@ -25,18 +25,21 @@ import { TrainingRun } from './trainingRun.ts';
 
 export interface TrainerOptions extends Partial<TrainingPlan> {
   /**
-   * Number of tabs; each runs the same page. By default as many as the room has, or this one alone where there is no room. A room
-   * of another number refuses.
+   * Number of tabs; each runs the same page. By default as many as the room has, or this one alone where there is no
+   * room. A room of another number refuses.
    */
   tabs?: number | undefined;
   /** Address of the signaling server; by default the page's own. */
   server?: string | undefined;
   /**
-   * Room to train in. By default the one that the page's address names (`#K7F3QX`, in capitals); without one a room is opened for
-   * `tabs` and put into the address, which then opens the other tabs.
+   * Room to train in. By default the one that the page's address names (`#K7F3QX`, in capitals); without one a room is
+   * opened for `tabs` and put into the address, which then opens the other tabs.
    */
   room?: string | undefined;
-  /** A group to train in, in place of tabs and rooms: it stays the caller's, but a `fit` that fails aborts it for all ranks. */
+  /**
+   * A group to train in, in place of tabs and rooms: it stays the caller's, but a `fit` that fails aborts it for all
+   * ranks.
+   */
   group?: ProcessGroup | undefined;
   /** Called with the room's code where one was opened. */
   onroom?: ((room: string) => void) | undefined;
@@ -67,15 +70,16 @@ export class Trainer {
   }
 
   /**
-   * Trains `model` on all tabs' GPUs; every tab ends with the same parameters in it. Every tab must call it with the same model
-   * and samples; each computes its share of every batch. Every call goes through the samples in the same order, which the seed
-   * gives, with an optimizer made anew.
+   * Trains `model` on all tabs' GPUs; every tab ends with the same parameters in it. Every tab must call it with the
+   * same model and samples; each computes its share of every batch. Every call goes through the samples in the same
+   * order, which the seed gives, with an optimizer made anew.
    *
-   * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch, {size})`, `onBatchEnd(batch,
-   * {loss, size})`, `onEpochEnd(epoch, {loss, val_loss, val_acc})`, `onTrainEnd`. Loss and size are of all ranks' samples; by the
-   * strategies `local-sgd`, `diloco` and `async-parameter-server`, whose ranks learn by themselves, of this rank's. `val_loss` and
-   * `val_acc` (of losses that classify) are of all held-out samples after the epoch's last step, and by those strategies only there
-   * where that step is one after which all ranks agree, as the run's last one is.
+   * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch, {size})`,
+   * `onBatchEnd(batch, {loss, size})`, `onEpochEnd(epoch, {loss, val_loss, val_acc})`, `onTrainEnd`. Loss and size are
+   * of all ranks' samples; by the strategies `local-sgd`, `diloco` and `async-parameter-server`, whose ranks learn by
+   * themselves, of this rank's. `val_loss` and `val_acc` (of losses that classify) are of all held-out samples after
+   * the epoch's last step, and by those strategies only there where that step is one after which all ranks agree, as
+   * the run's last one is.
    *
    * @throws (rejects) UsageError for samples that do not fit, DataError or MismatchError where ranks hold different ones, and what
    *   {@link initProcessGroup} and the collectives reject with.
@@ -135,7 +139,8 @@ export class Trainer {
 }
 
 /**
- * What to join, as `initProcessGroup` takes it, or `null` to train alone: where neither several tabs nor a room is given.
+ * What to join, as `initProcessGroup` takes it, or `null` to train alone: where neither several tabs nor a room is
+ * given.
  *
  * @param hash of the page's address. Only a code in capitals, as Trainer puts it there, is a room: `#header` is an anchor.
  */

@@ -68,13 +68,19 @@ export interface RunResult {
   epochs: number;
   /** Mean training loss over the last step's samples, all ranks; with a Trainer's regularizers. */
   loss: number;
-  /** Share of held-out samples classified right, all ranks' counts together; `null` where none were, or none are classified. */
+  /**
+   * Share of held-out samples classified right, all ranks' counts together; `null` where none were, or none are
+   * classified.
+   */
   accuracy: number | null;
   /** Mean loss over the held-out samples; `null` where there are none. */
   valLoss: number | null;
   /** One per rank, in rank order. */
   stateHash: string[];
-  /** Bytes of frames sent for gradients (or parameters, as the strategy has it), one per rank: headers included; start-up, statistics and evaluation not. */
+  /**
+   * Bytes of frames sent for gradients (or parameters, as the strategy has it), one per rank: headers included;
+   * start-up, statistics and evaluation not.
+   */
   bytesSentPerRank: number[];
   /** The same, received. */
   bytesReceivedPerRank: number[];
@@ -146,11 +152,14 @@ export type EngineEvent =
   | { type: 'trace'; step: number; bucket: number; bytes: number; startedAt: number; hops: HopEvent[] }
   | { type: 'ranks'; step: number; ranks: RankStatistics[] }
   | { type: 'hashes'; step: number; hashes: string[]; agree: boolean }
-  /** Held-out samples were tested, after `step`: their mean loss, and the share classified right, `null` where nothing is classified. */
+  /**
+   * Held-out samples were tested, after `step`: their mean loss, and the share classified right, `null` where nothing
+   * is classified.
+   */
   | { type: 'evaluation'; step: number; loss: number; accuracy: number | null; samples: number }
   /**
-   * What the flight recorder of the latest run holds, `null` before the first run: the answer to the command `recording`, and told
-   * by itself ahead of a fatal failure, after which nobody is there to answer.
+   * What the flight recorder of the latest run holds, `null` before the first run: the answer to the command
+   * `recording`, and told by itself ahead of a fatal failure, after which nobody is there to answer.
    */
   | { type: 'recording'; recording: FlightRecording | null }
   | { type: 'finished'; result: RunResult }

@@ -66,7 +66,7 @@ const mean = (labels: tf.Tensor, outputs: tf.Tensor) => outputs.sub(labels).squa
 const fit = (samples: { xs: tf.Tensor; ys: tf.Tensor }) =>
   new Trainer().fit(classifier(), samples, { loss: 'softmaxCrossEntropy' });
 
-const called = (options: object) => () => new Trainer(options);
+const trainerWith = (options: object) => () => new Trainer(options);
 
 const PLAN: TrainerOptions = { optimizer: 'adam', learningRate: 0.2, epochs: 3, seed: 3 };
 
@@ -302,10 +302,12 @@ describe('Trainer', () => {
     const { xs, ys } = points(6);
     await expect(fit({ xs, ys: ys.slice([0], [5]) })).rejects.toThrow('xs has 6 samples and ys 5');
     await expect(fit({ xs: xs.slice([0], [0]), ys: ys.slice([0], [0]) })).rejects.toThrow('xs has 0 samples');
-    expect(called({ batchSize: 0 })).toThrow(/^Trainer's options are not valid: batchSize: /);
-    expect(called({ momentum: 0.5 })).toThrow('Trainer has no option "momentum": it has optimizer, learningRate, ');
-    expect(called({ model: 'cnn' })).toThrow(UsageError);
-    expect(called({ group: null, tabs: undefined, epochs: undefined })).not.toThrow();
+    expect(trainerWith({ batchSize: 0 })).toThrow(/^Trainer's options are not valid: batchSize: /);
+    expect(trainerWith({ momentum: 0.5 })).toThrow(
+      'Trainer has no option "momentum": it has optimizer, learningRate, ',
+    );
+    expect(trainerWith({ model: 'cnn' })).toThrow(UsageError);
+    expect(trainerWith({ group: null, tabs: undefined, epochs: undefined })).not.toThrow();
     const named = new Trainer().fit(classifier(), { xs, ys }, { loss: 'mse' as never });
     await expect(named).rejects.toThrow(/^There is no loss "mse": take meanSquaredError, .* or a function/);
     await expect(named).rejects.toThrow(UsageError);
