@@ -35,6 +35,11 @@ const HARDWARE_LINUX = [
   '--enable-unsafe-webgpu',
   '--ignore-gpu-blocklist',
 ];
+/**
+ * Tabs of one browser where WebGPU is in software. SwiftShader keeps a stack for every thread group in flight: some 7000 memory
+ * mappings a device, of the 65530 that Linux allows a process (vm.max_map_count). With 8 devices the GPU process dies.
+ */
+export const TABS_PER_SOFTWARE_GPU = 4;
 /** Milliseconds for an adapter: without a working Vulkan driver `requestAdapter` never answers. */
 const ADAPTER_MS = 15_000;
 /** Milliseconds a browser has to close. */
@@ -42,13 +47,40 @@ const CLOSE_MS = 10_000;
 
 /** Starts a browser that has WebGPU. @throws PeergradError where it does not start. */
 export async function launchBrowser(options: LaunchOptions = {}): Promise<Browser> {
+  return (await launch(options)).browser;
+}
+
+/**
+ * Starts as many browsers as `tabs` tabs need: one with a GPU, and without one for every {@link TABS_PER_SOFTWARE_GPU}.
+ *
+ * @throws (rejects) PeergradError where one does not start; none is left running then.
+ */
+export async function launchBrowsers(tabs: number, options: LaunchOptions): Promise<Browser[]> {
+  const { browser: first, again } = await launch(options);
+  if (again === null) return [first];
+  const browsers = [first];
+  try {
+    while (browsers.length * TABS_PER_SOFTWARE_GPU < tabs) browsers.push(await again());
+    return browsers;
+  } catch (error) {
+    await Promise.all(browsers.map(closeBrowser));
+    throw error;
+  }
+}
+
+/** `again` starts another like it, where WebGPU is in software. */
+async function launch(options: LaunchOptions): Promise<{ browser: Browser; again: (() => Promise<Browser>) | null }> {
   const { gpu = 'auto', probeUrl, executable = await ensureBrowser(undefined, console.error) } = options;
-  if (gpu === 'software' || (gpu === 'auto' && !hasGpu())) return start(executable, options, SOFTWARE);
-  const browser = await start(executable, options, hardwareFlags());
-  if (gpu === 'hardware' || probeUrl === undefined || (await hasAdapter(browser, probeUrl))) return browser;
-  // A device node without a driver that Chromium can use, as in many virtual machines.
-  await browser.close();
-  return start(executable, options, SOFTWARE);
+  if (gpu === 'hardware' || (gpu === 'auto' && hasGpu())) {
+    const browser = await start(executable, options, hardwareFlags());
+    if (gpu === 'hardware' || probeUrl === undefined || (await hasAdapter(browser, probeUrl))) {
+      return { browser, again: null };
+    }
+    // A device node without a driver that Chromium can use, as in many virtual machines.
+    await browser.close();
+  }
+  const again = (): Promise<Browser> => start(executable, options, SOFTWARE);
+  return { browser: await again(), again };
 }
 
 /** A browser whose GPU process hangs may never close; it dies with this process then. */

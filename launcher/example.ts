@@ -65,7 +65,7 @@ async function runInTabs(browser: Browser, page: string, options: ExampleOptions
   const open = (name: string, url: string): void => {
     running.set(name, name);
     const tabs = [{ name, url }];
-    openTabs<ExampleEvent>(browser, { tabs, onevent, ondeath: fail, onerror: warn }).catch(done.reject);
+    openTabs<ExampleEvent>([browser], { tabs, onevent, ondeath: fail, onerror: warn }).catch(done.reject);
   };
   const onevent = (tab: string, event: ExampleEvent): void => {
     switch (event.type) {

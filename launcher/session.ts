@@ -1,9 +1,9 @@
-/** Tabs in a browser from launch to the end of their run: what `run` and `join` share. */
+/** Tabs in their browser (or browsers) from launch to the end of their run: what `run` and `join` share. */
 import type { EngineEvent, RunResult } from '../src/protocol/events.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
-import { closeBrowser, launchBrowser, type LaunchOptions } from './browser.ts';
+import { closeBrowser, launchBrowsers, type LaunchOptions } from './browser.ts';
 import { Progress } from './progress.ts';
 import { disagreement } from './report.ts';
 import { openTabs, type Tabs } from './tabs.ts';
@@ -26,14 +26,14 @@ const SCREENSHOT_AT = 0.55;
 const MAX_ERRORS = 20;
 
 /**
- * Opens the tabs, follows their run, closes the browser whatever happens.
+ * Opens the tabs, follows their run, closes the browsers whatever happens.
  *
  * @returns rank 0's result where rank 0 is one of the tabs, else the first tab's.
  * @throws PeergradError with one sentence where a tab failed or the ranks do not agree.
  */
 export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunResult> {
   io.signal.throwIfAborted();
-  const browser = await launchBrowser(options);
+  const browsers = await launchBrowsers(options.tabs.length, options);
   const progress = new Progress(io, systemClock);
   const watch = new RunWatch({
     tabs: options.tabs.map((tab) => tab.name),
@@ -65,7 +65,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     const { tabs, remote = false, anyCertificate = false } = options;
     const ondeath = (tab: string, message: string): void => watch.fail(tab, message);
     // A tab may fail while others still load: loading is not awaited, its errors end the watch.
-    openTabs<EngineEvent>(browser, { tabs, onevent, ondeath, onerror, remote, anyCertificate }).then(
+    openTabs<EngineEvent>(browsers, { tabs, onevent, ondeath, onerror, remote, anyCertificate }).then(
       (opened) => (camera.tabs = opened),
       (error: unknown) => watch.abort(error),
     );
@@ -78,7 +78,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   } finally {
     io.signal.removeEventListener('abort', interrupt);
     progress.stop();
-    await closeBrowser(browser);
+    await Promise.all(browsers.map(closeBrowser));
   }
 }
 

@@ -1,4 +1,4 @@
-/** Pages of one browser, each a rank: opens them, and hands on what they tell. */
+/** Pages of one browser or several, each a rank: opens them, and hands on what they tell. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { LaunchOptions } from './browser.ts';
@@ -31,8 +31,32 @@ const REPORT_SCRIPT = `window.peergradReport = (event) => {
   if (event.type !== 'trace' && event.type !== 'begin') window.peergradToLauncher(event).catch(() => {});
 };`;
 
-/** @throws PeergradError where a page cannot be loaded. */
-export async function openTabs<Event>(browser: Browser, options: TabsOptions<Event>): Promise<Tabs> {
+/** Deals the tabs out to the browsers, as many to each. @throws (rejects) PeergradError where a page cannot be loaded. */
+export async function openTabs<Event>(browsers: readonly Browser[], options: TabsOptions<Event>): Promise<Tabs> {
+  const pages = new Map<string, Page>();
+  const share = Math.ceil(options.tabs.length / browsers.length);
+  await Promise.all(
+    browsers.map((browser, i) => {
+      return openShare(browser, { ...options, tabs: options.tabs.slice(i * share, (i + 1) * share) }, pages);
+    }),
+  );
+  return {
+    async screenshot(tab, file) {
+      const page = pages.get(tab);
+      // Under a launcher the ring waits for somebody to look: Space plays it.
+      await page?.keyboard.press('Space');
+      await page?.waitForTimeout(PLAY_MS);
+      await page?.screenshot({ path: file, type: 'png' });
+    },
+  };
+}
+
+/** Opens one browser's tabs, and adds them to `pages`. */
+async function openShare<Event>(
+  browser: Browser,
+  options: TabsOptions<Event>,
+  pages: Map<string, Page>,
+): Promise<void> {
   const { remote = false, anyCertificate = false } = options;
   const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
   const names = new Map<Page, string>();
@@ -46,16 +70,7 @@ export async function openTabs<Event>(browser: Browser, options: TabsOptions<Eve
     for (const name of names.values()) options.ondeath(name, 'the browser has ended');
   });
   await Promise.all(options.tabs.map(({ name, url }) => openTab(context, name, url, names, options)));
-  const pages = new Map(Array.from(names, ([page, name]) => [name, page]));
-  return {
-    async screenshot(tab, file) {
-      const page = pages.get(tab);
-      // Under a launcher the ring waits for somebody to look: Space plays it.
-      await page?.keyboard.press('Space');
-      await page?.waitForTimeout(PLAY_MS);
-      await page?.screenshot({ path: file, type: 'png' });
-    },
-  };
+  for (const [page, name] of names) pages.set(name, page);
 }
 
 async function openTab(

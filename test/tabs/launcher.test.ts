@@ -122,3 +122,11 @@ test('a run whose browser dies and that may not restart has failed', async () =>
   expect([code, out]).toEqual([1, []]);
   expect(err).toMatch(/peergrad: tab-1: the browser has ended\.$/);
 });
+
+test('more tabs than SwiftShader carries are spread over several browsers', async () => {
+  const pids = path.join(folder, 'pids-of-several');
+  const counted = await browserAfter('counted-browser', `echo $$ >> '${pids}'`);
+  const result = resultOf(await run(['--tabs', '5', '--steps', '2', '--batch', '2', '--json', '--browser', counted]));
+  expect(result).toMatchObject({ worldSize: 5, transport: 'webrtc', steps: 2, restarts: 0 });
+  expect((await readFile(pids, 'utf8')).trim().split('\n')).toHaveLength(2);
+});
