@@ -1,20 +1,15 @@
-/** The command line: what can be asked, and which exit code answers. */
-import { Argument, Command, CommanderError, Option } from 'commander';
+/** The command line: what can be asked. */
+import { Argument, type Command, Option } from 'commander';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
-import { messageOf, UsageError } from '../src/util/errors.ts';
 import { example, EXAMPLE_NAMES, type ExampleOptions } from './example.ts';
 import type { Io } from './io.ts';
 import { addJobOptions, wholeNumber } from './jobOptions.ts';
 import { join, type JoinOptions } from './join.ts';
 import { GPU_MODES } from './browser.ts';
 import type { Environment } from './placement.ts';
+import { createProgram, runProgram } from './program.ts';
 import { run, type RunOptions } from './run.ts';
 import { serve, type ServeOptions } from './serve.ts';
-
-export const EXIT_OK = 0;
-export const EXIT_FAILED = 1;
-export const EXIT_USAGE = 2;
-export const EXIT_INTERRUPTED = 130;
 
 /** Seconds a run may take before it is given up: ten times the demo on two slow cores. */
 const RUN_TIMEOUT_S = 15 * 60;
@@ -40,41 +35,17 @@ const collect = (value: string, before: string[]): string[] => [...before, value
 const MAX_RESTARTS = 1000;
 const MAX_PORT = 65535;
 
-/** Runs one command line (without `node` and the script). Never throws; says on `io.err` why a code is not 0. */
-export async function runCli(argv: readonly string[], io: Io, env: Environment = process.env): Promise<number> {
-  try {
-    await buildProgram(io, env).parseAsync(argv, { from: 'user' });
-    return io.signal.aborted ? EXIT_INTERRUPTED : EXIT_OK;
-  } catch (error) {
-    if (io.signal.aborted) {
-      io.err('peergrad: interrupted.');
-      return EXIT_INTERRUPTED;
-    }
-    if (error instanceof CommanderError) {
-      // Help and version were asked for and have been printed.
-      if (error.exitCode === 0) return EXIT_OK;
-      // Without a command, commander has printed the help.
-      if (error.code !== 'commander.help') {
-        const what = error.message.replace(/^error: /, '').replaceAll('\n', ' ');
-        io.err(`peergrad: ${what.replace(/([^.?)])$/, '$1.')} See peergrad --help.`);
-      }
-      return EXIT_USAGE;
-    }
-    io.err(`peergrad: ${messageOf(error)}`);
-    return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED;
-  }
+/** Runs one command line (without `node` and the script); see {@link runProgram}. */
+export function runCli(argv: readonly string[], io: Io, env: Environment = process.env): Promise<number> {
+  return runProgram(buildProgram(io, env), argv, io);
 }
 
 function buildProgram(io: Io, env: Environment): Command {
-  const program = new Command('peergrad')
-    .description('Browser tabs as one training job: start a server, or run and join rooms with headless tabs.')
-    .exitOverride()
-    .configureOutput({
-      writeOut: (text) => io.out(text.trimEnd()),
-      writeErr: (text) => io.err(text.trimEnd()),
-      // runCli says it, once.
-      outputError: () => {},
-    });
+  const program = createProgram(
+    'peergrad',
+    'Browser tabs as one training job: start a server, or run and join rooms with headless tabs.',
+    io,
+  );
 
   const serveCommand = program
     .command('serve')

@@ -1,48 +1,5 @@
-/** The launcher's process: signals in, exit code out. Everything else is in cli.ts and testable without a process. */
-import { once } from 'node:events';
-import { messageOf } from '../src/util/errors.ts';
+/** The launcher's process. */
 import { runCli } from './cli.ts';
+import { runProcess } from './process.ts';
 
-/** Exit codes of a process that a signal ended: 128 and the signal's number. */
-const SIGNAL_EXITS = [
-  ['SIGINT', 130],
-  ['SIGTERM', 143],
-  ['SIGHUP', 129],
-] as const;
-/** Milliseconds for closing browsers and server after a signal; then the process ends, and they with it. */
-const CLOSE_MS = 5_000;
-
-/** Milliseconds within which a signal is the one before: the terminal sends it to all, and tsx passes its own on. */
-const SAME_SIGNAL_MS = 500;
-
-const controller = new AbortController();
-let signalExit: number | null = null;
-let signalledAt = 0;
-
-for (const [name, code] of SIGNAL_EXITS) {
-  process.on(name, () => {
-    if (signalExit !== null) {
-      // The second Ctrl-C means now.
-      if (Date.now() - signalledAt > SAME_SIGNAL_MS) process.exit(code);
-      return;
-    }
-    signalExit = code;
-    signalledAt = Date.now();
-    controller.abort();
-    setTimeout(() => process.exit(code), CLOSE_MS).unref();
-  });
-}
-process.on('uncaughtException', (error) => {
-  process.stderr.write(`peergrad: something that should not happen did: ${messageOf(error)}\n`);
-  process.exit(signalExit ?? 1);
-});
-
-const code = await runCli(process.argv.slice(2), {
-  out: (line) => void process.stdout.write(`${line}\n`),
-  err: (line) => void process.stderr.write(`${line}\n`),
-  terminal: process.stderr.isTTY ? process.stderr : null,
-  signal: controller.signal,
-});
-// A long result may still be on its way into a pipe, and exit() would cut it.
-if (process.stdout.writableLength > 0) await once(process.stdout, 'drain');
-process.exit(signalExit ?? code);
+await runProcess('peergrad', runCli);

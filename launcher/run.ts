@@ -1,6 +1,7 @@
 /** `peergrad run`: headless tabs on this machine, as a world or as this machine's share of one, from nothing to the result. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import type { RunResult } from '../src/protocol/events.ts';
 import type { JobSpec } from '../src/protocol/job.ts';
 import { roomCodeOf } from '../src/protocol/roomCode.ts';
 import { systemClock } from '../src/util/clock.ts';
@@ -16,17 +17,20 @@ import { type Environment, type Placement, placementOf, type PlacementOptions } 
 import { summarize } from './report.ts';
 import { trainInTabs } from './session.ts';
 
-export interface RunOptions extends JobOptions, PlacementOptions {
+export interface TrainOptions extends JobOptions, PlacementOptions {
   /** The run's name, by which its processes find the same room. */
   rdzvId?: string;
   maxRestarts: number;
-  json?: true;
   headed?: true;
   browser?: string;
   gpu: GpuMode;
   /** Seconds. */
   timeout: number;
   screenshot?: string;
+}
+
+export interface RunOptions extends TrainOptions {
+  json?: true;
 }
 
 /** torchrun's: processes that were given no name meet all the same. */
@@ -43,6 +47,14 @@ interface Meeting {
 }
 
 export async function run(options: RunOptions, io: Io, env: Environment): Promise<void> {
+  const result = await train(options, io, env);
+  if (options.json === undefined) return io.out(summarize(result));
+  io.err(summarize(result));
+  io.out(JSON.stringify(result));
+}
+
+/** Trains in tabs of this machine; says on `io.err` how far it is. @throws (rejects) UsageError, PeergradError. */
+export async function train(options: TrainOptions, io: Io, env: Environment): Promise<RunResult> {
   const placement = placementOf(options, env);
   const { firstRank, worldSize } = placement;
   const resolved = firstRank === 0 ? await resolveJob(options) : null;
@@ -58,7 +70,7 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
     return { name, url: `${meeting.url}/#${meeting.room}?name=${name}&auto&rank=${firstRank + i}` };
   });
   try {
-    const result = await withRestarts(options, io, async (timeoutMs, restarts) => {
+    return await withRestarts(options, io, async (timeoutMs, restarts) => {
       await meeting.open(timeoutMs);
       io.err(`${tabs.length === 1 ? '1 tab' : `${tabs.length} tabs`} of ${executable} ...`);
       const trained = await trainInTabs(
@@ -77,9 +89,6 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
       );
       return { ...trained, restarts: trained.restarts + restarts };
     });
-    if (options.json === undefined) return io.out(summarize(result));
-    io.err(summarize(result));
-    io.out(JSON.stringify(result));
   } finally {
     await meeting.close();
   }
@@ -88,7 +97,7 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
 /** The process with rank 0 serves: to other machines over https, for their pages must be secure to have WebGPU. */
 async function meetHere(
   { worldSize, tabs, master }: Placement,
-  { rdzvId }: RunOptions,
+  { rdzvId }: TrainOptions,
   { job, folder }: { job: JobSpec; folder: string | null },
   io: Io,
 ): Promise<Meeting> {
@@ -113,7 +122,7 @@ async function meetHere(
   };
 }
 
-function meetThere({ master }: Placement, { rdzvId = DEFAULT_RDZV_ID }: RunOptions, io: Io): Meeting {
+function meetThere({ master }: Placement, { rdzvId = DEFAULT_RDZV_ID }: TrainOptions, io: Io): Meeting {
   const url = urlOf(master.host, master.port);
   return {
     url,
@@ -135,7 +144,7 @@ function urlOf(host: string, port: number): string {
  * are no failures. It gets the milliseconds that are left, and how often it was made before.
  */
 async function withRestarts<Result>(
-  { maxRestarts, timeout }: RunOptions,
+  { maxRestarts, timeout }: TrainOptions,
   io: Io,
   attempt: (timeoutMs: number, restarts: number) => Promise<Result>,
 ): Promise<Result> {

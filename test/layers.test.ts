@@ -33,6 +33,7 @@ const ALLOWED: Record<string, string[]> = {
   launcher: ['signaling', 'src/protocol', 'src/util', 'examples'],
   // What a user of the library writes.
   examples: ['src/index.ts'],
+  bench: ['launcher', 'signaling', 'src/protocol', 'src/util'],
 };
 
 /**
@@ -61,7 +62,7 @@ const layerOf = (file: string): string => {
   return top === 'src' ? `src/${second}` : top!;
 };
 
-const files = ['src', 'signaling', 'launcher', 'examples'].flatMap((folder) =>
+const files = ['src', 'signaling', 'launcher', 'bench', 'examples'].flatMap((folder) =>
   readdirSync(path.join(ROOT, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.tsx?$/.test(name))
     .map((name) => `${folder}/${name.replaceAll(path.sep, '/')}`),

@@ -1,0 +1,41 @@
+/** The benchmarks' command line: `npm run -s bench -- <name> ...`. */
+import { InvalidArgumentError } from 'commander';
+import type { Io } from '../launcher/io.ts';
+import { wholeNumber } from '../launcher/jobOptions.ts';
+import { createProgram, runProgram } from '../launcher/program.ts';
+import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
+import { benchCurves, type CurvesOptions } from './curves.ts';
+import { benchStrategies, type StrategiesOptions } from './strategies.ts';
+
+/** Runs one command line (without `node` and the script); see {@link runProgram}. */
+export function runBench(argv: readonly string[], io: Io): Promise<number> {
+  const program = createProgram('bench', 'Measures peergrad in headless tabs of this machine.', io);
+  program
+    .command('strategies')
+    .description("each strategy's bytes per step against theory; fails where ring or parameter-server are off by 1 %")
+    .option('--tabs <n,..>', 'world sizes', listOf(wholeNumber(2, MAX_WORLD_SIZE)), [2, 4, 8])
+    .option('--strategies <name,..>', 'which of them', listOf(strategyName), [...STRATEGY_NAMES])
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: StrategiesOptions) => benchStrategies(options, io));
+  program
+    .command('curves')
+    .description(
+      'loss curves of all strategies, into docs/STRATEGIES.md and docs/strategies.png; fails where a synchronous one ' +
+        'differs from one tab, or another ends 2 points below the ring',
+    )
+    .requiredOption('--data <folder>', "MNIST's IDX files")
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: CurvesOptions) => benchCurves(options, io));
+  return runProgram(program, argv, io);
+}
+
+function listOf<Value>(parse: (text: string) => Value) {
+  return (text: string): Value[] => text.split(',').map(parse);
+}
+
+function strategyName(text: string): StrategyName {
+  const name = STRATEGY_NAMES.find((known) => known === text);
+  if (name === undefined) throw new InvalidArgumentError(`Allowed choices are ${STRATEGY_NAMES.join(', ')}.`);
+  return name;
+}

@@ -1,0 +1,91 @@
+/** Charts as a picture file: uPlot draws them on a page of a headless browser. */
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { launchBrowser } from '../launcher/browser.ts';
+
+export interface Panel {
+  title: string;
+  /** What the axes say. */
+  x: string;
+  y: string;
+  isLogarithmic?: true;
+  /** A value per step, from step 1 on; as many in each. The first is drawn first. */
+  curves: readonly {
+    label: string;
+    colour: string;
+    width: number;
+    dash: readonly number[];
+    values: readonly number[];
+  }[];
+}
+
+/** CSS pixels of one panel, and how many of the picture's each is. */
+const PANEL = { width: 640, height: 460 };
+const SCALE = 2;
+const FONT = '14px sans-serif';
+
+/** Draws the panels side by side on white, into a PNG. */
+export async function drawPanels(panels: readonly Panel[], file: string): Promise<void> {
+  const [script, style] = await Promise.all([readUplot('uPlot.iife.min.js'), readUplot('uPlot.min.css')]);
+  const browser = await launchBrowser();
+  try {
+    const viewport = { width: PANEL.width * panels.length, height: PANEL.height };
+    const page = await browser.newPage({ viewport, deviceScaleFactor: SCALE });
+    await page.setContent(`<style>${style} ${PAGE_STYLE}</style><div id="panels"></div>`);
+    await page.addScriptTag({ content: script });
+    // As text: a function would carry the transpiler's helpers into the page.
+    await page.evaluate(`(${DRAW})(${JSON.stringify({ panels, size: PANEL, font: FONT })})`);
+    await page.locator('#panels').screenshot({ path: file });
+  } finally {
+    await browser.close();
+  }
+}
+
+function readUplot(name: string): Promise<string> {
+  return readFile(createRequire(import.meta.url).resolve(`uplot/dist/${name}`), 'utf8');
+}
+
+const PAGE_STYLE = `
+  body { margin: 0; background: white; }
+  #panels { display: flex; width: max-content; background: white; font: ${FONT}; color: #1c2430; }
+  .panel { width: ${PANEL.width}px; padding-bottom: 12px; }
+  .u-title { font-size: 16px; padding: 12px 0 4px; }
+  .u-legend { font: ${FONT}; text-align: center; }
+  .u-legend .u-series th { padding: 2px 2px; font-weight: normal; }
+  .u-legend .u-marker { width: 22px; height: 4px; border-radius: 2px; }
+`;
+
+/** Runs in the page. */
+const DRAW = `({ panels, size, font }) => {
+  for (const { title, x, y, isLogarithmic, curves } of panels) {
+    const box = document.createElement('div');
+    box.className = 'panel';
+    document.querySelector('#panels').append(box);
+    const axis = { font, labelFont: font, stroke: '#1c2430', grid: { stroke: '#e3e7ee', width: 1 }, ticks: { show: false } };
+    const steps = curves[0].values.map((_, i) => i + 1);
+    const lows = Math.min(...curves.flatMap(({ values }) => values));
+    const highs = Math.max(...curves.flatMap(({ values }) => values));
+    new uPlot({
+      width: size.width, height: size.height - 90, title,
+      padding: [8, 24, 0, 0],
+      cursor: { show: false },
+      legend: { live: false, markers: { fill: (plot, i) => curves[i - 1].colour } },
+      scales: {
+        x: { time: false },
+        y: isLogarithmic ? { distr: 3, range: () => [lows / 1.15, highs * 1.1] } : { range: () => [0, highs * 1.05] },
+      },
+      axes: [
+        { ...axis, label: x, size: 36, labelSize: 24 },
+        {
+          ...axis, label: y, size: 52, labelSize: 24,
+          ...(isLogarithmic ? { splits: () => [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5].filter((v) => v >= lows / 1.15 && v <= highs * 1.1),
+            filter: (plot, splits) => splits } : {}),
+          values: (plot, splits) => splits.map((value) => String(value)),
+        },
+      ],
+      series: [{ label: x }, ...curves.map(({ label, colour, width, dash }) => ({
+        label, stroke: colour, width, dash: dash.length > 0 ? dash : undefined, points: { show: false },
+      }))],
+    }, [steps, ...curves.map(({ values }) => values)], box);
+  }
+}`;

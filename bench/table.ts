@@ -1,0 +1,25 @@
+/** Tables that read well on a terminal and in Markdown. */
+
+/** The first column is flush left, the others, which hold numbers, right. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = head.map((_, column) => Math.max(3, ...[head, ...rows].map((row) => row[column]!.length)));
+  const line = (row: readonly string[]): string => {
+    const cells = row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)));
+    return `| ${cells.join(' | ')} |`;
+  };
+  const rule = widths.map((width, i) => (i === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`));
+  return [line(head), line(rule), ...rows.map(line)].join('\n');
+}
+
+/**
+ * `text` with what stands between the two marks of `name` replaced: `<!-- name -->` and `<!-- /name -->`.
+ *
+ * @throws Error where the marks are not there.
+ */
+export function replaceSection(text: string, name: string, content: string): string {
+  const [open, close] = [`<!-- ${name} -->`, `<!-- /${name} -->`];
+  const start = text.indexOf(open);
+  const end = text.indexOf(close, start);
+  if (start < 0 || end < 0) throw new Error(`There is no place for the table: put ${open} and ${close} around it.`);
+  return `${text.slice(0, start + open.length)}\n${content}\n${text.slice(end)}`;
+}

@@ -1,0 +1,52 @@
+/** A process of ours: signals in, exit code out. Everything else is testable without a process. */
+import { once } from 'node:events';
+import { messageOf } from '../src/util/errors.ts';
+import type { Io } from './io.ts';
+
+/** Exit codes of a process that a signal ended: 128 and the signal's number. */
+const SIGNAL_EXITS = [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const;
+/** Milliseconds for closing browsers and server after a signal; then the process ends, and they with it. */
+const CLOSE_MS = 5_000;
+
+/** Milliseconds within which a signal is the one before: the terminal sends it to all, and tsx passes its own on. */
+const SAME_SIGNAL_MS = 500;
+
+/** Runs `main` on this process's arguments, and ends the process with the code it resolves with. */
+export async function runProcess(
+  name: string,
+  main: (argv: readonly string[], io: Io) => Promise<number>,
+): Promise<void> {
+  const controller = new AbortController();
+  let signalExit: number | null = null;
+  let signalledAt = 0;
+  for (const [signal, code] of SIGNAL_EXITS) {
+    process.on(signal, () => {
+      if (signalExit !== null) {
+        // The second Ctrl-C means now.
+        if (Date.now() - signalledAt > SAME_SIGNAL_MS) process.exit(code);
+        return;
+      }
+      signalExit = code;
+      signalledAt = Date.now();
+      controller.abort();
+      setTimeout(() => process.exit(code), CLOSE_MS).unref();
+    });
+  }
+  process.on('uncaughtException', (error) => {
+    process.stderr.write(`${name}: something that should not happen did: ${messageOf(error)}\n`);
+    process.exit(signalExit ?? 1);
+  });
+  const code = await main(process.argv.slice(2), {
+    out: (line) => void process.stdout.write(`${line}\n`),
+    err: (line) => void process.stderr.write(`${line}\n`),
+    terminal: process.stderr.isTTY ? process.stderr : null,
+    signal: controller.signal,
+  });
+  // A long result may still be on its way into a pipe, and exit() would cut it.
+  if (process.stdout.writableLength > 0) await once(process.stdout, 'drain');
+  process.exit(signalExit ?? code);
+}

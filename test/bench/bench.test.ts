@@ -1,0 +1,105 @@
+import { describe, expect, test } from 'vitest';
+import { largestDifference, movingAverage } from '../../bench/compare.ts';
+import { runBench } from '../../bench/cli.ts';
+import { replaceSection, table } from '../../bench/table.ts';
+import { contradictions, rowOf, theoryOf } from '../../bench/theory.ts';
+import type { RunResult } from '../../src/protocol/events.ts';
+import { STRATEGY_NAMES, type StrategyName } from '../../src/protocol/job.ts';
+
+const K = 1000;
+
+const result = (strategy: StrategyName, sent: number[], received: number[]): RunResult => ({
+  ...{ worldSize: sent.length, strategy, backend: 'cpu', adapter: '', transport: 'memory', steps: 10, epochs: 1 },
+  ...{ loss: 1, accuracy: 0.5, stateHash: [], otherBytesSentPerRank: [], gradientBytes: K, losses: [] },
+  ...{ bytesSentPerRank: sent, bytesReceivedPerRank: received, restarts: 0, ms: 100 },
+  stepMs: { median: 8, p95: 9, compute: 5, communicate: 2, exposed: 1 },
+});
+
+describe('theory', () => {
+  test.each([
+    ['ring', 1500],
+    ['parameter-server', 6000],
+    ['async-parameter-server', 6000],
+    ['data-parallel', 6000],
+    ['local-sgd', 300],
+    ['diloco', 300],
+  ] as const)('%s: %d bytes a step for 4 ranks that exchange 1000 bytes every 5 steps', (strategy, bytes) => {
+    expect(theoryOf(strategy, 4, K, strategy === 'local-sgd' || strategy === 'diloco' ? 5 : 1)).toBe(bytes);
+  });
+
+  test("compares a server's bytes in and out, and of a ring what the busiest rank sends", () => {
+    const server = rowOf(result('parameter-server', [10_000, 10_000], [10_000, 10_000]), 5);
+    expect(server).toMatchObject({ n: 2, K, syncEvery: 1, busiestBytesPerStep: 2000, theory: 2000, ratio: 1 });
+    const ring = rowOf(result('ring', [9_900, 10_500], [10_000, 10_000]), 5);
+    expect(ring).toMatchObject({ sentPerStep: 1050, receivedPerStep: 1000, busiestBytesPerStep: 1050, ratio: 1.05 });
+    const local = rowOf(result('local-sgd', [2_000, 2_000], [2_000, 2_000]), 5);
+    expect(local).toMatchObject({ syncEvery: 5, busiestBytesPerStep: 200, theory: 200, ratio: 1, stepMs: 8 });
+  });
+
+  test('is contradicted by ring and parameter-server above or below 1 %, and by nothing else', () => {
+    const row = rowOf(result('ring', [10_000, 10_000], [10_000, 10_000]), 1);
+    const rows = STRATEGY_NAMES.flatMap((strategy) =>
+      [0.989, 0.991, 1.009, 1.011].map((ratio) => ({ ...row, strategy, ratio, busiestBytesPerStep: 1000 * ratio })),
+    );
+    expect(contradictions(rows)).toEqual([
+      'ring with 2 ranks moved 989 bytes a step, not 1000',
+      'ring with 2 ranks moved 1011 bytes a step, not 1000',
+      'parameter-server with 2 ranks moved 989 bytes a step, not 1000',
+      'parameter-server with 2 ranks moved 1011 bytes a step, not 1000',
+    ]);
+    expect(contradictions([{ ...row, ratio: Number.NaN }])).toHaveLength(1);
+  });
+});
+
+describe('curves', () => {
+  test('differ by the largest relative difference of a step', () => {
+    expect(largestDifference([2, 1.1, 0.5], [2, 1, 0.5])).toBeCloseTo(0.1);
+    expect(largestDifference([1], [1])).toBe(0);
+    expect(largestDifference([1, 2], [1])).toBe(Infinity);
+    expect(largestDifference([Number.NaN], [1])).toBeNaN();
+  });
+
+  test('are smoothed by the mean of the last steps', () => {
+    expect(movingAverage([4, 2, 6, 10], 2)).toEqual([4, 3, 4, 8]);
+  });
+});
+
+describe('tables', () => {
+  test('are Markdown, with numbers flush right', () => {
+    expect(
+      table(
+        ['strategy', 'n'],
+        [
+          ['ring', '2'],
+          ['local-sgd', '16'],
+        ],
+      ),
+    ).toBe(['| strategy  |   n |', '| --------- | --: |', '| ring      |   2 |', '| local-sgd |  16 |'].join('\n'));
+  });
+
+  test('take the place of those before', () => {
+    const page = 'a\n<!-- t -->\nold\n<!-- /t -->\nb\n';
+    const next = replaceSection(page, 't', 'new');
+    expect(next).toBe('a\n<!-- t -->\nnew\n<!-- /t -->\nb\n');
+    expect(replaceSection(next, 't', 'new')).toBe(next);
+    expect(() => replaceSection(page, 'u', 'new')).toThrow(/put <!-- u --> and <!-- \/u -->/);
+  });
+});
+
+test.each([
+  ['', /^$|Usage/],
+  ['frobnicate', /unknown command/],
+  ['strategies --tabs 1', /whole number from 2 to 64/],
+  ['strategies --tabs 2,many', /whole number from 2 to 64/],
+  ['strategies --strategies ring,star', /ring, parameter-server, async/],
+  ['curves', /--data/],
+  ['curves --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read/],
+])('bad arguments exit with 2: %s', async (line, sentence) => {
+  const out: string[] = [];
+  const err: string[] = [];
+  const { signal } = new AbortController();
+  const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
+  expect(await runBench(line === '' ? [] : line.split(' '), io)).toBe(2);
+  expect(out).toEqual([]);
+  expect(err.join('\n')).toMatch(sentence);
+});

@@ -1,0 +1,42 @@
+/** The benchmarks in real tabs: that they run, and that bytes are the theory's. */
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { runBench } from '../../bench/cli.ts';
+import { drawPanels } from '../../bench/plot.ts';
+
+vi.setConfig({ testTimeout: 150_000 });
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'peergrad-bench-'));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+test('ring and parameter-server move the bytes that theory says', async () => {
+  const out: string[] = [];
+  const err: string[] = [];
+  const { signal } = new AbortController();
+  const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
+  const line = ['strategies', '--tabs', '2', '--strategies', 'ring,parameter-server', '--json'];
+  expect(await runBench(line, io), err.join('\n')).toBe(0);
+  const { strategies } = JSON.parse(out.at(-1)!) as { strategies: Record<string, unknown>[] };
+  expect(strategies).toMatchObject([
+    { strategy: 'ring', n: 2, syncEvery: 1 },
+    { strategy: 'parameter-server', n: 2, syncEvery: 1 },
+  ]);
+  for (const { ratio } of strategies) expect(ratio).toBeCloseTo(1, 2);
+});
+
+test('panels are drawn side by side into a PNG', async () => {
+  const file = path.join(folder, 'panels.png');
+  const curve = { label: 'a', colour: '#1f4e9c', width: 2, dash: [], values: [3, 2, 1] };
+  const panel = { title: 'T', x: 'step', y: 'loss', curves: [curve] };
+  await drawPanels([panel, { ...panel, isLogarithmic: true }], file);
+  const png = await readFile(file);
+  expect(png.subarray(1, 4).toString()).toBe('PNG');
+  // Width and height are the header's first two numbers.
+  expect(png.readUInt32BE(16)).toBe(2 * 2 * 640);
+  expect(png.readUInt32BE(20)).toBeGreaterThan(600);
+});
