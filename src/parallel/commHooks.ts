@@ -18,11 +18,16 @@ export interface GradBucket {
    * it, the same bits on every rank if replicas are to stay equal.
    */
   readonly buffer: Float32Array;
-  /** What lies in {@link buffer}: each parameter's index in forward order, its first element, its shape. */
+  /**
+   * What lies in {@link buffer}: each parameter's index in forward order, its first element, its shape, and whether any rank
+   * used it in this step (where that is not tracked: true). Of one that none used the gradient is zero on all ranks, and what
+   * the hook makes of it is dropped.
+   */
   readonly parameters: readonly {
     readonly index: number;
     readonly offset: number;
     readonly shape: readonly number[];
+    readonly isUsed: boolean;
   }[];
 }
 

@@ -52,6 +52,8 @@ interface Matrix {
   readonly end: number;
   readonly rows: number;
   readonly cols: number;
+  /** Whether any rank used it in this step. */
+  readonly isUsed: boolean;
 }
 
 /** What all ranks of a group must hold the same of. */
@@ -74,7 +76,7 @@ interface SharedState {
  *
  * With error feedback, each rank keeps what its own gradient lost, M - P P^T M. Over all ranks, that is the sum of the inputs
  * less the output, as it is of torch's M - output / n, but without how the ranks differ, which would pile up for nothing. The
- * plain steps send it too.
+ * plain steps send it too. What was kept of a parameter that no rank uses in a step stays for the next one that does.
  *
  * Buckets are reduced one after another, in the order of the calls, as several all-reduces each would else be issued in
  * different orders on different ranks. For the same reason nothing else may be issued on the group until a step's hooks
@@ -126,15 +128,17 @@ export function createPowerSgdHook({
   }
 
   async function allReduce(buffer: Float32Array, matrices: readonly Matrix[], group: ProcessGroup): Promise<void> {
-    for (const { parameter, start, end } of matrices) addTo(buffer.subarray(start, end), memories.get(parameter));
+    const used = matrices.filter(({ isUsed }) => isUsed);
+    for (const { parameter, start, end } of used) addTo(buffer.subarray(start, end), memories.get(parameter));
     await group.allReduce(buffer);
-    for (const { parameter } of matrices) memories.delete(parameter);
+    for (const { parameter } of used) memories.delete(parameter);
   }
 
   /** Nothing is changed before the last all-reduce: a step that failed can be tried again from the same gradients. */
-  async function compress(buffer: Float32Array, matrices: readonly Matrix[], state: SharedState): Promise<void> {
+  async function compress(buffer: Float32Array, all: readonly Matrix[], state: SharedState): Promise<void> {
     const { group, rng, lastQ } = state;
-    const gaps = gapsBetween(matrices, buffer.length);
+    const gaps = gapsBetween(all, buffer.length);
+    const matrices = all.filter(({ isUsed }) => isUsed);
     const rest = allocate(gaps.map(({ start, end }) => end - start));
     const ps = allocate(matrices.map(({ rows }) => rows * matrixApproximationRank));
     const qs = allocate(matrices.map(({ cols }) => cols * matrixApproximationRank));
@@ -150,7 +154,7 @@ export function createPowerSgdHook({
       multiply(input, q, cols, ps.parts[i]!);
       return input;
     });
-    await Promise.all([rest.flat.length > 0 ? group.allReduce(rest.flat) : null, group.allReduce(ps.flat)]);
+    await Promise.all([sum(rest.flat, group), sum(ps.flat, group)]);
 
     matrices.forEach(({ rows, cols }, i) => {
       orthogonalize(ps.parts[i]!, rows, orthogonalizationEpsilon, rng);
@@ -158,7 +162,7 @@ export function createPowerSgdHook({
       // From here on, what stays behind.
       if (useErrorFeedback) addProduct(inputs[i]!, ps.parts[i]!, qs.parts[i]!, cols, -1);
     });
-    await group.allReduce(qs.flat);
+    await sum(qs.flat, group);
 
     gaps.forEach(({ start }, i) => buffer.set(rest.parts[i]!, start));
     matrices.forEach(({ parameter, start, end, cols }, i) => {
@@ -170,7 +174,7 @@ export function createPowerSgdHook({
 }
 
 /** Cuts a shape where rows + cols is smallest, of equals at the last dimension; a vector is one column. */
-function matrixOf({ index, offset, shape }: GradBucket['parameters'][number]): Matrix {
+function matrixOf({ index, offset, shape, isUsed }: GradBucket['parameters'][number]): Matrix {
   const size = shape.reduce((product, length) => product * length, 1);
   let best = { rows: 1, cols: size };
   let rows = 1;
@@ -179,7 +183,7 @@ function matrixOf({ index, offset, shape }: GradBucket['parameters'][number]): M
     const cols = size / rows;
     if (rows + cols <= best.rows + best.cols) best = { rows, cols };
   }
-  return { parameter: index, start: offset, end: offset + size, ...best };
+  return { parameter: index, start: offset, end: offset + size, isUsed, ...best };
 }
 
 /** The stretches of a buffer that none of `matrices` covers. */
@@ -195,6 +199,11 @@ function allocate(sizes: readonly number[]): { flat: Float32Array; parts: Float3
   const flat = new Float32Array(sizes.reduce((sum, size) => sum + size, 0));
   let end = 0;
   return { flat, parts: sizes.map((size) => flat.subarray(end, (end += size))) };
+}
+
+/** Adds up all ranks' values, if there are any. */
+async function sum(values: Float32Array, group: ProcessGroup): Promise<void> {
+  if (values.length > 0) await group.allReduce(values);
 }
 
 function addTo(values: Float32Array, memory: Float32Array | undefined): Float32Array {

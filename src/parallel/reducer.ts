@@ -124,9 +124,8 @@ export class Reducer {
     return this.#usedRanges;
   }
 
-  /** Moves everything to another layout of the same parameters, before the first reduction. */
+  /** Takes another layout of the same parameters, before the first reduction: {@link gradient} is still zero everywhere. */
   relayout(layout: FlatLayout): void {
-    rearrange(this.gradient, this.#layout, layout);
     if (this.#pending) rearrange(this.#pending.gradient, this.#layout, layout);
     this.#layout = layout;
   }
@@ -184,11 +183,10 @@ export class Reducer {
     this.#pending = null;
 
     if (tracksUsage) {
-      const uses = this.#tally.subarray(USES, USES + shapes.length);
       unused.forEach(({ parameter, offset }, i) => {
-        if (uses[parameter] === 0) this.gradient.set(untouched[i]!, offset);
+        if (!this.#isUsed(parameter)) this.gradient.set(untouched[i]!, offset);
       });
-      this.#usedRanges = rangesOf(this.#layout.slots, ({ parameter }) => uses[parameter] !== 0);
+      this.#usedRanges = rangesOf(this.#layout.slots, ({ parameter }) => this.#isUsed(parameter));
     }
     const by = divisor(this.#tally[SAMPLES]!);
     return {
@@ -274,11 +272,17 @@ export class Reducer {
           index: parameter,
           offset: offset - start,
           shape: shapes[parameter]!,
+          isUsed: this.#isUsed(parameter),
         })),
       };
       await hook(bucket, group);
     }
     return { traces: [], issuedAt, lastReadAt };
+  }
+
+  /** Whether any rank used a parameter, once the tally is added up; true where that is not tracked. */
+  #isUsed(parameter: number): boolean {
+    return !this.#options.tracksUsage || this.#tally[USES + parameter] !== 0;
   }
 
   #bucketView(bucket: number): Float32Array<ArrayBuffer> {

@@ -74,12 +74,12 @@ describe('a communication hook', () => {
       const reduced = await ddp.backward(loss, { samples: samples[group.rank]! });
       const weight = samples[group.rank]! / 4;
       expect(seen).toEqual([
-        { index: 0, isLast: false, parameters: [{ index: 2, offset: 0, shape: [] }], values: [8 * weight] },
+        { index: 0, isLast: false, parameters: [{ index: 2, offset: 0, shape: [], isUsed: true }], values: [8 * weight] },
         {
           ...{ index: 1, isLast: true },
           parameters: [
-            { index: 1, offset: 0, shape: [3] },
-            { index: 0, offset: 3, shape: [2, 2] },
+            { index: 1, offset: 0, shape: [3], isUsed: true },
+            { index: 0, offset: 3, shape: [2, 2], isUsed: true },
           ],
           values: [4, 4, 4, 2, 2, 2, 2].map((value) => value * weight),
         },

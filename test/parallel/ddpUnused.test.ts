@@ -3,6 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createOptimizer, type OptimizerName } from '../../src/optim/index.ts';
 import { allReduceHook } from '../../src/parallel/commHooks.ts';
+import { createPowerSgdHook } from '../../src/parallel/powerSgd.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { MismatchError } from '../../src/util/errors.ts';
@@ -71,6 +72,33 @@ describe('a parameter', () => {
         });
       },
     );
+  });
+
+  test('used on no rank for a while leaves with PowerSGD what that has kept of it', async () => {
+    await runWorld(2, async (group) => {
+      const [matrix, bias] = [tf.variable(tf.zeros([8, 8])), tf.variable(tf.zeros([2]))];
+      const ddp = await DistributedDataParallel.create([matrix, bias], group, { findUnusedParameters: true });
+      ddp.registerCommHook(createPowerSgdHook({ startPowerSgdIter: 0, minCompressionRate: 1 }));
+      const gradients = [5, 6].map((seed) => tf.randomNormal([8, 8], 0, 1, 'float32', seed));
+      const sent = new Float64Array(64);
+      const backward = async (factor: number | null): Promise<void> => {
+        const loss = (): tf.Scalar => {
+          const used = bias.sum();
+          if (factor === null) return used.asScalar();
+          return used.add(matrix.mul(gradients[group.rank]!).mul(factor).sum()).asScalar();
+        };
+        await ddp.backward(() => tf.tidy(loss), { samples: 1 });
+        if (factor !== null) byParameter(ddp, ddp.gradient)[0]!.forEach((value, i) => (sent[i]! += value));
+      };
+      await backward(1);
+      const first = byParameter(ddp, ddp.gradient)[0]!;
+      for (let step = 0; step < 20; step++) await backward(null);
+      expect(byParameter(ddp, ddp.gradient)[0]).toEqual(first);
+      // Gradients of zero: what is sent now was left over.
+      for (let step = 0; step < 60; step++) await backward(0);
+      const [a, b] = gradients.map((gradient) => gradient.dataSync());
+      sent.forEach((value, i) => expect(value).toBeCloseTo((a![i]! + b![i]!) / 2, 4));
+    });
   });
 
   test('that no rank used has a gradient of zero where that is not tracked', async () => {

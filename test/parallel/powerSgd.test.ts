@@ -14,7 +14,7 @@ const FRAMING = 1.01;
 function bucketOf(buffer: Float32Array, ...shapes: (readonly number[])[]): GradBucket {
   let offset = 0;
   const parameters = shapes.map((shape, index) => {
-    const parameter = { index, offset, shape };
+    const parameter = { index, offset, shape, isUsed: true };
     offset += shape.reduce((product, length) => product * length, 1);
     return parameter;
   });
@@ -257,6 +257,24 @@ describe('error feedback', () => {
     expect(after).toEqual(new Float32Array(600));
   });
 
+  test('of a parameter that no rank used is kept, and nothing of it is sent', async () => {
+    await runWorld(2, async (group) => {
+      const hook = createPowerSgdHook(AT_ONCE);
+      const other = createPowerSgdHook(AT_ONCE);
+      const gradient = noise(600, group.rank);
+      await reduceWith(hook, gradient.slice(), group);
+      await reduceWith(other, gradient.slice(), group);
+      const { parameters, ...unused } = bucketOf(new Float32Array(600), [20, 30]);
+      const sentBefore = group.bytesSent;
+      await hook({ ...unused, parameters: parameters.map((one) => ({ ...one, isUsed: false })) }, group);
+      expect(unused.buffer).toEqual(new Float32Array(600));
+      expect(group.bytesSent).toBe(sentBefore);
+      const kept = await reduceWith(hook, new Float32Array(600), group);
+      expect(kept).toEqual(await reduceWith(other, new Float32Array(600), group));
+      expect(Math.hypot(...kept)).toBeGreaterThan(1);
+    });
+  });
+
   test('lets a least-squares problem converge as without compression', async () => {
     const [inputs, outputs, samples] = [20, 30, 16];
     const solution = noise(inputs * outputs, 99);
@@ -302,7 +320,7 @@ describe('a step of several buckets', () => {
         last = [0, 1, 2].map((bucket) => noise(600, 10 * step + bucket + group.rank));
         const works: Promise<void>[] = [];
         for (const [index, buffer] of last.entries()) {
-          const parameters = [{ index, offset: 0, shape: [20, 30] }];
+          const parameters = [{ index, offset: 0, shape: [20, 30], isUsed: true }];
           works.push(hook({ index, isLast: index === 2, buffer, parameters }, group));
           // One rank is slow to come to the next bucket: ops issued as answers arrive would be in another order on it.
           if (group.rank === step) await works[index];
