@@ -4,7 +4,8 @@ import { messageOf, PeergradError } from '../util/errors.ts';
 
 /**
  * Runs `fn` on rank 0 only and resolves with its result, elsewhere at once with undefined. As Lightning's `rank_zero_only`
- * (https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.utilities.rank_zero.html). No rank waits for another, so a failure is rank 0's alone.
+ * (https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.utilities.rank_zero.html). No rank waits for another, so a
+ * failure is rank 0's alone.
  */
 export async function rankZeroOnly<T>(group: ProcessGroup, fn: () => T | PromiseLike<T>): Promise<T | undefined> {
   return group.rank === 0 ? await fn() : undefined;
@@ -37,13 +38,13 @@ export async function rankZeroFirst<T>(
       const reason = messageOf(error).slice(0, MAX_REASON_LENGTH);
       outcome.set([1, reason.length, ...Array.from({ length: reason.length }, (_, i) => reason.charCodeAt(i))]);
       // Where this fails too, the first error is the one to show.
-      await group.broadcast(outcome, 0, options).then(null, () => {});
+      await group.broadcast(outcome, group.ranks[0]!, options).then(null, () => {});
       throw error;
     }
-    await group.broadcast(outcome, 0, options);
+    await group.broadcast(outcome, group.ranks[0]!, options);
     return result;
   }
-  await group.broadcast(outcome, 0, options);
+  await group.broadcast(outcome, group.ranks[0]!, options);
   const [failed, length = 0] = outcome;
   if (failed) {
     const reason = String.fromCharCode(...outcome.subarray(2, 2 + length));

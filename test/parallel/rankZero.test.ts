@@ -79,6 +79,21 @@ describe('rankZeroFirst', () => {
     },
   );
 
+  test('in a subgroup, its first rank is rank 0', async () => {
+    const results = await runWorld(4, async (world) => {
+      const group = await world.newGroup([3, 1]);
+      if (!group.ranks.includes(world.rank)) return null;
+      const outcome = await outcomeOf(
+        rankZeroFirst(group, () => {
+          if (group.rank === 0) throw new Error('the disk is full');
+        }),
+      );
+      return `${group.rank} of ${world.rank}: ${messageOf(outcome)}`;
+    });
+    expect(results.filter(Boolean)).toHaveLength(2);
+    for (const result of results) if (result !== null) expect(result).toContain('the disk is full');
+  });
+
   test('that fails on another rank fails there alone', async () => {
     const outcomes = await runWorld(3, (group) =>
       outcomeOf(rankZeroFirst(group, () => (group.rank === 1 ? Promise.reject(new Error('mine')) : 'fine'))),
