@@ -5,12 +5,14 @@ import {
   emptyInputs,
   gradientsOf,
   type Gradients,
+  type Model,
   type ModelPass,
   type ModelVariables,
   type Scalar,
   type Tensor,
 } from './flatten.ts';
 import { gradientsOfPass } from './stagedGradients.ts';
+import { hasSyncLayers } from './stages.ts';
 
 /** A function that gives the loss, or, for a LayersModel, inputs to apply it to and the loss of its outputs. */
 export type Pass<Outputs extends Tensor | Tensor[] = Tensor> = (() => Scalar) | ModelPass<Outputs>;
@@ -27,8 +29,8 @@ export interface PassOptions {
  * pass through a model still takes part in what its SyncBatchNormalization layers send.
  *
  * @returns `null` without samples. The caller disposes of the result.
- * @throws (rejects) UsageError where the number of samples is none, or inputs are given for a model that is not known; what
- *   {@link gradientsOfPass} rejects with.
+ * @throws (rejects) UsageError where the number of samples is none, inputs are given for a model that is not known, or a
+ *   function for one with SyncBatchNormalization layers in a group of several ranks; what {@link gradientsOfPass} rejects with.
  */
 export async function differentiate<Outputs extends Tensor | Tensor[]>(
   pass: Pass<Outputs>,
@@ -41,7 +43,15 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
     throw new UsageError(`samples is ${samples}; give the number of samples that the loss covers.`);
   }
   const scale = reduction === wanted ? 1 : wanted === 'sum' ? samples : 1 / samples;
-  if (typeof pass === 'function') return samples > 0 ? gradientsOf(pass, parameters, scale) : null;
+  if (typeof pass === 'function') {
+    if (model && exchangesStatistics(model, group)) {
+      throw new UsageError(
+        `The model "${model.name}" has SyncBatchNormalization layers, and a loss that is a function applies them to this ` +
+          "rank's samples alone. Give its inputs and the loss of its outputs instead: { inputs, loss: (outputs) => .. }.",
+      );
+    }
+    return samples > 0 ? gradientsOf(pass, parameters, scale) : null;
+  }
   if (!model) {
     throw new UsageError(
       'This was made with a list of variables, not a model: give a function that computes the loss.',
@@ -57,13 +67,17 @@ export async function attendPass(
   { model, parameters }: Pick<ModelVariables, 'model' | 'parameters'>,
   group: ProcessGroup,
 ): Promise<void> {
-  if (!model) return;
+  if (!model || !exchangesStatistics(model, group)) return;
   const { inputs, dispose } = emptyInputs(model);
   try {
     (await gradientsOfPass(model, { inputs, loss: noLoss }, parameters, 0, group)).dispose();
   } finally {
     dispose();
   }
+}
+
+function exchangesStatistics(model: Model, { worldSize }: ProcessGroup): boolean {
+  return worldSize > 1 && hasSyncLayers(model);
 }
 
 /** Not called where there are no samples. */

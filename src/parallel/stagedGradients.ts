@@ -28,13 +28,14 @@ import {
   type Variable,
 } from './flatten.ts';
 import { mergeMoments, type Moments } from './moments.ts';
-import { cutIntoStages, type Stage, type StagedModel, type SyncCall } from './stages.ts';
+import { cutIntoStages, hasSyncLayers, type Stage, type StagedModel, type SyncCall } from './stages.ts';
 import { differentiateTape, disposeTape, recordTape, type Tape } from './tape.ts';
 
 /**
- * Runs `model` on `inputs` (whose first dimension is 0 on a rank without samples) in training mode and differentiates `scale` times the loss by each of `variables`, with the
- * statistics of SyncBatchNormalization layers taken over all ranks' samples. Every rank must call it: all issue the same
- * collectives, two for each stage but the last, and none where the model has no such layer or the group a single rank.
+ * Runs `model` on `inputs` (whose first dimension is 0 on a rank without samples) in training mode and differentiates `scale`
+ * times the loss by each of `variables`, with the statistics of SyncBatchNormalization layers taken over all ranks' samples.
+ * Every rank must call it: all issue the same collectives, two for each stage but the last, and none where the model has no
+ * such layer or the group a single rank.
  *
  * The gradients are this rank's part: summed over ranks they are those of the sum over ranks of `scale` times loss. With a loss
  * that is a mean, `scale` is this rank's number of samples. A rank without samples contributes zeros.
@@ -60,9 +61,8 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
     );
   }
   const lossOf = (outputs: tf.Tensor[]): Scalar => loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs);
-  const staged = cutIntoStages(model);
-  if (group.worldSize > 1 && staged.syncs.length > 0) {
-    const pass = new StagedPass(staged, group, tensors);
+  if (group.worldSize > 1 && hasSyncLayers(model)) {
+    const pass = new StagedPass(cutIntoStages(model), group, tensors);
     try {
       return await pass.run(lossOf, variables, scale);
     } finally {

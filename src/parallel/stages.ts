@@ -40,6 +40,15 @@ export interface StagedModel {
   syncs: SyncCall[];
 }
 
+/** Whether a pass through the model needs other ranks' statistics: a model of many layers is walked only where it does. */
+export function hasSyncLayers({ layers }: Model): boolean {
+  return layers.some((layer) =>
+    layer instanceof tf.LayersModel
+      ? hasSyncLayers(layer)
+      : layer instanceof SyncBatchNormalization || isWrapped(layer),
+  );
+}
+
 /**
  * @throws UsageError where a SyncBatchNormalization is inside another layer than a model (such as TimeDistributed), where no cut
  *   reaches it.
@@ -109,8 +118,12 @@ export function cutIntoStages(model: Model): StagedModel {
   return { dtypes, outputs, stages, syncs };
 }
 
+function isWrapped(layer: tf.layers.Layer): boolean {
+  return 'layer' in layer && layer.layer instanceof SyncBatchNormalization;
+}
+
 function refuseWrapped(wrapper: tf.layers.Layer): void {
-  if (!('layer' in wrapper && wrapper.layer instanceof SyncBatchNormalization)) return;
+  if (!isWrapped(wrapper)) return;
   throw new UsageError(
     `The layer "${wrapper.name}" wraps a SyncBatchNormalization, which can only be synchronized as a layer of the model ` +
       'itself: take it out of the wrapper.',

@@ -74,7 +74,12 @@ describe('a communication hook', () => {
       const reduced = await ddp.backward(loss, { samples: samples[group.rank]! });
       const weight = samples[group.rank]! / 4;
       expect(seen).toEqual([
-        { index: 0, isLast: false, parameters: [{ index: 2, offset: 0, shape: [], isUsed: true }], values: [8 * weight] },
+        {
+          index: 0,
+          isLast: false,
+          parameters: [{ index: 2, offset: 0, shape: [], isUsed: true }],
+          values: [8 * weight],
+        },
         {
           ...{ index: 1, isLast: true },
           parameters: [

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { gradientsOf, type Gradients, type Variable } from '../../src/parallel/flatten.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp.ts';
+import { attendPass } from '../../src/parallel/pass.ts';
 import { gradientsOfPass } from '../../src/parallel/stagedGradients.ts';
 import { convertSyncBatchNorm, SyncBatchNormalization } from '../../src/parallel/syncBatchNorm.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -580,6 +581,44 @@ describe('SyncBatchNormalization', () => {
       await expect(gradientsOfPass(masked, pair, [], 1, group)).rejects.toThrow(/has 1 input\(s\).*gives it 2/);
     });
   });
+});
+
+describe('a pass that is a function', () => {
+  test.each(Object.keys(MODELS))('is refused on every rank where the model needs all statistics: %s', async (name) => {
+    const errors: unknown[] = [];
+    await runWorld(2, async (group) => {
+      const model = convertSyncBatchNorm(build(name));
+      const ddp = await DistributedDataParallel.create(model, group);
+      for (const samples of [4, 0]) {
+        const loss = (): tf.Scalar => tf.scalar(1);
+        await ddp.backward(loss, { samples }).catch((error: unknown) => errors.push(error));
+      }
+      ddp.dispose();
+    });
+    expect(errors).toHaveLength(4);
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(UsageError);
+      expect(String(error)).toMatch(/has SyncBatchNormalization layers.*Give its inputs/);
+    }
+  });
+
+  test('trains such a model where there is one rank', async () => {
+    await runWorld(1, async (group) => {
+      const model = convertSyncBatchNorm(build('two dimensions'));
+      const ddp = await DistributedDataParallel.create(model, group);
+      const { inputs } = samples(model, 3);
+      const loss = (): tf.Scalar => (model.apply(inputs, { training: true }) as tf.Tensor).square().mean().asScalar();
+      expect((await ddp.backward(loss, { samples: 3 })).loss).toBeGreaterThan(0);
+    });
+  });
+});
+
+test('a rank without samples makes no tensor where no statistics are exchanged', async () => {
+  const model = build('two dimensions');
+  const made = vi.spyOn(tf.engine(), 'makeTensor');
+  await runWorld(2, (group) => attendPass({ model, parameters: trainables(model) }, group));
+  expect(made).not.toHaveBeenCalled();
+  made.mockRestore();
 });
 
 describe('convertSyncBatchNorm', () => {
