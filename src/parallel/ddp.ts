@@ -37,8 +37,8 @@ import { verifyModel } from './verifyModel.ts';
 
 /** What `step` needs of an optimizer: parameters changed in place by the same bits on every machine. */
 export interface UpdateRule {
-  /** @param ranges what may be changed: without unused parameters, everything. */
-  apply(params: Float32Array, gradient: Float32Array, ranges: readonly Range[]): void;
+  /** @param ranges what may be changed, by default everything: `step` leaves unused parameters out. */
+  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void;
 }
 
 export class DistributedDataParallel {
@@ -94,7 +94,6 @@ export class DistributedDataParallel {
     const variables = variablesOf(model);
     const resolved = resolveOptions(options);
     await verifyModel(group, variables, resolved.shared);
-    checkVariables(variables);
     const ddp = new DistributedDataParallel(variables, group, resolved);
     if (group.rank === 0) await readVariables(variables.parameters, ddp.layout.slots, ddp.parameters);
     await ddp.#broadcastModel(0);
@@ -111,7 +110,7 @@ export class DistributedDataParallel {
     return this.#reducer.gradient;
   }
 
-  /** Bytes of what goes round the ring in a step: the gradient, and a few numbers behind it. */
+  /** Bytes of what goes round the ring in a step, without a hook: the gradient, and a few numbers behind it. */
   get gradientBytes(): number {
     return this.#reducer.bytes;
   }
@@ -316,12 +315,5 @@ export class DistributedDataParallel {
     throw new UsageError(
       `${what} was called while gradients of noSync wait for the other ranks': call backward outside noSync first.`,
     );
-  }
-}
-
-function checkVariables({ parameters, buffers }: ModelVariables): void {
-  if (parameters.length === 0) throw new UsageError('The model has no trainable parameters.');
-  for (const { name, dtype } of [...parameters, ...buffers]) {
-    if (dtype !== 'float32') throw new UsageError(`DDP keeps float32 equal, and "${name}" is ${dtype}: leave it out.`);
   }
 }

@@ -20,8 +20,8 @@ import { verifyModel } from './verifyModel.ts';
 const EXTRA_ELEMENTS = 2;
 
 export interface LocalGradient {
-  /** Summed over this rank's samples. */
-  lossSum: number;
+  /** Mean over this rank's samples; 0 without any. */
+  loss: number;
   samples: number;
   /** Milliseconds until gradients were here. */
   compute: number;
@@ -70,7 +70,7 @@ export class Replica {
     await readVariables(variables.parameters, replica.#slots, replica.parameters);
     await group.broadcast(replica.parameters, group.ranks[0]!);
     replica.write();
-    await replica.shareBuffers();
+    await replica.#buffers.broadcast(0);
     return replica;
   }
 
@@ -91,7 +91,8 @@ export class Replica {
       }
       this.sums[this.size + 1] = samples;
     }
-    return { lossSum: this.sums[this.size]!, samples, compute: clock.now() - startedAt };
+    const loss = samples > 0 ? this.sums[this.size]! / samples : 0;
+    return { loss, samples, compute: clock.now() - startedAt };
   }
 
   /** Makes a gradient of sums a mean, in place; returns the mean loss. Without samples both are zero. */
@@ -108,9 +109,11 @@ export class Replica {
     writeVariables(this.#variables.parameters, this.#slots, this.parameters);
   }
 
-  /** Gives every rank rank 0's buffers, where the model has any. */
+  /** Gives every rank rank 0's values of those buffers that any rank has changed since the last time. */
   async shareBuffers(): Promise<void> {
-    if (this.#buffers.count > 0) await this.#buffers.broadcast(0);
+    if (this.#buffers.count === 0) return;
+    const changes = await this.#options.group.allReduce(Float32Array.from(this.#buffers.changes()));
+    await this.#buffers.broadcast(0, changes);
   }
 
   dispose(): void {

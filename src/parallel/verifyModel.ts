@@ -1,6 +1,6 @@
-/** The check before DDP's first broadcast: every rank has to have built the same model and wrapped it in the same way. */
+/** The check before the first broadcast: every rank has to have built the same model and wrapped it in the same way. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
-import { MismatchError } from '../util/errors.ts';
+import { MismatchError, UsageError } from '../util/errors.ts';
 import type { SharedOptions } from './ddpOptions.ts';
 import type { ModelVariables, Variable } from './flatten.ts';
 
@@ -19,7 +19,8 @@ interface Described {
 /**
  * Compares number, shapes and dtypes of all ranks' parameters and buffers, and DDP's options, with rank 0's.
  *
- * @throws (rejects) MismatchError on every rank where one differs: it names the first that does.
+ * @throws (rejects) on every rank MismatchError where one differs, naming the first that does; UsageError where there is
+ *   nothing to train, or a variable is not float32.
  */
 export async function verifyModel(
   group: ProcessGroup,
@@ -41,6 +42,12 @@ export async function verifyModel(
     if (difference !== null) {
       throw new MismatchError(`${difference} Build and wrap the same model on every rank.`, { rank, worldSize });
     }
+  }
+  // The same on all ranks by now, so that none waits for another that has stopped here.
+  if (parameters.length === 0) throw new UsageError('The model has no trainable parameters.');
+  for (const { name, dtype } of [...parameters, ...buffers]) {
+    if (dtype !== 'float32')
+      throw new UsageError(`Ranks train float32 together, and "${name}" is ${dtype}: leave it out.`);
   }
 }
 

@@ -1,16 +1,35 @@
 /** Every strategy over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { createStrategy } from '../../src/parallel/strategies/index.ts';
+import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { createStrategy, type Strategy, type StrategyChoice } from '../../src/parallel/strategies/index.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { STRATEGY_NAMES } from '../../src/protocol/job.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
+import { UsageError } from '../../src/util/errors.ts';
 import { relative, train } from './train.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
+
+/** A strategy that trains `model` with plain SGD; DiLoCo's outer optimizer takes the whole way. */
+function makeStrategy(
+  strategy: StrategyChoice['strategy'],
+  group: ProcessGroup,
+  model: readonly tf.Variable[],
+  { syncEvery = 4, staleness = 2, learningRate = 0.1 } = {},
+): Promise<Strategy> {
+  return createStrategy(
+    { strategy, syncEvery, staleness },
+    {
+      ...{ model, group, clock: systemClock, checkGradients: () => {} },
+      createOptimizer: (size) => createOptimizer('sgd', { learningRate }, size),
+      createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
+    },
+  );
+}
 
 const SYNCHRONOUS = ['ring', 'parameter-server', 'data-parallel'] as const;
 
@@ -78,14 +97,11 @@ describe('strategies', () => {
   test('diloco with one step, plain SGD inside and outside, is the ring', async () => {
     const weights = await runWorld(2, async (group) => {
       const variable = tf.variable(tf.tensor1d([1, 2]));
-      const strategy = await createStrategy(
-        { strategy: 'diloco', syncEvery: 1, staleness: 0 },
-        {
-          ...{ model: [variable], group, clock: systemClock, checkGradients: () => {} },
-          createOptimizer: (size) => createOptimizer('sgd', { learningRate: 0.5 }, size),
-          createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
-        },
-      );
+      const strategy = await makeStrategy('diloco', group, [variable], {
+        syncEvery: 1,
+        staleness: 0,
+        learningRate: 0.5,
+      });
       // Rank r's loss is (r + 1) w_0 + w_1: the mean gradient is (1.5, 1).
       const loss = () => tf.tidy(() => variable.mul(tf.tensor1d([group.rank + 1, 1])).sum<tf.Scalar>());
       await strategy.step(loss, { samples: 1 });
@@ -98,19 +114,76 @@ describe('strategies', () => {
     ]);
   });
 
+  test.each(['local-sgd', 'diloco'] as const)(
+    '%s weighs ranks by their samples since the last exchange',
+    async (strategy) => {
+      // Rank 2 runs dry after two steps, rank 1 in the second period.
+      const samples = [
+        [3, 3, 3, 3],
+        [2, 2, 0, 0],
+        [1, 0, 0, 0],
+      ];
+      const values = await runWorld(3, async (group) => {
+        const variable = tf.variable(tf.tensor1d([1]));
+        const made = await makeStrategy(strategy, group, [variable], { syncEvery: 2, learningRate: 0.5 });
+        const seen: number[] = [];
+        for (const count of samples[group.rank]!) {
+          await made.step(() => tf.tidy(() => variable.mul(group.rank + 1).sum<tf.Scalar>()), { samples: count });
+          if (made.isSynchronized) seen.push((await variable.data())[0]!);
+        }
+        made.dispose();
+        return seen;
+      });
+      // In the first period ranks come to 1 - 1, 1 - 2, 1 - 1.5, with 6, 4 and 1 of 11 samples; in the second rank 0 alone goes on.
+      const first = (0 * 6 - 1 * 4 - 0.5 * 1) / 11;
+      for (const [i, expected] of [first, first - 1].entries()) {
+        for (const seen of values) expect(seen[i]).toBeCloseTo(expected, 6);
+        expect(new Set(values.map((seen) => seen[i])).size).toBe(1);
+      }
+    },
+  );
+
+  test.each(STRATEGY_NAMES)('%s shares buffers that a pass changed, and frozen weights once', async (strategy) => {
+    const seen = await runWorld(3, async (group) => {
+      const { rank } = group;
+      const [weight, average] = [tf.variable(tf.scalar(1)), tf.variable(tf.scalar(rank), false)];
+      const frozen = tf.variable(tf.fill([1000], rank), false);
+      const made = await makeStrategy(strategy, group, [weight, average, frozen], { syncEvery: 2 });
+      expect([average, frozen].map((buffer) => buffer.dataSync()[0])).toEqual([0, 0]);
+      const sentBefore = group.bytesSent;
+      for (let step = 1; step <= 4; step++) {
+        // Rank 0 changes nothing in the last two.
+        const changes = rank > 0 || step <= 2;
+        const loss = () => {
+          if (changes) average.assign(tf.scalar(10 * step + rank));
+          return weight.square().asScalar();
+        };
+        await made.step(() => tf.tidy(loss), { samples: 1 });
+      }
+      expect(made.isSynchronized).toBe(true);
+      expect(group.bytesSent - sentBefore).toBeLessThan(frozen.size * Float32Array.BYTES_PER_ELEMENT);
+      made.dispose();
+      return average.dataSync()[0];
+    });
+    expect(seen).toEqual([20, 20, 20]);
+  });
+
+  test.each(STRATEGY_NAMES)('%s refuses what it cannot train, on every rank', async (strategy) => {
+    await runWorld(2, async (group) => {
+      const weight = tf.variable(tf.scalar(1));
+      const counter = tf.variable(tf.scalar(1, 'int32'), false);
+      const frozen = tf.variable(tf.scalar(1), false);
+      await expect(makeStrategy(strategy, group, [weight, counter])).rejects.toThrow(/is int32/);
+      await expect(makeStrategy(strategy, group, [frozen])).rejects.toThrow(UsageError);
+    });
+  });
+
   test('an asynchronous server lets nobody run further ahead than the bound', async () => {
     const staleness = 2;
     const steps = [0, 0, 0];
     await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(0));
-      const strategy = await createStrategy(
-        { strategy: 'async-parameter-server', syncEvery: 100, staleness },
-        {
-          ...{ model: [variable], group, clock: systemClock, checkGradients: () => {} },
-          createOptimizer: (size) => createOptimizer('sgd', { learningRate: 0.1 }, size),
-          createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
-        },
-      );
+      const strategy = await makeStrategy('async-parameter-server', group, [variable], { syncEvery: 100, staleness });
       for (let step = 0; step < 12; step++) {
         // The last rank is slow.
         if (group.rank === 2) await new Promise((resolve) => setTimeout(resolve, 3));
@@ -129,14 +202,7 @@ describe('strategies', () => {
   test('an asynchronous server that was synchronized early waits for all a whole period later', async () => {
     const agreed = await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(1));
-      const strategy = await createStrategy(
-        { strategy: 'async-parameter-server', syncEvery: 4, staleness: 1 },
-        {
-          ...{ model: [variable], group, clock: systemClock, checkGradients: () => {} },
-          createOptimizer: (size) => createOptimizer('sgd', { learningRate: 0.1 }, size),
-          createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
-        },
-      );
+      const strategy = await makeStrategy('async-parameter-server', group, [variable], { syncEvery: 4, staleness: 1 });
       const step = () => strategy.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 });
       for (let i = 0; i < 3; i++) await step();
       await strategy.synchronize();
@@ -159,14 +225,7 @@ describe('strategies', () => {
     const failures: unknown[] = [];
     await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(0));
-      const made = await createStrategy(
-        { strategy, syncEvery: 4, staleness: 2 },
-        {
-          ...{ model: [variable], group, clock: systemClock, checkGradients: () => {} },
-          createOptimizer: (size) => createOptimizer('sgd', { learningRate: 0.1 }, size),
-          createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
-        },
-      );
+      const made = await makeStrategy(strategy, group, [variable], { syncEvery: 4, staleness: 2 });
       try {
         for (let step = 0; step < 12; step++) {
           if (group.rank === 1 && step === 2) group.abort(new Error('gave up'));

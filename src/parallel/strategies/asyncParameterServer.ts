@@ -8,9 +8,10 @@
  */
 import { asError } from '../../util/errors.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
-import { Replica } from '../replica.ts';
 import type { Pass, PassOptions } from '../pass.ts';
-import type { StatefulUpdateRule, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import { Replica, type LocalGradient } from '../replica.ts';
+import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
+import type { StatefulUpdateRule, StepReport, StrategyOptions } from './strategy.ts';
 
 /** Tags of the two messages of a step. */
 const PUSH = 1;
@@ -25,17 +26,14 @@ export interface AsyncOptions {
   syncEvery: number;
 }
 
-export class AsyncParameterServer implements Strategy {
+export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & AsyncOptions> {
   readonly reportsAllRanks = false;
-  readonly #replica: Replica;
-  readonly #options: StrategyOptions & AsyncOptions;
   readonly #server: Server | null;
   /** Steps since all last waited for all. */
   #steps = 0;
 
   private constructor(replica: Replica, options: StrategyOptions & AsyncOptions) {
-    this.#replica = replica;
-    this.#options = options;
+    super(replica, options);
     this.#server = options.group.rank === 0 ? new Server(replica, options) : null;
   }
 
@@ -43,49 +41,29 @@ export class AsyncParameterServer implements Strategy {
     return new AsyncParameterServer(await Replica.create(options), options);
   }
 
-  get size(): number {
-    return this.#replica.size;
-  }
-
-  get gradientBytes(): number {
-    return this.#replica.sums.byteLength;
-  }
-
-  get bucketBytes(): readonly number[] {
-    return [this.gradientBytes];
-  }
-
   get isSynchronized(): boolean {
     return this.#steps === 0;
   }
 
-  async step(pass: Pass, options: PassOptions): Promise<StepReport> {
-    const { clock, syncEvery } = this.#options;
-    const replica = this.#replica;
+  override step(pass: Pass, options: PassOptions): Promise<StepReport> {
+    // Others may be done first: rank 0 serves them while it computes.
     if (this.isSynchronized) this.#server?.beginRound();
-    const { lossSum, samples, compute } = await replica.compute(pass, options);
-    const computedAt = clock.now();
-    if (this.#server) await this.#server.pushOwn();
-    else await this.#exchange();
-    const answeredAt = clock.now();
-    this.#steps = (this.#steps + 1) % syncEvery;
-    replica.write();
-    if (this.isSynchronized) await replica.shareBuffers();
-    const communicate = answeredAt - computedAt;
-    return {
-      ...{ loss: samples > 0 ? lossSum / samples : 0, samples },
-      ...{ traces: [], compute, readback: 0, communicate, exposed: communicate },
-      update: clock.now() - answeredAt,
-    };
+    return super.step(pass, options);
   }
 
-  async warmUp(pass: Pass, options: PassOptions): Promise<void> {
-    await this.#replica.compute(pass, options);
+  protected async learn({ loss, samples }: LocalGradient): Promise<Learned> {
+    const { clock, syncEvery } = this.options;
+    const startedAt = clock.now();
+    if (this.#server) await this.#server.pushOwn();
+    else await this.#exchange();
+    this.#steps = (this.#steps + 1) % syncEvery;
+    if (this.isSynchronized) await this.replica.shareBuffers();
+    return { loss, samples, communicate: clock.now() - startedAt };
   }
 
   async synchronize(): Promise<void> {
     if (this.isSynchronized) return;
-    const replica = this.#replica;
+    const { replica } = this;
     if (this.#server) await this.#server.halt();
     else {
       replica.sums[replica.size + 1] = HALT;
@@ -97,19 +75,15 @@ export class AsyncParameterServer implements Strategy {
   }
 
   state(): readonly ArrayBufferView[] {
-    return [this.#replica.parameters];
-  }
-
-  dispose(): void {
-    this.#replica.dispose();
+    return [this.replica.parameters];
   }
 
   /** Pushes {@link Replica.sums} and waits for the parameters. */
   async #exchange(): Promise<void> {
-    const { group } = this.#options;
+    const { group } = this.options;
     const server = group.ranks[0]!;
-    const answered = group.irecv(this.#replica.parameters, server, { tag: PULL });
-    await group.send(this.#replica.sums, server, { tag: PUSH });
+    const answered = group.irecv(this.replica.parameters, server, { tag: PULL });
+    await group.send(this.replica.sums, server, { tag: PUSH });
     await answered;
   }
 }

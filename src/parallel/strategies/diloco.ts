@@ -1,11 +1,10 @@
 /**
- * `diloco`: every rank trains by itself for H steps (AdamW); then the average of how far all have come is the gradient of an
- * outer optimizer (Nesterov momentum 0.9, learning rate 0.7) on the shared parameters. Bytes as local SGD's, with H in the tens
- * to hundreds.
+ * `diloco`: every rank trains by itself for H steps (AdamW); then the average of how far all have come, weighted by samples, is
+ * the gradient of an outer optimizer (Nesterov momentum 0.9, learning rate 0.7) on the shared parameters. Bytes as local
+ * SGD's, with H in the tens to hundreds.
  *
  * Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models" (2023), algorithm 1.
  */
-import { ReduceOp } from '../../collectives/processGroup.ts';
 import { LocalSteps } from './localSteps.ts';
 import { Replica } from '../replica.ts';
 import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
@@ -36,7 +35,7 @@ export class Diloco extends LocalSteps {
   protected async exchange(): Promise<void> {
     const { parameters } = this.replica;
     for (let i = 0; i < parameters.length; i++) this.#distance[i] = this.#shared[i]! - parameters[i]!;
-    await this.options.group.allReduce(this.#distance, { op: ReduceOp.AVG });
+    await this.average(this.#distance);
     this.#outer.apply(this.#shared, this.#distance);
     parameters.set(this.#shared);
   }

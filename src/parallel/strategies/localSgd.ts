@@ -1,10 +1,9 @@
 /**
- * `local-sgd`: every rank trains by itself, and every H steps all take the average of their parameters. 2K(n-1)/(nH) bytes per
- * rank and step: the ring's, divided by H. Optimizers' averages stay each rank's own.
+ * `local-sgd`: every rank trains by itself, and every H steps all take the average of their parameters, weighted by samples.
+ * 2K(n-1)/(nH) bytes per rank and step: the ring's, divided by H. Optimizers' averages stay each rank's own.
  *
  * Stich, "Local SGD Converges Fast and Communicates Little" (ICLR 2019); torch's post-local SGD without its warm-up.
  */
-import { ReduceOp } from '../../collectives/processGroup.ts';
 import { LocalSteps } from './localSteps.ts';
 import { Replica } from '../replica.ts';
 import type { StrategyOptions } from './strategy.ts';
@@ -15,7 +14,7 @@ export class LocalSgd extends LocalSteps {
   }
 
   protected async exchange(): Promise<void> {
-    await this.options.group.allReduce(this.replica.parameters, { op: ReduceOp.AVG });
+    await this.average(this.replica.parameters);
   }
 
   state(): readonly ArrayBufferView[] {

@@ -1,64 +1,25 @@
 /** What strategies share whose ranks learn by themselves for some steps and then exchange what they have learned. */
-import type { Pass, PassOptions } from '../pass.ts';
-import { Replica } from '../replica.ts';
-import type { StatefulUpdateRule, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import { Replica, type LocalGradient } from '../replica.ts';
+import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
+import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
 
-export abstract class LocalSteps implements Strategy {
+export abstract class LocalSteps extends ReplicaStrategy<StrategyOptions & { syncEvery: number }> {
   readonly reportsAllRanks = false;
-  protected readonly replica: Replica;
-  protected readonly options: StrategyOptions & { syncEvery: number };
   readonly #optimizer: StatefulUpdateRule;
-  /** Steps since the last exchange. */
+  /** Steps since the last exchange, and this rank's samples in them. */
   #steps = 0;
+  #samples = 0;
 
   protected constructor(replica: Replica, options: StrategyOptions & { syncEvery: number }) {
-    this.replica = replica;
-    this.options = options;
+    super(replica, options);
     this.#optimizer = options.createOptimizer(replica.size);
   }
 
   /** Makes all ranks' parameters the same. */
   protected abstract exchange(): Promise<void>;
-  abstract state(): readonly ArrayBufferView[];
-
-  get size(): number {
-    return this.replica.size;
-  }
-
-  get gradientBytes(): number {
-    return this.replica.parameters.byteLength;
-  }
-
-  get bucketBytes(): readonly number[] {
-    return [this.gradientBytes];
-  }
 
   get isSynchronized(): boolean {
     return this.#steps === 0;
-  }
-
-  async step(pass: Pass, options: PassOptions): Promise<StepReport> {
-    const { clock, syncEvery } = this.options;
-    const { replica } = this;
-    const { lossSum, samples, compute } = await replica.compute(pass, options);
-    const computedAt = clock.now();
-    Replica.average(replica.sums);
-    if (samples > 0) this.#optimizer.apply(replica.parameters, replica.gradient);
-    this.#steps += 1;
-    const updatedAt = clock.now();
-    if (this.#steps === syncEvery) await this.#exchange();
-    const exchangedAt = clock.now();
-    replica.write();
-    const communicate = exchangedAt - updatedAt;
-    return {
-      ...{ loss: samples > 0 ? lossSum / samples : 0, samples },
-      ...{ traces: [], compute, readback: 0, communicate, exposed: communicate },
-      update: updatedAt - computedAt + clock.now() - exchangedAt,
-    };
-  }
-
-  async warmUp(pass: Pass, options: PassOptions): Promise<void> {
-    await this.replica.compute(pass, options);
   }
 
   async synchronize(): Promise<void> {
@@ -67,13 +28,36 @@ export abstract class LocalSteps implements Strategy {
     this.replica.write();
   }
 
-  dispose(): void {
-    this.replica.dispose();
+  protected async learn({ loss, samples }: LocalGradient): Promise<Learned> {
+    const { clock, syncEvery } = this.options;
+    const { replica } = this;
+    Replica.average(replica.sums);
+    if (samples > 0) this.#optimizer.apply(replica.parameters, replica.gradient);
+    this.#steps += 1;
+    this.#samples += samples;
+    const updatedAt = clock.now();
+    if (this.#steps === syncEvery) await this.#exchange();
+    return { loss, samples, communicate: clock.now() - updatedAt };
+  }
+
+  /**
+   * Makes `values`, as many as there are parameters, their mean over all ranks, each weighted by its samples since the last
+   * exchange: a rank that had none has learned nothing, and would only hold the others back. As federated averaging
+   * (McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017).
+   */
+  protected async average(values: Float32Array): Promise<void> {
+    // This step's gradient has been applied: its place is free.
+    const { sums, gradient, size } = this.replica;
+    for (let i = 0; i < size; i++) sums[i] = values[i]! * this.#samples;
+    sums.set([0, this.#samples], size);
+    await this.options.group.allReduce(sums);
+    if (Replica.average(sums).samples > 0) values.set(gradient);
   }
 
   async #exchange(): Promise<void> {
     await this.exchange();
     await this.replica.shareBuffers();
     this.#steps = 0;
+    this.#samples = 0;
   }
 }

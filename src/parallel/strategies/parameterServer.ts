@@ -5,21 +5,18 @@
  * Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014), synchronous, with one server.
  */
 import { Replica } from '../replica.ts';
-import type { Pass, PassOptions } from '../pass.ts';
-import type { StatefulUpdateRule, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
+import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
 
-export class ParameterServer implements Strategy {
+export class ParameterServer extends ReplicaStrategy {
   readonly reportsAllRanks = true;
   readonly isSynchronized = true;
-  readonly #replica: Replica;
-  readonly #options: StrategyOptions;
   readonly #optimizer: StatefulUpdateRule;
   /** The parameters, and behind them the step's mean loss and samples: what rank 0 answers. */
   readonly #answer: Float32Array;
 
   private constructor(replica: Replica, options: StrategyOptions) {
-    this.#replica = replica;
-    this.#options = options;
+    super(replica, options);
     // The server's alone: the others have no averages to keep.
     this.#optimizer = options.createOptimizer(options.group.rank === 0 ? replica.size : 0);
     this.#answer = new Float32Array(replica.sums.length);
@@ -29,24 +26,11 @@ export class ParameterServer implements Strategy {
     return new ParameterServer(await Replica.create(options), options);
   }
 
-  get size(): number {
-    return this.#replica.size;
-  }
-
-  get gradientBytes(): number {
-    return this.#replica.sums.byteLength;
-  }
-
-  get bucketBytes(): readonly number[] {
-    return [this.gradientBytes];
-  }
-
-  async step(pass: Pass, options: PassOptions): Promise<StepReport> {
-    const { group, clock } = this.#options;
-    const replica = this.#replica;
-    const { compute } = await replica.compute(pass, options);
+  protected async learn(): Promise<Learned> {
+    const { group, clock } = this.options;
+    const { replica } = this;
     const server = group.ranks[0]!;
-    const computedAt = clock.now();
+    const startedAt = clock.now();
     await group.reduce(replica.sums, server, { algorithm: 'direct' });
     const answer = this.#answer;
     if (group.rank === 0) {
@@ -57,28 +41,14 @@ export class ParameterServer implements Strategy {
     }
     await group.broadcast(answer, server, { algorithm: 'direct' });
     await replica.shareBuffers();
-    const answeredAt = clock.now();
+    const communicate = clock.now() - startedAt;
     replica.parameters.set(answer.subarray(0, replica.size));
-    replica.write();
-    const communicate = answeredAt - computedAt;
-    return {
-      ...{ loss: answer[replica.size]!, samples: answer[replica.size + 1]! },
-      ...{ traces: [], compute, readback: 0, communicate, exposed: communicate },
-      update: clock.now() - answeredAt,
-    };
-  }
-
-  async warmUp(pass: Pass, options: PassOptions): Promise<void> {
-    await this.#replica.compute(pass, options);
+    return { loss: answer[replica.size]!, samples: answer[replica.size + 1]!, communicate };
   }
 
   async synchronize(): Promise<void> {}
 
   state(): readonly ArrayBufferView[] {
-    return [this.#replica.parameters];
-  }
-
-  dispose(): void {
-    this.#replica.dispose();
+    return [this.replica.parameters];
   }
 }

@@ -5,6 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
 import type { Clock } from '../../util/clock.ts';
+import type { UpdateRule } from '../ddp.ts';
 import type { Model, Variable } from '../flatten.ts';
 import type { Pass, PassOptions } from '../pass.ts';
 
@@ -22,9 +23,8 @@ export interface StepReport {
   update: number;
 }
 
-/** An optimizer on flat parameters, the same bits on every machine, whose state can be hashed. */
-export interface StatefulUpdateRule {
-  apply(params: Float32Array, gradient: Float32Array): void;
+/** An optimizer whose state can be hashed. */
+export interface StatefulUpdateRule extends UpdateRule {
   state(): { scalars: Float64Array; slots: readonly Float32Array[] };
 }
 
