@@ -18,8 +18,6 @@ export interface CursorPosition {
 export interface SampleWindow extends CursorPosition {
   /** 1 .. globalBatch sample indices; fewer than globalBatch only at the end of a pass. */
   readonly indices: Uint32Array;
-  /** Steps a pass takes with this globalBatch throughout. */
-  readonly stepsPerEpoch: number;
   /** Where the next step starts. */
   readonly next: CursorPosition;
 }
@@ -60,7 +58,6 @@ export class GlobalCursor {
       dataEpoch,
       offset,
       indices: this.#permutationOf(dataEpoch).slice(offset, end),
-      stepsPerEpoch: Math.ceil(this.datasetSize / globalBatch),
       next: end < this.datasetSize ? { dataEpoch, offset: end } : { dataEpoch: dataEpoch + 1, offset: 0 },
     };
   }

@@ -15,8 +15,8 @@ export class StaticGraph {
     if (changed < 0) return;
     const [before, now] = used[changed] ? ['did not use', 'does'] : ['used', 'does not'];
     throw new MismatchError(
-      `Your training graph has changed on rank ${rank}: the first pass ${before} parameter ${changed} ("${parameters[changed]!.name}"), this ` +
-        ` one ${now}. Leave staticGraph out and set findUnusedParameters.`,
+      `Your training graph has changed on rank ${rank}: the first pass ${before} parameter ${changed} ` +
+        `("${parameters[changed]!.name}"), this one ${now}. Leave staticGraph out and set findUnusedParameters.`,
       { rank },
     );
   }

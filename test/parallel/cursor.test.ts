@@ -16,7 +16,7 @@ describe('the global cursor', () => {
     fc.assert(
       fc.property(size, batch, fc.nat(1000), (datasetSize, globalBatch, seed) => {
         const cursor = new GlobalCursor({ datasetSize, seed });
-        const { stepsPerEpoch } = cursor.window(0, globalBatch);
+        const stepsPerEpoch = Math.ceil(datasetSize / globalBatch);
         for (const dataEpoch of [0, 3]) {
           const windows = Array.from({ length: stepsPerEpoch }, (_, k) =>
             cursor.window(dataEpoch * stepsPerEpoch + k, globalBatch),
@@ -81,7 +81,7 @@ describe('the global cursor', () => {
 
   test('a batch larger than the data takes the pass in one step', () => {
     const window = new GlobalCursor({ datasetSize: 5, seed: 0 }).window(2, 8);
-    expect(window).toMatchObject({ dataEpoch: 2, stepsPerEpoch: 1, next: { dataEpoch: 3, offset: 0 } });
+    expect(window).toMatchObject({ dataEpoch: 2, next: { dataEpoch: 3, offset: 0 } });
     expect(window.indices).toHaveLength(5);
     expect([5, 6, 7].map((rank) => dealWindow(window.indices, rank, 8).length)).toEqual([0, 0, 0]);
   });
