@@ -5,6 +5,7 @@
  *
  * - gradients are averaged over samples, not over ranks, unless told otherwise: N ranks equal one whatever the batch sizes;
  * - the optimizer runs on the CPU on one flat array, so that replicas stay equal bit for bit on any mix of GPUs;
+ * - what is given to the model's weights after `create` is lost with the next `step` (see `parameters`);
  * - every `backward` outside `noSync` starts a gradient of its own: there is no `zeroGrad` to forget;
  * - buckets are rebuilt in the first backward, not after the first step (see `#orderBuckets`);
  * - buffers are broadcast behind the gradients, not before the next forward pass: the same values in every pass, and
@@ -43,7 +44,11 @@ export interface UpdateRule {
 
 export class DistributedDataParallel {
   readonly group: ProcessGroup;
-  /** All parameters, flat, as {@link layout} says. Equal on all ranks. */
+  /**
+   * All parameters, flat, as {@link layout} says. Equal on all ranks. Steps are taken here and the model's weights follow:
+   * what is given to the model itself after {@link create}, as by `setWeights`, is lost with the next {@link step}. Give it to
+   * the model before, or change these on every rank alike and call {@link writeParameters}.
+   */
   readonly parameters: Float32Array<ArrayBuffer>;
   readonly #variables: ModelVariables;
   readonly #buffers: ModelBuffers;
@@ -168,8 +173,8 @@ export class DistributedDataParallel {
   /**
    * Lets ranks train on unequal numbers of batches: `main` is this rank's loop of {@link backward} and {@link step}, and once
    * it ends, the rank takes part in the others' communication with zeros (and with what {@link noSync} has kept) until theirs
-   * have ended too. Then all ranks are given the parameters and buffers of the highest one among the last. Every rank must call it, even
-   * if it has nothing to train on. Inside, `backward` costs one tiny all-gather more.
+   * have ended too. Then all ranks are given the parameters and buffers of the highest one among the last. Every rank must
+   * call it, even if it has nothing to train on. Inside, `backward` costs one tiny all-gather more.
    *
    * An optimizer's averages stay those of the rank's own last step, as in PyTorch: ranks that ran dry need the last one's
    * state, or a new optimizer, before they go on.
@@ -227,10 +232,15 @@ export class DistributedDataParallel {
    */
   step(optimizer: UpdateRule): void {
     this.#checkReduced('step');
-    const { layout, usedRanges } = this.#reducer;
+    const { usedRanges } = this.#reducer;
     if (usedRanges.length === 0) return;
     optimizer.apply(this.parameters, this.gradient, usedRanges);
-    writeVariables(this.#variables.parameters, layout.slots, this.parameters);
+    this.writeParameters();
+  }
+
+  /** Gives the model {@link parameters}, after something other than {@link step} has changed them, such as a model averager. */
+  writeParameters(): void {
+    writeVariables(this.#variables.parameters, this.layout.slots, this.parameters);
   }
 
   dispose(): void {
@@ -306,7 +316,7 @@ export class DistributedDataParallel {
   /** Gives all ranks the parameters and buffers of rank `src` of the group. */
   async #broadcastModel(src: number): Promise<void> {
     await this.group.broadcast(this.parameters, this.group.ranks[src]!);
-    if (this.group.rank !== src) writeVariables(this.#variables.parameters, this.layout.slots, this.parameters);
+    if (this.group.rank !== src) this.writeParameters();
     await this.#buffers.broadcast(src);
   }
 

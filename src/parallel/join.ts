@@ -81,8 +81,8 @@ export class JoinContext {
     }
     if (synchronising.length > 0 && synchronising.length < inside.length) {
       throw new MismatchError(
-        `Rank ${synchronising.join(', ')} reduces the gradients of this iteration and the others keep theirs: use noSync in the ` +
-          'same iterations on every rank.',
+        `Rank ${synchronising.join(', ')} reduces the gradients of this iteration and the others keep theirs: use ` +
+          'noSync in the same iterations on every rank.',
         { rank, worldSize },
       );
     }

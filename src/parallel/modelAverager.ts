@@ -32,7 +32,8 @@ export class PeriodicModelAverager {
 
   /**
    * Call it on every rank after each optimizer step. At the steps warmupSteps, warmupSteps + period, ... (counted from 0)
-   * `params` becomes its mean over the ranks, the same bits on all of them.
+   * `params` becomes its mean over the ranks, the same bits on all of them. For a DistributedDataParallel whose hook leaves ranks
+   * to themselves: `if (await averager.averageParameters(ddp.parameters, group)) ddp.writeParameters()`.
    *
    * @returns whether it did.
    * @throws (rejects) what {@link ProcessGroup.allReduce} rejects with; `params` and {@link step} are then as before.

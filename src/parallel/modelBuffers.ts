@@ -28,7 +28,7 @@ export class ModelBuffers {
     return this.#variables.map(({ dataId }, i) => (dataId === this.#shared[i] ? 0 : 1));
   }
 
-  /** Gives every rank those of rank `src` of the group in one broadcast: of the buffers that `wanted` is not 0 for; all by default. */
+  /** Gives every rank those that `wanted` is not 0 for (all by default) of rank `src` of the group, in one broadcast. */
   async broadcast(src: number, wanted?: ArrayLike<number>): Promise<void> {
     const variables = this.#variables.filter((_, i) => !wanted || wanted[i] !== 0);
     const { rank, ranks, worldSize } = this.#group;

@@ -71,6 +71,24 @@ describe('DistributedDataParallel', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
+  test('steps from its own parameters, whatever the model was given since', async () => {
+    await runWorld(2, async (group) => {
+      const [weight] = line(1);
+      const ddp = await DistributedDataParallel.create([weight], group);
+      const optimizer = createOptimizer('sgd', { learningRate: 1 }, 1);
+      weight.assign(tf.tensor1d([10]));
+      await ddp.backward(() => weight.sum().asScalar(), { samples: 1 });
+      ddp.step(optimizer);
+      expect(Array.from(weight.dataSync())).toEqual([0]);
+      ddp.parameters.fill(5);
+      ddp.writeParameters();
+      expect(Array.from(weight.dataSync())).toEqual([5]);
+      await ddp.backward(() => weight.sum().asScalar(), { samples: 1 });
+      ddp.step(optimizer);
+      expect(Array.from(weight.dataSync())).toEqual([4]);
+    });
+  });
+
   test('gives a parameter that the loss does not reach a gradient of zero', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(1);

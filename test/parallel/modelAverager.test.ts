@@ -1,7 +1,12 @@
+import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
+import { createOptimizer } from '../../src/optim/index.ts';
+import { noopHook } from '../../src/parallel/commHooks.ts';
+import { DistributedDataParallel } from '../../src/parallel/ddp.ts';
 import { PeriodicModelAverager } from '../../src/parallel/modelAverager.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { UsageError } from '../../src/util/errors.ts';
+import { line } from './models.ts';
 
 describe('PeriodicModelAverager', () => {
   // Row 45 of conformance.md, from torch's test_periodic_model_averager.
@@ -29,6 +34,30 @@ describe('PeriodicModelAverager', () => {
       return params;
     });
     for (const result of results) expect(result).toEqual(results[0]);
+  });
+
+  test('averages the model of a DistributedDataParallel whose ranks train by themselves', async () => {
+    await tf.setBackend('cpu');
+    const weights = await runWorld(2, async (group) => {
+      const [weight] = line(1);
+      const ddp = await DistributedDataParallel.create([weight], group);
+      ddp.registerCommHook(noopHook);
+      const optimizer = createOptimizer('sgd', { learningRate: 1 }, ddp.layout.size);
+      const averager = new PeriodicModelAverager({ period: 2 });
+      const seen: number[] = [];
+      for (let step = 0; step < 3; step++) {
+        await ddp.backward(() => weight.mul(group.rank).sum().asScalar(), { samples: 1 });
+        ddp.step(optimizer);
+        if (await averager.averageParameters(ddp.parameters, group)) ddp.writeParameters();
+        seen.push(weight.dataSync()[0]!);
+      }
+      return seen;
+    });
+    // Rank 1's weighted gradient is a half, rank 0's zero; averaged after the first step and the third.
+    expect(weights).toEqual([
+      [0.75, 0.75, 0.25],
+      [0.75, 0.25, 0.25],
+    ]);
   });
 
   test('that fails leaves the parameters and the step as they were', async () => {
