@@ -154,7 +154,7 @@ export function createPowerSgdHook({
       multiply(input, q, cols, ps.parts[i]!);
       return input;
     });
-    await Promise.all([sum(rest.flat, group), sum(ps.flat, group)]);
+    await Promise.all([addUp(rest.flat, group), addUp(ps.flat, group)]);
 
     matrices.forEach(({ rows, cols }, i) => {
       orthogonalize(ps.parts[i]!, rows, orthogonalizationEpsilon, rng);
@@ -162,7 +162,7 @@ export function createPowerSgdHook({
       // From here on, what stays behind.
       if (useErrorFeedback) addProduct(inputs[i]!, ps.parts[i]!, qs.parts[i]!, cols, -1);
     });
-    await sum(qs.flat, group);
+    await addUp(qs.flat, group);
 
     gaps.forEach(({ start }, i) => buffer.set(rest.parts[i]!, start));
     matrices.forEach(({ parameter, start, end, cols }, i) => {
@@ -202,7 +202,7 @@ function allocate(sizes: readonly number[]): { flat: Float32Array; parts: Float3
 }
 
 /** Adds up all ranks' values, if there are any. */
-async function sum(values: Float32Array, group: ProcessGroup): Promise<void> {
+async function addUp(values: Float32Array, group: ProcessGroup): Promise<void> {
   if (values.length > 0) await group.allReduce(values);
 }
 

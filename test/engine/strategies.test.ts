@@ -134,8 +134,8 @@ describe('strategies', () => {
         made.dispose();
         return seen;
       });
-      // In the first period ranks come to 1 - 1, 1 - 2, 1 - 1.5, with 6, 4 and 1 of 11 samples; in the second rank 0 alone goes on.
-      const first = (0 * 6 - 1 * 4 - 0.5 * 1) / 11;
+      // In the first period ranks come to 0, -1, -0.5, with 6, 4 and 1 of 11 samples; in the second rank 0 alone goes on.
+      const first = (-1 * 4 - 0.5 * 1) / 11;
       for (const [i, expected] of [first, first - 1].entries()) {
         for (const seen of values) expect(seen[i]).toBeCloseTo(expected, 6);
         expect(new Set(values.map((seen) => seen[i])).size).toBe(1);
@@ -147,7 +147,7 @@ describe('strategies', () => {
     const seen = await runWorld(3, async (group) => {
       const { rank } = group;
       const [weight, average] = [tf.variable(tf.scalar(1)), tf.variable(tf.scalar(rank), false)];
-      const frozen = tf.variable(tf.fill([1000], rank), false);
+      const frozen = tf.variable(tf.ones([1000]).mul(rank), false);
       const made = await makeStrategy(strategy, group, [weight, average, frozen], { syncEvery: 2 });
       expect([average, frozen].map((buffer) => buffer.dataSync()[0])).toEqual([0, 0]);
       const sentBefore = group.bytesSent;

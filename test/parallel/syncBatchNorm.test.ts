@@ -589,9 +589,9 @@ describe('a pass that is a function', () => {
     await runWorld(2, async (group) => {
       const model = convertSyncBatchNorm(build(name));
       const ddp = await DistributedDataParallel.create(model, group);
-      for (const samples of [4, 0]) {
-        const loss = (): tf.Scalar => tf.scalar(1);
-        await ddp.backward(loss, { samples }).catch((error: unknown) => errors.push(error));
+      for (const count of [4, 0]) {
+        const pass = ddp.backward(() => tf.scalar(1), { samples: count });
+        await pass.catch((error: unknown) => errors.push(error));
       }
       ddp.dispose();
     });
