@@ -101,7 +101,8 @@ async function curve(
     ? trainInTabs(1, { ...job, strategy, replicas: n }, io)
     : trainInTabs(n, { ...job, strategy }, io));
   const { losses, accuracy, stepMs } = result;
-  return { strategy, n, batch: job.batch, losses, accuracy, stepMs: stepMs.median };
+  // Both jobs hold samples out.
+  return { strategy, n, batch: job.batch, losses, accuracy: accuracy ?? 0, stepMs: stepMs.median };
 }
 
 function exactPanel(one: Curve, exact: readonly Curve[]): Panel {
