@@ -1,0 +1,378 @@
+/** All-reduce, and what holds for every reduction: values, dtypes, ops, algorithms, bits. */
+import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { ReduceOp } from '../../src/protocol/frame.ts';
+import { createRng } from '../../src/util/rng.ts';
+import type { ConformanceCase } from './case.ts';
+import {
+  DTYPES,
+  expectedOf,
+  factorOf,
+  FLOAT32,
+  inputOf,
+  opsOf,
+  repeated,
+  valuesOf,
+  wrap,
+  type DtypeSample,
+} from './dtypes.ts';
+import { expectClose, expectEqual } from './expect.ts';
+import { filled, range, sumOfRanks } from './values.ts';
+
+/** Of the halving-doubling tests of gloo. */
+export const GLOO_WORLDS = [...range(1, 9), 13, 16, 24, 32];
+/** Bytes for which worlds of more than 8 take recursive doubling, halving-doubling, and (up to 24 ranks) the ring. */
+const BYTES_OF_ALGORITHMS = [40, 45_000, 280_000];
+
+async function sumsRanks(group: ProcessGroup, n: number, counts: readonly number[]): Promise<void> {
+  for (const count of counts) {
+    const tensor = await group.allReduce(filled(count, group.rank));
+    expectEqual(tensor, filled(count, sumOfRanks(n)), `count ${count}`);
+  }
+}
+
+/** Reduces one dtype with one op by all three reductions, to every root in turn. */
+async function reducesEverywhere(
+  group: ProcessGroup,
+  dtype: DtypeSample,
+  [name, op]: [string, ReduceOp],
+  count: number,
+): Promise<void> {
+  const { rank, worldSize: n } = group;
+  const where = `${name} of ${count} ${dtype.name}`;
+  const input = () => dtype.of(inputOf(op, rank, n, count));
+  const options = { ...dtype.options, op, ...(op === ReduceOp.PREMUL_SUM && { factor: factorOf(rank) }) };
+  const expected = expectedOf(dtype, op, n, count);
+  expectEqual(await group.allReduce(input(), options), expected, `allReduce ${where}`);
+  // Trees and chains are turned by their root: one in the middle tells as much as all.
+  for (const [dst, algorithm] of [[n >> 1], [n - 1, 'direct']] as const) {
+    const reduced = await group.reduce(input(), dst, { ...options, ...(algorithm && { algorithm }) });
+    if (rank === dst) expectEqual(reduced, expected, `reduce to ${dst} ${algorithm ?? ''} ${where}`);
+  }
+  const sizes = range(n).map((r) => Math.floor(((r + 1) * count) / n) - Math.floor((r * count) / n));
+  const start = sizes.slice(0, rank).reduce((a, b) => a + b, 0);
+  const part = await group.reduceScatter(input(), { ...options, sizes });
+  expectEqual(part, expected.slice(start, start + sizes[rank]!), `reduceScatter ${where}`);
+}
+
+const or = (values: readonly number[]): number => values.reduce((a, b) => a | b, 0);
+const xor = (values: readonly number[]): number => values.reduce((a, b) => a ^ b, 0);
+
+/** c10d's simple_reduce_tests: one value a rank, what comes out of it, and the dtype. */
+function simpleReductions(rank: number, n: number): { op: ReduceOp; dtype: DtypeSample; mine: number; all: number }[] {
+  const int32 = DTYPES.find(({ name }) => name === 'int32')!;
+  const factorial = range(1, n).reduce((a, b) => a * b, 1);
+  return [
+    { op: ReduceOp.SUM, dtype: FLOAT32, mine: rank + 1, all: (n * (n + 1)) / 2 },
+    { op: ReduceOp.PRODUCT, dtype: FLOAT32, mine: rank + 1, all: factorial },
+    { op: ReduceOp.MIN, dtype: FLOAT32, mine: rank + 1, all: 1 },
+    { op: ReduceOp.MAX, dtype: FLOAT32, mine: rank + 1, all: n },
+    { op: ReduceOp.AVG, dtype: FLOAT32, mine: rank + 1, all: (n + 1) / 2 },
+    // Another bit in every round, so that the result changes.
+    ...range(4).map((i) => ({ op: ReduceOp.BAND, dtype: int32, mine: rank | (1 << i), all: 1 << i })),
+    // Every rank brings several values, combined before, as a larger world would.
+    ...range(1, 4).flatMap((i) => {
+      const own = range(i).map((j) => rank * i + j);
+      return [
+        { op: ReduceOp.BOR, dtype: int32, mine: or(own), all: or(range(n * i)) },
+        { op: ReduceOp.BXOR, dtype: int32, mine: xor(own), all: xor(range(n * i)) },
+      ];
+    }),
+  ];
+}
+
+/** torch's distributed_test: who is special in turn, what it holds, what the others hold, what must come of it. */
+const MASTER_AND_WORKERS = [
+  { op: ReduceOp.SUM, master: 2, worker: 10, expected: (n: number) => 2 + 10 * (n - 1) },
+  // Exact in float32 up to 10^10, which is 2^10 times a number of 24 bits.
+  { op: ReduceOp.PRODUCT, master: 2, worker: 10, expected: (n: number) => 2 * 10 ** (n - 1) },
+  { op: ReduceOp.MIN, master: 1010, worker: 1, expected: () => 1 },
+  { op: ReduceOp.MAX, master: -1, worker: 10, expected: () => 10 },
+];
+
+/** Values with rules of their own; an ordinary one where there is none. */
+const ODD_VALUES = [NaN, Infinity, -Infinity, -0, 0, undefined, 1e-45, 3.4e38];
+
+/** Integers -100 .. 100, the same for the same seed and rank. */
+function integersOf(seed: number, rank: number, count: number): number[] {
+  const rng = createRng(seed * 1000 + rank);
+  return range(count).map(() => rng.below(201) - 100);
+}
+
+export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
+  {
+    ...{ number: 1, title: 'allReduce sums the ranks', worlds: range(1, 15), inTabs: true },
+    run: (group, n) => sumsRanks(group, n, [0, 4, 100, 1000, 10_000]),
+  },
+  {
+    ...{ number: 2, title: 'allReduce puts every element in its place, in segments of 128 bytes', inTabs: true },
+    worlds: [1, 2, 4, 7],
+    options: { segmentElements: 32 },
+    run: async (group, n) => {
+      for (const buffers of [1, 2, 3]) {
+        const stride = n * buffers;
+        for (const count of [0, 1, 10, 100, 1000, 10_000]) {
+          const expected = Float32Array.from(
+            { length: count },
+            (_, j) => j * stride ** 2 + (stride * (stride - 1)) / 2,
+          );
+          for (const inPlace of [true, false]) {
+            const inputs = range(buffers).map((p) =>
+              Float32Array.from({ length: count }, (_, j) => j * stride + (group.rank * buffers + p)),
+            );
+            const local = inPlace ? inputs[0]! : inputs[0]!.slice();
+            for (const input of inputs.slice(1)) input.forEach((value, j) => (local[j]! += value));
+            const where = `count ${count}, ${buffers} buffers, ${inPlace ? 'in' : 'out of'} place`;
+            expectEqual(await group.allReduce(local), expected, where);
+            if (!inPlace) expectEqual(inputs[0]![0], count === 0 ? undefined : group.rank * buffers, `${where}: input`);
+          }
+        }
+      }
+    },
+  },
+  {
+    ...{ number: 3, title: 'allReduce sums the ranks by log-step algorithms too', worlds: GLOO_WORLDS },
+    // The last two are for halving-doubling and the ring in worlds of more than 8.
+    run: (group, n) => sumsRanks(group, n, [0, 1, 64, 1000, ...(n > 8 ? [11_250, 70_000] : [])]),
+  },
+  {
+    ...{ number: 5, title: 'allReduce of half floats', worlds: [4], inTabs: true },
+    run: async (group) => {
+      const half = DTYPES.find(({ name }) => name === 'float16')!;
+      const result = await group.allReduce(half.of(filled(1024, group.rank)), half.options);
+      expectEqual(result, half.of(filled(1024, 6)), 'count 1024 float16');
+    },
+  },
+  {
+    ...{ number: 6, title: 'allReduce of fewer elements than ranks', worlds: [3, 4], inTabs: true },
+    run: async (group, n) => {
+      for (const count of n === 3 ? [2, 3] : [2]) {
+        for (const inPlace of [true, false]) {
+          const tensor = filled(count, 1);
+          const result = await group.allReduce(inPlace ? tensor : tensor.slice());
+          expectEqual(result, filled(count, n), `count ${count}, ${inPlace ? 'in' : 'out of'} place`);
+          if (!inPlace) expectEqual(tensor, filled(count, 1), `count ${count}: input`);
+        }
+      }
+    },
+  },
+  {
+    ...{ number: 7, title: 'allReduce of a count that does not divide', worlds: [3], inTabs: true },
+    run: async (group, n) => {
+      const inputs = range(n).map((rank) => {
+        const rng = createRng(42 + rank);
+        return Float32Array.from({ length: 1025 }, () => rng.next());
+      });
+      const expected = range(1025).map((i) => inputs.reduce((sum, input) => sum + input[i]!, 0));
+      expectClose(await group.allReduce(inputs[group.rank]!.slice()), expected, 1e-5, 'count 1025');
+    },
+  },
+  {
+    ...{ number: 8, title: 'allReduce of large tensors of every dtype', worlds: [2] },
+    run: async (group, n) => {
+      const count = 203_530;
+      for (const dtype of DTYPES.filter(({ name }) => name !== 'float16')) {
+        const inputs = range(n).map((rank) =>
+          repeated(
+            dtype,
+            range(60).map((i) => (i * 7 + rank * 3) % 60),
+            count,
+          ),
+        );
+        const expected = repeated(
+          dtype,
+          range(60).map((i) => ((i * 7) % 60) + ((i * 7 + 3) % 60)),
+          count,
+        );
+        for (const inPlace of [true, false]) {
+          const mine = inputs[group.rank]!;
+          const before = mine.slice();
+          const where = `${count} ${dtype.name}, ${inPlace ? 'in' : 'out of'} place`;
+          expectEqual(await group.allReduce(inPlace ? mine : before), expected, where);
+          if (inPlace) inputs[group.rank] = before;
+        }
+      }
+    },
+  },
+  {
+    ...{ number: 10, title: 'allReduce with AVG, MIN, MAX', worlds: [2], inTabs: true },
+    run: async (group) => {
+      const [a, b] = [3, 8];
+      for (const [op, expected] of [
+        [ReduceOp.AVG, (a + b) / 2],
+        [ReduceOp.MIN, a],
+        [ReduceOp.MAX, b],
+      ] as const) {
+        const result = await group.allReduce(filled(1024, group.rank === 0 ? a : b), { op });
+        expectEqual(result, filled(1024, expected), `op ${op}`);
+      }
+    },
+  },
+  {
+    ...{ number: 11, title: 'two allReduces at once, with different buckets and with the same', inTabs: true },
+    worlds: [2],
+    run: async (group) => {
+      for (const [one, two] of [
+        [0, 1],
+        [7, 7],
+      ] as const) {
+        const works = [one, two].map((bucket, i) => group.allReduce(filled(256, i + group.rank), { bucket }));
+        expectEqual(await Promise.all(works), [filled(256, 1), filled(256, 3)], `buckets ${one} and ${two}`);
+      }
+    },
+  },
+  {
+    ...{
+      number: 13,
+      title: 'simple reductions by allReduce, reduce and reduceScatter',
+      worlds: range(1, 9),
+      inTabs: true,
+    },
+    run: async (group, n) => {
+      const { rank } = group;
+      for (const { op, dtype, mine, all } of simpleReductions(rank, n)) {
+        const where = `op ${op} of ${dtype.name} ${mine}`;
+        expectEqual(await group.allReduce(dtype.of([mine]), { op }), dtype.of([all]), `allReduce ${where}`);
+        for (let dst = 0; dst < n; dst++) {
+          const result = await group.reduce(dtype.of([mine]), dst, { op });
+          if (rank === dst) expectEqual(result, dtype.of([all]), `reduce to ${dst} ${where}`);
+        }
+        const everywhere = dtype.of(Array.from({ length: n }, () => mine));
+        expectEqual(await group.reduceScatter(everywhere, { op }), dtype.of([all]), `reduceScatter ${where}`);
+      }
+    },
+  },
+  {
+    ...{ number: 17, title: 'one rank in turn holds another value than all others', worlds: range(2, 8), inTabs: true },
+    run: async (group, n) => {
+      for (const { op, master, worker, expected } of MASTER_AND_WORKERS) {
+        for (let src = 0; src < n; src++) {
+          // The size tells one turn from the next.
+          const count = src + 1;
+          const mine = () => filled(count, group.rank === src ? master : worker);
+          const result = filled(count, expected(n));
+          expectEqual(await group.allReduce(mine(), { op }), result, `allReduce op ${op}, special rank ${src}`);
+          const reduced = await group.reduce(mine(), src, { op });
+          if (group.rank === src) expectEqual(reduced, result, `reduce op ${op}, special rank ${src}`);
+        }
+      }
+    },
+  },
+  {
+    ...{ number: 21, title: 'allReduce of random integers is near the sum', worlds: range(1, 14), inTabs: true },
+    run: async (group, n) => {
+      const tolerance = n <= 3 ? 0 : n < 10 ? 1e-4 : 5e-4;
+      for (const dimensions of [1, 2, 3]) {
+        const count = 17 ** dimensions;
+        const inputs = range(n).map((rank) => integersOf(dimensions, rank, count));
+        const expected = range(count).map((i) => inputs.reduce((sum, input) => sum + input[i]!, 0));
+        for (const dtype of DTYPES.filter(({ name }) => ['float32', 'float64', 'int32', 'int64'].includes(name))) {
+          const result = await group.allReduce(dtype.of(inputs[group.rank]!));
+          expectClose(
+            Array.from<number | bigint>(result).map(Number),
+            expected,
+            tolerance,
+            `17^${dimensions} ${dtype.name}`,
+          );
+        }
+      }
+    },
+  },
+  {
+    ...{
+      number: 22,
+      title: 'many allReduces in flight, not done at once, all right',
+      worlds: [2, 3, 4, 8],
+      inTabs: true,
+    },
+    run: async (group, n) => {
+      // More than may be in flight: the last ones wait on this rank.
+      const works = range(200).map((i) => group.allReduce(filled((i * 977) % 800, i + group.rank)));
+      expectEqual(
+        works.some((work) => !work.isCompleted()),
+        true,
+        'some are not done yet',
+      );
+      for (const [i, work] of works.entries()) {
+        expectEqual(await work, filled((i * 977) % 800, n * i + sumOfRanks(n)), `handle ${i}`);
+        expectEqual(work.isCompleted(), true, `handle ${i} is done`);
+      }
+    },
+  },
+  {
+    number: 101,
+    title: 'every op of every dtype by every reduction and algorithm',
+    worlds: [1, 2, 3, 5, 9, 17],
+    inTabs: true,
+    run: async (group, n) => {
+      for (const dtype of DTYPES) {
+        for (const op of opsOf(dtype)) {
+          for (const count of n > 5 ? [n - 1] : [0, 1, n + 1, 301]) await reducesEverywhere(group, dtype, op, count);
+        }
+        // Halving-doubling, which tensors of a few elements do not take.
+        const large = Math.floor(BYTES_OF_ALGORITHMS[1]! / dtype.bytes);
+        if (n > 8) await reducesEverywhere(group, dtype, opsOf(dtype).at(-1)!, large);
+      }
+    },
+  },
+  {
+    ...{ number: 102, title: 'every rank ends with the same bits, whatever the values', inTabs: true },
+    worlds: [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 32],
+    run: async (group, n) => {
+      const [small, middle, large] = BYTES_OF_ALGORITHMS;
+      for (const bytes of [small!, ...(n > 8 ? [middle!] : [4100]), ...(n === 9 || n === 17 ? [large!] : [])]) {
+        const rng = createRng(99 + group.rank);
+        const random = Float32Array.from({ length: bytes / 4 }, () => (rng.next() - 0.5) * 2 ** rng.below(40));
+        const odd = random.map((value, i) => ODD_VALUES[(i + group.rank) % ODD_VALUES.length] ?? value);
+        for (const op of [ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT, ReduceOp.MIN, ReduceOp.MAX]) {
+          for (const input of bytes === small ? [random, odd] : [random]) {
+            const result = await group.allReduce(input.slice(), { op });
+            const bits = new Uint32Array(result.buffer);
+            // NaNs are equal whatever their bits: the platform chooses those.
+            result.forEach((value, i) => Number.isNaN(value) && (bits[i] = 0x7fc00000));
+            const first = await group.broadcast(bits.slice(), 0);
+            expectEqual(
+              bits,
+              first,
+              `${input === odd ? 'odd' : 'random'} values, ${bytes} bytes, op ${op}: bits of rank 0`,
+            );
+          }
+        }
+      }
+    },
+  },
+  {
+    ...{ number: 103, title: 'integers wrap around as their width says', worlds: [2, 3, 8], inTabs: true },
+    run: async (group, n) => {
+      for (const dtype of DTYPES.filter(({ bits }) => bits > 0)) {
+        const largest = (1n << BigInt(dtype.bits - (dtype.isSigned ? 1 : 0))) - 1n;
+        for (const value of [largest, dtype.isSigned ? -largest - 1n : largest - 5n, 3n]) {
+          const tensor = () => dtype.of([value, value]);
+          const sum = wrap(dtype, value * BigInt(n));
+          const product = wrap(dtype, value ** BigInt(n));
+          const where = `${dtype.name} ${value}`;
+          expectEqual(await group.allReduce(tensor()), dtype.of([sum, sum]), `SUM of ${where}`);
+          const multiplied = await group.allReduce(tensor(), { op: ReduceOp.PRODUCT });
+          expectEqual(multiplied, dtype.of([product, product]), `PRODUCT of ${where}`);
+        }
+      }
+    },
+  },
+  {
+    ...{ number: 104, title: 'MIN and MAX pass NaN on, and order -0 below 0', worlds: [2, 3, 5], inTabs: true },
+    run: async (group, n) => {
+      for (const dtype of DTYPES.filter(({ bits }) => bits === 0)) {
+        for (let special = 0; special < n; special++) {
+          const mine = (usual: number, odd: number) => dtype.of([group.rank === special ? odd : usual]);
+          for (const op of [ReduceOp.MIN, ReduceOp.MAX]) {
+            const options = { ...dtype.options, op };
+            const [value] = valuesOf(dtype, await group.allReduce(mine(1, NaN), options));
+            expectEqual(value, NaN, `op ${op}, ${dtype.name} NaN of rank ${special}`);
+          }
+          const least = await group.allReduce(mine(0, -0), { ...dtype.options, op: ReduceOp.MIN });
+          const sign = dtype.name === 'float16' ? least[0] === 0x8000 : Object.is(least[0], -0);
+          expectEqual(sign, true, `MIN of ${dtype.name} 0 and -0 is -0`);
+        }
+      }
+    },
+  },
+];

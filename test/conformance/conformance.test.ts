@@ -1,0 +1,73 @@
+/**
+ * The conformance cases over memory links, on a sample of their world sizes: `npm run -s conformance` runs all of them. Then
+ * once more on links that delay frames, where ranks meet in other orders.
+ */
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { createRng } from '../../src/util/rng.ts';
+import type { GroupCase } from './case.ts';
+import { CASES } from './cases.ts';
+import { delayedLinks } from './delayedLink.ts';
+import { runCase } from './runner.ts';
+import { SKIPPED } from './skipped.ts';
+import { TAB_CASES } from './tabs.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+
+/** Small worlds, and of those where other algorithms are taken the smallest; a case without any of these runs its smallest. */
+const isSampled = ({ worlds }: GroupCase, n: number): boolean => n <= 5 || n === 9 || n === Math.min(...worlds);
+
+describe('conformance case', () => {
+  test.each(CASES)('$number: $title', async (entry) => {
+    const accepts = (n: number): boolean => 'check' in entry || isSampled(entry, n);
+    expect(await runCase(entry, { accepts })).toEqual([]);
+  });
+});
+
+describe('on links that delay frames, case', () => {
+  // Those that are meant for real links: the rest is about what no link can change, or takes long.
+  const cases = CASES.filter((entry): entry is GroupCase => 'worlds' in entry && entry.inTabs === true);
+  test.each(cases)('$number: $title', async (entry) => {
+    const createPair = delayedLinks(createRng(entry.number));
+    // The smallest in which ranks are not all neighbours, or the next smaller one.
+    const largest = Math.max(...entry.worlds.filter((n) => n <= 4));
+    expect(await runCase(entry, { accepts: (n) => n === largest, createPair })).toEqual([]);
+  });
+});
+
+function command(...args: string[]) {
+  const [tsx, main] = ['node_modules/.bin/tsx', 'test/conformance/main.ts'];
+  return promisify(execFile)(tsx, [main, ...args], { cwd: ROOT });
+}
+
+describe('the command', () => {
+  test('prints its report as JSON, and progress beside it', async () => {
+    const { stdout, stderr } = await command('--json', '--case', '37');
+    expect(JSON.parse(stdout)).toEqual({ cases: 1, passed: 1, failed: 0, skipped: [] });
+    expect(stderr).toMatch(/^ok +37 .* bucket assignment by size\n$/);
+  });
+
+  test('says why a case does not apply', async () => {
+    const { stdout } = await command('--json', '--case', '48');
+    const skipped = SKIPPED.filter((candidate) => candidate.case === 48);
+    expect(JSON.parse(stdout)).toEqual({ cases: 0, passed: 0, failed: 0, skipped });
+  });
+
+  test('refuses a case that there is not', async () => {
+    await expect(command('--case', '4')).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('no such case'),
+    });
+  });
+});
+
+test('docs/CONFORMANCE.md lists every number once: those that run, and those that do not apply', async () => {
+  const text = await readFile(path.resolve(ROOT, 'docs/CONFORMANCE.md'), 'utf8');
+  const listed = [...text.matchAll(/^\| ([\d, ]+) \|/gm)].flatMap(([, cell]) => cell!.split(', ').map(Number));
+  const run = new Set([...CASES, ...TAB_CASES].map(({ number }) => number));
+  const numbers = [...run, ...SKIPPED.map((skipped) => skipped.case)];
+  expect(listed.toSorted((a, b) => a - b)).toEqual(numbers.toSorted((a, b) => a - b));
+});

@@ -1,0 +1,61 @@
+/**
+ * Memory links on which every frame takes another while: ranks meet in orders in which links inside a process never let them.
+ * The order on a link stays, as on any.
+ */
+import { BaseLink } from '../../src/transport/baseLink.ts';
+import type { LinkDescription } from '../../src/transport/link.ts';
+import type { Rng } from '../../src/util/rng.ts';
+
+/** Turns of the event loop that a frame takes at most, where it is slow. */
+const MAX_TURNS = 12;
+/** One frame in so many is. */
+const SLOW_EVERY = 4;
+
+class DelayedLink extends BaseLink {
+  readonly #rng: Rng;
+  readonly #queue: ArrayBuffer[] = [];
+  peer: DelayedLink | null = null;
+
+  constructor(rng: Rng) {
+    super();
+    this.#rng = rng;
+  }
+
+  protected transmit(frame: ArrayBuffer): void {
+    this.#queue.push(structuredClone(frame, { transfer: [frame] }));
+    if (this.#queue.length === 1) this.#wait();
+  }
+
+  protected release(): void {
+    const { peer } = this;
+    this.peer = null;
+    setImmediate(() => peer?.closed(null));
+  }
+
+  describe(): Promise<LinkDescription> {
+    return Promise.resolve({ route: 'memory', roundTripMs: null });
+  }
+
+  #wait(turns = this.#rng.below(SLOW_EVERY) === 0 ? this.#rng.below(MAX_TURNS) : 0): void {
+    setImmediate(() => {
+      if (turns > 0) return this.#wait(turns - 1);
+      const frame = this.#queue.shift()!;
+      const bytes = frame.byteLength;
+      this.peer?.arrived(frame);
+      this.left(bytes);
+      if (this.#queue.length > 0) this.#wait();
+      return undefined;
+    });
+  }
+}
+
+/** Makes connected pairs. */
+export function delayedLinks(rng: Rng): () => [DelayedLink, DelayedLink] {
+  return () => {
+    const a = new DelayedLink(rng);
+    const b = new DelayedLink(rng);
+    a.peer = b;
+    b.peer = a;
+    return [a, b];
+  };
+}

@@ -1,0 +1,434 @@
+/** Wrong calls, and ranks that call different things. */
+import type { ProcessGroup, ReduceOptions } from '../../src/collectives/processGroup.ts';
+import { ReduceOp } from '../../src/protocol/frame.ts';
+import { MismatchError, PeerGoneError, UsageError } from '../../src/util/errors.ts';
+import type { ConformanceCase } from './case.ts';
+import { expectEqual, expectRejection, expectThat, expectThrow } from './expect.ts';
+import { one, range } from './values.ts';
+
+/** Call that no group can make, and what its error says. */
+type WrongCall = readonly [name: string, call: (group: ProcessGroup) => unknown, message: string];
+
+function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
+  const tensor = new Float32Array(n);
+  const parts = range(n).map(() => one(1));
+  const roots = [-1, n, 0.5, NaN].flatMap((root): WrongCall[] => [
+    [`broadcast from ${root}`, (group) => group.broadcast(tensor, root), 'Invalid root rank'],
+    [`reduce to ${root}`, (group) => group.reduce(tensor, root), 'Invalid root rank'],
+    [`gather to ${root}`, (group) => group.gather(tensor, root), 'Invalid root rank'],
+    [`scatter from ${root}`, (group) => group.scatter(tensor, root, null), 'Invalid root rank'],
+    [`broadcastObject from ${root}`, (group) => group.broadcastObject(1, root), 'Invalid root rank'],
+    [`gatherObject to ${root}`, (group) => group.gatherObject(1, root), 'Invalid root rank'],
+    [`scatterObjects from ${root}`, (group) => group.scatterObjects(null, root), 'Invalid root rank'],
+    [`broadcastCoalesced from ${root}`, (group) => group.broadcastCoalesced([tensor], root), 'Invalid root rank'],
+  ]);
+  const lists: WrongCall[] = [n - 1, n + 1, 0].flatMap((size): WrongCall[] => [
+    [
+      `scatter of ${size} parts`,
+      (group) =>
+        group.scatter(
+          one(0),
+          rank,
+          range(size).map(() => one(1)),
+        ),
+      'Incorrect input list size',
+    ],
+    [
+      `scatterObjects of ${size} values`,
+      (group) => group.scatterObjects(range(size), rank),
+      'Incorrect input list size',
+    ],
+  ]);
+  const other = (rank + 1) % n;
+  const notAlone: WrongCall[] = [
+    ['scatter with parts from no source', (group) => group.scatter(one(0), other, parts), 'Only rank'],
+    ['scatterObjects with values from no source', (group) => group.scatterObjects(range(n), other), 'Only rank'],
+    ['reduceScatter into uneven parts', (group) => group.reduceScatter(new Float32Array(n + 1)), 'equal parts'],
+    ['allToAll of uneven parts', (group) => group.allToAll(new Float32Array(n + 1)), 'equal parts'],
+  ];
+  const uneven = (size: number): Float32Array[] => range(n).map((r) => new Float32Array(r === n - 1 ? size : 1));
+  const mixed = [one(1), Int32Array.of(1)] as unknown as Float32Array[];
+  const ofInts = range(n).map(() => Int32Array.of(1)) as unknown as Float32Array[];
+  const badOps: [ReduceOptions, string][] = [
+    [{ op: ReduceOp.NONE }, 'no reduce op'],
+    [{ op: 77 as ReduceOp }, 'no reduce op'],
+    [{ op: ReduceOp.BAND }, 'Bitwise reductions need integers'],
+    [{ op: ReduceOp.PREMUL_SUM }, 'PREMUL_SUM needs a factor'],
+    [{ factor: 2 }, 'PREMUL_SUM needs a factor'],
+  ];
+  const reductions = badOps.flatMap(([options, message]): WrongCall[] => [
+    [`allReduce ${JSON.stringify(options)}`, (group) => group.allReduce(tensor, options), message],
+    [`reduce ${JSON.stringify(options)}`, (group) => group.reduce(tensor, 0, options), message],
+    [`reduceScatter ${JSON.stringify(options)}`, (group) => group.reduceScatter(tensor, options), message],
+    [`coalesced ${JSON.stringify(options)}`, (group) => group.allReduceCoalesced([tensor, tensor], options), message],
+  ]);
+  const ints = Int32Array.of(1);
+  const calls: WrongCall[] = [
+    ...roots,
+    ...lists,
+    ...(n > 1 ? notAlone : []),
+    ...reductions,
+    ['allReduceCoalesced of nothing', (group) => group.allReduceCoalesced([]), 'non-empty list of tensors'],
+    ['broadcastCoalesced of nothing', (group) => group.broadcastCoalesced([], 0), 'non-empty list of tensors'],
+    ['allGatherCoalesced of nothing', (group) => group.allGatherCoalesced([]), 'non-empty list of tensors'],
+    ['allGatherCoalesced of two dtypes', (group) => group.allGatherCoalesced(mixed), 'of one dtype'],
+    // The sound tensors before must not be sent.
+    [
+      'allReduceCoalesced with 16-bit words',
+      (group) => group.allReduceCoalesced([one(1), new Uint16Array(1)]),
+      'taken as float16 bits',
+    ],
+    [
+      'allReduceCoalesced with AVG of integers',
+      (group) => group.allReduceCoalesced([one(1), ints], { op: ReduceOp.AVG }),
+      'would round int32',
+    ],
+    [
+      'broadcastCoalesced with an array',
+      (group) => group.broadcastCoalesced([one(1), [1] as unknown as Float32Array], 0),
+      'not Array',
+    ],
+    ['allReduce with AVG of integers', (group) => group.allReduce(ints, { op: ReduceOp.AVG }), 'would round int32'],
+    ['scatter with a larger part', (group) => group.scatter(one(0), rank, uneven(2)), 'where every rank receives'],
+    ['scatter with an empty part', (group) => group.scatter(one(0), rank, uneven(0)), 'where every rank receives'],
+    ['scatter of another dtype', (group) => group.scatter(one(0), rank, ofInts), 'where every rank receives'],
+    ['allGather with too few sizes', (group) => group.allGather(one(1), { sizes: range(n - 1) }), 'whole numbers'],
+    ['allGather with another own size', (group) => group.allGather(one(1), { sizes: range(n).map(() => 2) }), 'sizes['],
+    [
+      'allGather with half a size',
+      (group) => group.allGather(one(1), { sizes: range(n).map(() => 0.5) }),
+      'whole numbers',
+    ],
+    [
+      'reduceScatter with sizes that add up to another length',
+      (group) => group.reduceScatter(tensor, { sizes: range(n).map(() => 2) }),
+      'add up to',
+    ],
+    [
+      'allToAll with splits that add up to another length',
+      (group) => group.allToAll(tensor, { inputSplits: range(n).map(() => 2) }),
+      'add up to',
+    ],
+    [
+      'allToAll that gives itself other than it takes',
+      (group) => group.allToAll(tensor, { outputSplits: range(n).map(() => 2) }),
+      'part for itself',
+    ],
+    ['a plain array', (group) => group.allReduce([1, 2] as unknown as Float32Array), 'not Array: convert it'],
+    ['no tensor', (group) => group.broadcast(null as unknown as Float32Array, 0), 'not Null'],
+    [
+      'clamped bytes',
+      (group) => group.allGather(new Uint8ClampedArray(1) as unknown as Uint8Array),
+      'not Uint8Clamped',
+    ],
+    ['halves that are none', (group) => group.allReduce(ints, { dtype: 'float16' }), 'come as a Uint16Array'],
+    ['a bucket that has no number', (group) => group.allReduce(one(1), { bucket: 65_536 }), 'A bucket is'],
+  ];
+  return calls;
+}
+
+/** Thrown at once, or rejected at once where the call is asynchronous by nature. */
+async function expectRefusal(name: string, call: () => unknown, message: string): Promise<void> {
+  let result: unknown;
+  try {
+    result = call();
+  } catch (error) {
+    expectThrow(
+      () => {
+        throw error;
+      },
+      UsageError,
+      message,
+      name,
+    );
+    return;
+  }
+  await expectRejection(Promise.resolve(result), UsageError, message, name);
+}
+
+/** A call of which one rank makes a variant. */
+type Variant = readonly [what: string, call: (group: ProcessGroup, isOdd: boolean) => PromiseLike<unknown>];
+
+const tensorOf = (count: number, isInt: boolean): Float32Array | Int32Array =>
+  isInt ? new Int32Array(count) : new Float32Array(count);
+
+function scatterFrom(group: ProcessGroup, src: number, count: number, isInt = false): PromiseLike<unknown> {
+  const parts = range(group.worldSize).map(() => tensorOf(count, isInt) as Float32Array);
+  return group.scatter(tensorOf(count, isInt) as Float32Array, src, group.rank === src ? parts : null);
+}
+
+/** 1, 2, .. n, or the reverse: of the same sum. */
+function sizesOf(n: number, isOdd: boolean): number[] {
+  return isOdd ? range(1, n).reverse() : range(1, n);
+}
+
+function unevenPart(group: ProcessGroup, isOdd: boolean): { tensor: Float32Array; sizes: number[] } {
+  const sizes = sizesOf(group.worldSize, isOdd);
+  return { tensor: new Float32Array(sizes[group.rank]!), sizes };
+}
+
+/** Splits of two elements a part, or one more for the first and one less for the last rank. */
+function splitsOf({ rank, worldSize: n }: ProcessGroup, isOdd: boolean) {
+  const inputSplits = range(n).map((to) => 2 + (isOdd ? Number(to === 0) - Number(to === n - 1) : 0));
+  return { inputSplits, outputSplits: range(n).map((from) => (from === rank ? inputSplits[rank]! : 2)) };
+}
+
+const VARIANTS: Record<string, readonly Variant[]> = {
+  allReduce: [
+    ['another dtype', (group, isOdd) => group.allReduce(tensorOf(8, isOdd))],
+    ['another count', (group, isOdd) => group.allReduce(new Float32Array(isOdd ? 9 : 8))],
+    ['a large count', (group, isOdd) => group.allReduce(new Float32Array(isOdd ? 200_000 : 8))],
+    ['a small count', (group, isOdd) => group.allReduce(new Float32Array(isOdd ? 8 : 200_000))],
+    ['nothing', (group, isOdd) => group.allReduce(new Float32Array(isOdd ? 0 : 8))],
+    ['something', (group, isOdd) => group.allReduce(new Float32Array(isOdd ? 1 : 0))],
+    ['another op', (group, isOdd) => group.allReduce(one(1), { op: isOdd ? ReduceOp.MAX : ReduceOp.SUM })],
+    ['a barrier', (group, isOdd) => (isOdd ? group.barrier() : group.allReduce(one(1)))],
+    ['a reduce', (group, isOdd) => (isOdd ? group.reduce(one(1), 0) : group.allReduce(one(1)))],
+  ],
+  reduce: [
+    ['another dtype', (group, isOdd) => group.reduce(tensorOf(8, isOdd), 0)],
+    ['another count', (group, isOdd) => group.reduce(new Float32Array(isOdd ? 9 : 8), 0)],
+    ['nothing', (group, isOdd) => group.reduce(new Float32Array(isOdd ? 0 : 8), 0)],
+    ['another op', (group, isOdd) => group.reduce(one(1), 0, { op: isOdd ? ReduceOp.MIN : ReduceOp.SUM })],
+    ['another root', (group, isOdd) => group.reduce(one(1), isOdd ? 1 : 0)],
+    ['another algorithm', (group, isOdd) => group.reduce(one(1), 0, isOdd ? { algorithm: 'direct' } : {})],
+    ['a gather', (group, isOdd) => (isOdd ? group.gather(one(1), 0) : group.reduce(one(1), 0))],
+  ],
+  broadcast: [
+    ['another dtype', (group, isOdd) => group.broadcast(tensorOf(8, isOdd), 0)],
+    ['another count', (group, isOdd) => group.broadcast(new Float32Array(isOdd ? 9 : 8), 0)],
+    ['a large count', (group, isOdd) => group.broadcast(new Float32Array(isOdd ? 200_000 : 8), 0)],
+    ['nothing', (group, isOdd) => group.broadcast(new Float32Array(isOdd ? 0 : 8), 0)],
+    ['another root', (group, isOdd) => group.broadcast(one(1), isOdd ? 1 : 0)],
+    ['a scatter', (group, isOdd) => (isOdd ? scatterFrom(group, 0, 1) : group.broadcast(one(1), 0))],
+  ],
+  allGather: [
+    ['another dtype', (group, isOdd) => group.allGather(tensorOf(8, isOdd))],
+    ['another count', (group, isOdd) => group.allGather(new Float32Array(isOdd ? 9 : 8))],
+    ['nothing', (group, isOdd) => group.allGather(new Float32Array(isOdd ? 0 : 8))],
+    [
+      'other sizes of the same sum',
+      (group, isOdd) => {
+        const { tensor, sizes } = unevenPart(group, isOdd);
+        return group.allGather(tensor, { sizes });
+      },
+    ],
+    ['a gather', (group, isOdd) => (isOdd ? group.gather(one(1), 0) : group.allGather(one(1)))],
+  ],
+  gather: [
+    ['another dtype', (group, isOdd) => group.gather(tensorOf(8, isOdd), 0)],
+    ['another count', (group, isOdd) => group.gather(new Float32Array(isOdd ? 9 : 8), 0)],
+    ['another root', (group, isOdd) => group.gather(one(1), isOdd ? 1 : 0)],
+    [
+      'other sizes of the same sum',
+      (group, isOdd) => {
+        const { tensor, sizes } = unevenPart(group, isOdd);
+        return group.gather(tensor, 0, { sizes });
+      },
+    ],
+    ['a scatter', (group, isOdd) => (isOdd ? scatterFrom(group, 0, 1) : group.gather(one(1), 0))],
+  ],
+  scatter: [
+    ['another dtype', (group, isOdd) => scatterFrom(group, 0, 8, isOdd)],
+    ['another count', (group, isOdd) => scatterFrom(group, 0, isOdd ? 9 : 8)],
+    ['another root', (group, isOdd) => scatterFrom(group, isOdd ? 1 : 0, 8)],
+    ['a broadcast', (group, isOdd) => (isOdd ? group.broadcast(one(1), 0) : scatterFrom(group, 0, 1))],
+  ],
+  reduceScatter: [
+    ['another dtype', (group, isOdd) => group.reduceScatter(tensorOf(2 * group.worldSize, isOdd))],
+    ['another count', (group, isOdd) => group.reduceScatter(new Float32Array((isOdd ? 3 : 2) * group.worldSize))],
+    [
+      'another op',
+      (group, isOdd) =>
+        group.reduceScatter(new Float32Array(group.worldSize), { op: isOdd ? ReduceOp.AVG : ReduceOp.SUM }),
+    ],
+    [
+      'other sizes of the same sum',
+      (group, isOdd) => {
+        const sizes = sizesOf(group.worldSize, isOdd);
+        return group.reduceScatter(new Float32Array(sizes.reduce((a, b) => a + b)), { sizes });
+      },
+    ],
+    [
+      'an allReduce',
+      (group, isOdd) => {
+        const tensor = new Float32Array(group.worldSize);
+        return isOdd ? group.allReduce(tensor) : group.reduceScatter(tensor);
+      },
+    ],
+  ],
+  allToAll: [
+    ['another dtype', (group, isOdd) => group.allToAll(tensorOf(2 * group.worldSize, isOdd))],
+    ['another count', (group, isOdd) => group.allToAll(new Float32Array((isOdd ? 3 : 2) * group.worldSize))],
+    ['nothing', (group, isOdd) => group.allToAll(new Float32Array(isOdd ? 0 : group.worldSize))],
+    ['other splits', (group, isOdd) => group.allToAll(new Float32Array(2 * group.worldSize), splitsOf(group, isOdd))],
+    [
+      'an allGather',
+      (group, isOdd) => (isOdd ? group.allGather(one(1)) : group.allToAll(new Float32Array(group.worldSize))),
+    ],
+  ],
+  barrier: [
+    ['an allReduce of a byte', (group, isOdd) => (isOdd ? group.allReduce(new Uint8Array(1)) : group.barrier())],
+    ['a broadcast', (group, isOdd) => (isOdd ? group.broadcast(one(1), 0) : group.barrier())],
+    ['an empty allGather', (group, isOdd) => (isOdd ? group.allGather(new Float32Array(0)) : group.barrier())],
+  ],
+  'several at once': [
+    [
+      'the reverse order',
+      (group, isOdd) => {
+        const calls = [() => group.broadcast(one(1), 0), () => group.allReduce(one(1))];
+        return Promise.all((isOdd ? calls.toReversed() : calls).map((call) => call()));
+      },
+    ],
+    [
+      'one less',
+      (group, isOdd) =>
+        Promise.all([...(isOdd ? [] : [group.allReduce(one(1))]), group.allReduce(one(1)), group.barrier()]),
+    ],
+    [
+      'another list of tensors',
+      (group, isOdd) => group.allReduceCoalesced([one(1), isOdd ? Int32Array.of(1) : Float64Array.of(1)]),
+    ],
+  ],
+  objects: [
+    ['another root of a broadcastObject', (group, isOdd) => group.broadcastObject('value', isOdd ? 1 : 0)],
+    ['a gatherObject', (group, isOdd) => (isOdd ? group.gatherObject('value', 0) : group.allGatherObject('value'))],
+    ['another root of a gatherObject', (group, isOdd) => group.gatherObject('value', isOdd ? 1 : 0)],
+  ],
+};
+
+/** Enough for any of them on a busy machine, and short where one would hang. */
+const HANG_MS = 5000;
+
+export const ERROR_CASES: readonly ConformanceCase[] = [
+  {
+    ...{ number: 18, title: 'a call that no group can make is an error at once', worlds: [1, 2, 3, 4], inTabs: true },
+    run: async (group, n) => {
+      for (const [name, call, message] of wrongCalls(group)) await expectRefusal(name, () => call(group), message);
+      expectEqual(await group.allReduce(one(1)), one(n), 'the group goes on');
+      // On one rank only: it must not have got out of step with the others.
+      if (group.rank === 0) {
+        for (const [name, call, message] of wrongCalls(group)) await expectRefusal(name, () => call(group), message);
+      }
+      expectEqual(await group.allReduce(one(2)), one(2 * n), 'the group goes on after wrong calls of rank 0');
+      expectEqual(await group.allGatherObject(group.rank), range(n), 'and so it does with objects');
+    },
+  },
+  ...Object.entries(VARIANTS).map(([collective, variants]): ConformanceCase => ({
+    number: 20,
+    title: `ranks that differ: ${collective}`,
+    ...{ worlds: [2, 3, 4, 5], inTabs: true, needsWorld: true },
+    run: async (world, n) => {
+      for (const [what, call] of variants) {
+        for (const odd of range(n)) {
+          const group = await world.newGroup(range(n), { timeoutMs: HANG_MS });
+          const where = `${collective}, rank ${odd} of ${n} calls ${what}`;
+          const error = await expectRejection(call(group, world.rank === odd), MismatchError, 'Ranks disagree', where);
+          const { message } = error;
+          expectThat(new RegExp(`Rank ${odd} called `).test(message), `${where}: the message names it: ${message}`);
+          const calls = new Set(Array.from(message.matchAll(/called (\w+\([^)]*\))/g), ([, said]) => said));
+          expectThat(calls.size >= 2, `${where}: the message says what they called: ${message}`);
+        }
+      }
+    },
+  })),
+  {
+    ...{
+      number: 20,
+      title: 'every rank differs from every other',
+      worlds: [2, 3, 4, 5],
+      inTabs: true,
+      needsWorld: true,
+    },
+    run: async (world, n) => {
+      const calls: [string, (group: ProcessGroup) => PromiseLike<unknown>][] = [
+        ...[1, 2, 3].map((dimensions): [string, (group: ProcessGroup) => PromiseLike<unknown>] => [
+          `counts (17 + rank)^${dimensions}`,
+          (group) => group.allReduce(new Float32Array((17 + group.rank) ** dimensions)),
+        ]),
+        ['float32 on odd ranks', (group) => group.allReduce(tensorOf(17, group.rank % 2 === 0))],
+        ['roots', (group) => group.broadcast(one(1), group.rank)],
+      ];
+      for (const [what, call] of calls) {
+        const group = await world.newGroup(range(n), { timeoutMs: HANG_MS });
+        await expectRejection(call(group), MismatchError, 'Ranks disagree', `${what} in a world of ${n}`);
+      }
+    },
+  },
+  {
+    number: 20,
+    title: 'ranks that differ in larger worlds, where they choose other algorithms too',
+    ...{ worlds: [9, 16, 17], needsWorld: true },
+    run: async (world, n) => {
+      const counts = [
+        [10, 12_000],
+        [12_000, 80_000],
+        [80_000, 10],
+        [0, 10],
+      ] as const;
+      for (const [usual, other] of counts) {
+        for (const odd of [1, n - 1]) {
+          for (const [name, call] of [
+            ['allReduce', (group, count) => group.allReduce(new Float32Array(count))],
+            ['broadcast', (group, count) => group.broadcast(new Float32Array(count), 1)],
+            ['reduce', (group, count) => group.reduce(new Float32Array(count), 1)],
+            ['allGather', (group, count) => group.allGather(new Float32Array(count / 10))],
+          ] as [string, (group: ProcessGroup, count: number) => PromiseLike<unknown>][]) {
+            const group = await world.newGroup(range(n), { timeoutMs: HANG_MS });
+            const where = `${name} of ${usual}, rank ${odd} of ${n} has ${other}`;
+            const work = call(group, world.rank === odd ? other : usual);
+            const { message } = await expectRejection(work, MismatchError, 'Ranks disagree', where);
+            expectThat(message.includes(`Rank ${odd} called`), `${where}: the message names it: ${message}`);
+          }
+        }
+      }
+    },
+  },
+  {
+    ...{
+      number: 160,
+      title: 'after a failure every call is refused with its reason, at once',
+      worlds: [1, 2, 3],
+      inTabs: true,
+    },
+    run: async (group, n) => {
+      const reason = 'the program has given up';
+      if (group.rank === 0) group.abort(new MismatchError(reason));
+      else await expectRejection(group.barrier(), MismatchError, reason, 'an op in flight');
+      const calls: Record<string, () => PromiseLike<unknown>> = {
+        allReduce: () => group.allReduce(one(1)),
+        barrier: () => group.barrier(),
+        monitoredBarrier: () => group.monitoredBarrier(),
+        allReduceCoalesced: () => group.allReduceCoalesced([one(1), Int32Array.of(1)]),
+        allGatherObject: () => group.allGatherObject(1),
+        ...(n > 1 && {
+          isend: () => group.isend(one(1), (group.rank + 1) % n),
+          irecv: () => group.irecv(one(1), (group.rank + 1) % n),
+        }),
+      };
+      for (const [name, call] of Object.entries(calls)) await expectRejection(call(), MismatchError, reason, name);
+      expectThat(group.failure?.message === reason, 'the group says why it is over');
+    },
+  },
+  {
+    ...{
+      number: 161,
+      title: 'abort ends ops and messages in flight on every rank',
+      worlds: [2, 3, 4, 5, 7],
+      inTabs: true,
+    },
+    run: async (group, n) => {
+      const right = (group.rank + 1) % n;
+      const works: PromiseLike<unknown>[] = [
+        group.irecv(new Float32Array(5), right, { tag: 1 }),
+        group.isend(new Float32Array(300_000), right, { tag: 2 }),
+        group.isend(new Float32Array(5), right, { tag: 3 }),
+        ...(group.rank === 0 ? [] : [group.allReduce(one(1)), group.broadcast(new Float32Array(100_000), 1)]),
+      ];
+      if (group.rank === 0) setTimeout(() => group.abort(new Error('given up')), 20);
+      for (const [i, work] of works.entries()) {
+        await expectRejection(work, group.rank === 0 ? Error : PeerGoneError, 'given up', `work ${i}`);
+      }
+    },
+  },
+];

@@ -1,0 +1,123 @@
+/** Assertions that work in a tab as in Node; their messages say where, what was expected, and what came. */
+import { messageOf } from '../../src/util/errors.ts';
+
+export class ConformanceError extends Error {
+  override readonly name = 'ConformanceError';
+}
+
+/** Values shown of an array at most, and characters of anything. */
+const MAX_SHOWN = 12;
+const MAX_SHOWN_CHARACTERS = 300;
+
+export function expectThat(condition: boolean, message: string): asserts condition {
+  if (!condition) throw new ConformanceError(message);
+}
+
+/** Deep equality; -0 equals 0, and NaN itself. */
+export function expectEqual(got: unknown, expected: unknown, where: string): void {
+  const difference = differenceOf(got, expected, '');
+  if (difference !== null) throw new ConformanceError(`${where}: ${difference}`);
+}
+
+/** Every number within `tolerance` of the expected one, relative to that where it is above 1. */
+export function expectClose(
+  got: ArrayLike<number>,
+  expected: ArrayLike<number>,
+  tolerance: number,
+  where: string,
+): void {
+  expectEqual(got.length, expected.length, `${where}: length`);
+  for (let i = 0; i < expected.length; i++) {
+    if (Math.abs(got[i]! - expected[i]!) <= tolerance * Math.max(1, Math.abs(expected[i]!))) continue;
+    throw new ConformanceError(`${where}: element ${i} is ${got[i]}, expected ${expected[i]} within ${tolerance}`);
+  }
+}
+
+export type ErrorClass = abstract new (...args: never[]) => Error;
+
+/** What a promise that must fail was rejected with. */
+export async function expectRejection(
+  promise: PromiseLike<unknown>,
+  kind: ErrorClass,
+  message: RegExp | string,
+  where: string,
+): Promise<Error> {
+  try {
+    await promise;
+  } catch (error) {
+    return checkError(error, kind, message, where);
+  }
+  throw new ConformanceError(`${where}: expected ${kind.name}, but it succeeded`);
+}
+
+/** What a call that must throw threw. */
+export function expectThrow(call: () => unknown, kind: ErrorClass, message: RegExp | string, where: string): Error {
+  try {
+    call();
+  } catch (error) {
+    return checkError(error, kind, message, where);
+  }
+  throw new ConformanceError(`${where}: expected ${kind.name}, but it did not throw`);
+}
+
+function checkError(error: unknown, kind: ErrorClass, message: RegExp | string, where: string): Error {
+  const text = messageOf(error);
+  const fits = typeof message === 'string' ? text.includes(message) : message.test(text);
+  if (error instanceof kind && fits) return error;
+  const got = `${error instanceof Error ? error.name : typeof error}: ${text}`;
+  throw new ConformanceError(`${where}: expected ${kind.name} with ${String(message)}, got ${got}`);
+}
+
+function isArray(value: unknown): value is ArrayLike<unknown> {
+  return Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
+}
+
+/** Whether two typed arrays are equal byte by byte: a shortcut, as most are. */
+function haveSameBytes(a: ArrayLike<unknown>, b: ArrayLike<unknown>): boolean {
+  if (!ArrayBuffer.isView(a) || !ArrayBuffer.isView(b)) return false;
+  const [mine, theirs] = [a, b].map(
+    ({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength),
+  );
+  return mine!.every((byte, i) => byte === theirs![i]);
+}
+
+/** How two values differ, `null` where they do not. */
+function differenceOf(got: unknown, expected: unknown, path: string): string | null {
+  if (got === expected || (Number.isNaN(got) && Number.isNaN(expected))) return null;
+  const at = path === '' ? '' : ` at ${path.slice(1)}`;
+  const plain = `expected ${show(expected)}${at}, got ${show(got)}`;
+  if (typeof got !== 'object' || typeof expected !== 'object' || !got || !expected) return plain;
+  if (Object.getPrototypeOf(got) !== Object.getPrototypeOf(expected)) return plain;
+  if (expected instanceof Date) return Number(got) === Number(expected) ? null : plain;
+  if (expected instanceof Set) return differenceOf([...(got as Set<unknown>)], [...expected], path);
+  if (expected instanceof Map) return differenceOf([...(got as Map<unknown, unknown>)], [...expected], path);
+  if (isArray(expected) && isArray(got)) {
+    if (got.length !== expected.length) return plain;
+    if (haveSameBytes(got, expected)) return null;
+    for (let i = 0; i < expected.length; i++) {
+      if (got[i] === expected[i]) continue;
+      const difference = differenceOf(got[i], expected[i], `${path}.${i}`);
+      if (difference !== null) return difference;
+    }
+    return null;
+  }
+  const keys = Object.keys(expected);
+  if (Object.keys(got).length !== keys.length) return plain;
+  for (const key of keys) {
+    const [mine, theirs] = [got, expected].map((object) => (object as Record<string, unknown>)[key]);
+    const difference = differenceOf(mine, theirs, `${path}.${key}`);
+    if (difference !== null) return difference;
+  }
+  return null;
+}
+
+function show(value: unknown): string {
+  const text = isArray(value)
+    ? `[${Array.from(value).slice(0, MAX_SHOWN).map(show).join(', ')}${value.length > MAX_SHOWN ? ', ...' : ''}] (${value.length})`
+    : typeof value === 'object' && value !== null
+      ? `${value.constructor?.name ?? 'object'} ${JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? `${part}n` : part))}`
+      : typeof value === 'bigint'
+        ? `${value}n`
+        : String(value);
+  return text.length > MAX_SHOWN_CHARACTERS ? `${text.slice(0, MAX_SHOWN_CHARACTERS)}...` : text;
+}

@@ -1,0 +1,63 @@
+/** In a tab: one rank of a world over WebRTC, which runs its part of the cases. */
+import * as tf from '@tensorflow/tfjs';
+import { destroyProcessGroup, initProcessGroup, type ProcessGroup } from '../../src/index.ts';
+import { asError, messageOf } from '../../src/util/errors.ts';
+import { CASES } from './cases.ts';
+import { runRank } from './runner.ts';
+import { ALL_REDUCE_LOOP } from './timeouts.ts';
+import { range } from './values.ts';
+
+declare global {
+  interface Window {
+    /** Opens a room for `worldSize` tabs, or joins one; resolves with this tab's rank once all are there. */
+    joinWorld: (room: string | null, worldSize: number, timeoutMs?: number) => Promise<number>;
+    onroom: (room: string) => void;
+    /** Runs this rank's part of `CASES[index]` on the first `n` ranks; resolves with what failed, `null` for nothing. */
+    runConformanceCase: (index: number, n: number) => Promise<string | null>;
+    /** All-reduces `rounds` times, or until that fails; resolves with the error. */
+    loop: (timeoutMs: number, rounds: number) => Promise<{ name: string; message: string } | null>;
+    leaveWorld: () => Promise<void>;
+  }
+}
+
+let world: ProcessGroup;
+
+window.joinWorld = async (room, worldSize, timeoutMs) => {
+  // Models here are tiny.
+  await tf.setBackend('cpu');
+  world = await initProcessGroup({
+    server: location.origin,
+    ...(room === null ? { worldSize, onroom: window.onroom } : { room }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+  });
+  return world.rank;
+};
+
+window.runConformanceCase = async (index, n) => {
+  const entry = CASES[index]!;
+  if ('check' in entry) return 'This case is not of a group.';
+  const group = entry.needsWorld ? world : await world.newGroup(range(n));
+  try {
+    if (group.rank >= 0) await runRank(entry, group, n);
+    return null;
+  } catch (error) {
+    // The others would wait for this rank.
+    group.abort(asError(error));
+    return messageOf(error);
+  } finally {
+    if (group !== world) group.destroy();
+  }
+};
+
+window.leaveWorld = () => destroyProcessGroup(world);
+
+window.loop = async (timeoutMs, rounds) => {
+  world.timeoutMs = timeoutMs;
+  try {
+    for (let round = 0; round < rounds; round++) await ALL_REDUCE_LOOP(world, round);
+    return null;
+  } catch (error) {
+    const { name, message } = asError(error);
+    return { name, message };
+  }
+};

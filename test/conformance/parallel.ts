@@ -1,0 +1,189 @@
+/** What is built on collectives: buckets, samplers, weighted averages, halves. */
+import { ReduceOp } from '../../src/protocol/frame.ts';
+import { assignBuckets } from '../../src/parallel/buckets.ts';
+import { dealWindow, GlobalCursor, type CursorPosition } from '../../src/parallel/cursor.ts';
+import { DistributedSampler } from '../../src/parallel/sampler.ts';
+import { UsageError } from '../../src/util/errors.ts';
+import { fromHalf, toHalf } from '../../src/util/float16.ts';
+import { createRng } from '../../src/util/rng.ts';
+import type { ConformanceCase } from './case.ts';
+import { expectClose, expectEqual, expectThat, expectThrow } from './expect.ts';
+import { range } from './values.ts';
+
+const f32 = (elements: number) => ({ bytes: elements * 4, dtype: 'float32' });
+const f64 = (elements: number) => ({ bytes: elements * 8, dtype: 'float64' });
+const mixed = (pairs: number) => range(pairs).flatMap(() => [f32(50), f64(25)]);
+
+const BUCKETS: [string, ReturnType<typeof f32>[], number[], number[][]][] = [
+  ['4 x [10] float32', range(4).map(() => f32(10)), [40, 80], [[0], [1, 2], [3]]],
+  ['2 dtypes, 1 limit', mixed(3), [400], [[0, 2], [1, 3], [4], [5]]],
+  ['2 dtypes, 2 limits', mixed(3), [200, 400], [[0], [1], [2, 4], [3, 5]]],
+  ['2 dtypes, 10 tensors', mixed(5), [200, 400], [[0], [1], [2, 4], [3, 5], [6, 8], [7, 9]]],
+  ['4 x [100] float32', range(4).map(() => f32(100)), [400], [[0], [1], [2], [3]]],
+];
+
+/** Every rank's indices, not shuffled. */
+function sharesOf(size: number, numReplicas: number, dropLast = false): number[][] {
+  return range(numReplicas).map((rank) => [
+    ...new DistributedSampler(size, { numReplicas, rank, shuffle: false, dropLast }),
+  ]);
+}
+
+/** Standard normal numbers, by the sum of twelve uniform ones. */
+function normal(count: number): Float32Array {
+  const rng = createRng(53);
+  return Float32Array.from({ length: count }, () => range(12).reduce((sum) => sum + rng.next(), -6));
+}
+
+export const PARALLEL_CASES: readonly ConformanceCase[] = [
+  {
+    ...{ number: 37, title: 'bucket assignment by size' },
+    check: () => {
+      for (const [name, items, limits, expected] of BUCKETS) {
+        expectEqual(assignBuckets(items, limits), expected, `${name}, limits ${limits.join(', ')}`);
+      }
+    },
+  },
+  {
+    ...{ number: 44, title: 'DistributedSampler deals as torch does' },
+    check: () => {
+      expectEqual(
+        sharesOf(10, 4),
+        [
+          [0, 4, 8],
+          [1, 5, 9],
+          [2, 6, 0],
+          [3, 7, 1],
+        ],
+        '(10, 4)',
+      );
+      expectEqual(
+        sharesOf(10, 4, true),
+        [
+          [0, 4],
+          [1, 5],
+          [2, 6],
+          [3, 7],
+        ],
+        '(10, 4, drop)',
+      );
+      expectEqual(sharesOf(11, 4).at(-1), [3, 7, 0], '(11, 4), last rank');
+      expectEqual(sharesOf(3, 8).flat(), [0, 1, 2, 0, 1, 2, 0, 1], '(3, 8)');
+      expectEqual(sharesOf(1, 4).flat(), [0, 0, 0, 0], '(1, 4)');
+      expectEqual(sharesOf(3, 4, true), [[], [], [], []], '(3, 4, drop)');
+      const large = sharesOf(105, 4);
+      expectEqual(
+        large.map((share) => share.length),
+        [27, 27, 27, 27],
+        '(105, 4), lengths',
+      );
+      expectEqual(
+        large.map((share) => share.at(-1)),
+        [104, 0, 1, 2],
+        '(105, 4), tails',
+      );
+      for (const rank of [-1, 4]) {
+        const refused = () => new DistributedSampler(10, { numReplicas: 4, rank });
+        expectThrow(refused, UsageError, `Rank ${rank}`, `rank ${rank} of 4`);
+      }
+    },
+  },
+  {
+    ...{ number: 60, title: 'a pass goes on from its last commit, with more or fewer ranks: each sample once' },
+    check: () => {
+      const cursor = new GlobalCursor({ datasetSize: 20, seed: 3 });
+      const batch = 2;
+      /** Every rank's samples of a window. */
+      const shares = (position: CursorPosition, ranks: number) => {
+        const { indices, next } = cursor.windowAt(position, batch * ranks);
+        return { dealt: range(ranks).map((rank) => [...dealWindow(indices, rank, ranks)]), next };
+      };
+      // Two ranks, two batches: 8 samples, committed. Two more batches are lost.
+      const first = shares({ dataEpoch: 0, offset: 0 }, 2);
+      const second = shares(first.next, 2);
+      const committed = second.next;
+      expectEqual(committed, { dataEpoch: 0, offset: 8 }, 'position after two batches of two ranks');
+      const third = shares(committed, 2);
+      shares(third.next, 2);
+      expectEqual(shares(committed, 2), third, 'the window after the commit, once more');
+      // Worlds that divide what is left, that do not, and that have more ranks than samples are left.
+      for (const ranks of [1, 2, 3, 4, 5, 7, 16]) {
+        const seen = [first, second].flatMap(({ dealt }) => dealt.flat());
+        for (let position = committed; position.dataEpoch === 0;) {
+          const { dealt, next } = shares(position, ranks);
+          seen.push(...dealt.flat());
+          position = next;
+        }
+        const inOrder = seen.toSorted((a, b) => a - b);
+        expectEqual(inOrder, range(20), `samples of the pass, ${ranks} ranks after the commit`);
+      }
+    },
+  },
+  {
+    ...{
+      number: 50,
+      title: 'averages weighted by PREMUL_SUM, with ranks that do not count',
+      worlds: [4],
+      inTabs: true,
+    },
+    run: async (group, n) => {
+      const count = 1000;
+      for (const isCounted of [() => true, (rank: number) => rank !== 2, (rank: number) => rank === 1]) {
+        const rng = createRng(50);
+        const weights = range(n).map((rank) => (0.01 + 9.99 * rng.next()) * Number(isCounted(rank)));
+        const inputs = weights.map(() => range(count).map(() => Math.fround(rng.next() * 2 - 1)));
+        const total = weights.reduce((a, b) => a + b);
+        const expected = range(count).map(
+          (i) => weights.reduce((sum, weight, rank) => sum + weight * inputs[rank]![i]!, 0) / total,
+        );
+        const factor = weights[group.rank]!;
+        const mine = Float32Array.from(inputs[group.rank]!);
+        const [values, [weight]] = await Promise.all([
+          group.allReduce(mine, { op: ReduceOp.PREMUL_SUM, factor }),
+          group.allReduce(Float32Array.of(factor)),
+        ]);
+        expectClose(
+          values.map((value) => value / weight!),
+          expected,
+          1e-6,
+          `weights ${weights.join(', ')}`,
+        );
+      }
+    },
+  },
+  {
+    ...{
+      number: 53,
+      title: 'halves: small errors, finite zeros',
+      check: () => {
+        const values = normal(128 * 128 * 64);
+        const decoded = fromHalf(toHalf(values));
+        let squares = 0;
+        values.forEach((value, i) => (squares += (value - decoded[i]!) ** 2));
+        expectThat(
+          squares / values.length < 5e-8,
+          `mean squared error ${squares / values.length}, expected below 5e-8`,
+        );
+        expectEqual(fromHalf(toHalf(new Float32Array(1000))), new Float32Array(1000), 'zeros');
+      },
+    },
+  },
+  ...[1024, 65_536, 65_537, 1e9].map((chunk): ConformanceCase => ({
+    ...{ number: 53, title: `messages in frames of at most ${chunk} elements`, worlds: [2] },
+    options: { segmentElements: chunk },
+    run: async (group) => {
+      // What every browser's data channel takes, whatever was asked for.
+      const largest = Math.min(chunk, (65_536 - 32) / 4);
+      for (const count of [0, 1, 1023, 1024, 1025, 16_375, 16_376, 16_377, 100_000]) {
+        if (group.rank === 1) {
+          await group.recv(new Float32Array(count), 0);
+          continue;
+        }
+        const work = group.isend(new Float32Array(count), 1);
+        await work;
+        const frames = Math.max(Math.ceil(count / largest), 1);
+        expectEqual(work.bytesSent, count * 4 + frames * 32, `${count} elements: bytes of ${frames} frames`);
+      }
+    },
+  })),
+];

@@ -1,0 +1,339 @@
+/** The laws of plans, without a network: all ranks' plans of a collective are run against each other here. */
+import { chooseAllGather, chooseAllReduce, chooseRooted } from '../../src/collectives/costModel.ts';
+import * as plans from '../../src/collectives/plans.ts';
+import type { Cuts, Move, Plan } from '../../src/collectives/plans.ts';
+import { Algorithm } from '../../src/protocol/frame.ts';
+import { mixSeed } from '../../src/util/rng.ts';
+import type { ConformanceCase } from './case.ts';
+import { expectEqual, expectThat } from './expect.ts';
+import { range } from './values.ts';
+
+/** What an element holds: whose values are in it, each once, and how they were put together. */
+interface Element {
+  /** Bit r: rank r's value. */
+  readonly ranks: bigint;
+  /** Equal where values were combined in the same way: so are their bits. Combining two is commutative, not associative. */
+  readonly order: number;
+  /** Where it was at first, so that it can be told when it lands elsewhere. */
+  readonly place: number;
+}
+
+const own = (rank: number, place: number): Element => ({
+  ranks: 1n << BigInt(rank),
+  order: mixSeed(rank, place),
+  place,
+});
+
+function combine(a: Element, b: Element, where: string): Element {
+  expectThat((a.ranks & b.ranks) === 0n, `${where}: a rank's value is combined twice`);
+  expectEqual(a.place, b.place, `${where}: places of what is combined`);
+  const [first, second] = [a.order, b.order].sort((x, y) => x - y);
+  return { ranks: a.ranks | b.ranks, order: mixSeed(first!, second!), place: a.place };
+}
+
+interface Simulation {
+  /** Each rank's elements at the end. */
+  tensors: Element[][];
+  /** Elements each rank sent. */
+  sent: number[];
+  /** Moves on the longest chain of transfers that wait for each other. */
+  rounds: number;
+}
+
+/**
+ * Runs plans move by move, each rank's in its own order, and checks that every send meets one receive of the same step and
+ * length.
+ *
+ * @param inputs what sends take from; receives write to `outputs`, which are the same where a collective works in place.
+ */
+function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][], where: string): Simulation {
+  const n = all.length;
+  const wire = new Map<string, { elements: Element[]; round: number }>();
+  const next = range(n).map(() => 0);
+  const sent = range(n).map(() => 0);
+  const round = range(n).map(() => 0);
+  const full = (1n << BigInt(n)) - 1n;
+  const take = (
+    rank: number,
+    { peer, step, start, end, how }: Move,
+    { elements, round: at }: { elements: Element[]; round: number },
+  ) => {
+    const here = `${where}, rank ${rank}, step ${step} from ${peer}`;
+    expectEqual(elements.length, end - start, `${here}: length sent`);
+    const tensor = outputs[rank]!;
+    elements.forEach((element, i) => {
+      if (how === 'copy') tensor[start + i] = element;
+      else tensor[start + i] = combine(element, tensor[start + i]!, here);
+      if (how === 'combine-last') expectThat(tensor[start + i]!.ranks === full, `${here}: not the last to combine`);
+      if (how === 'combine') expectThat(tensor[start + i]!.ranks !== full, `${here}: the last to combine, unsaid`);
+    });
+    round[rank] = Math.max(round[rank]!, at + 1);
+  };
+  for (let progress = true; progress;) {
+    progress = false;
+    for (let rank = 0; rank < n; rank++) {
+      for (let move = all[rank]![next[rank]!]; move; move = all[rank]![next[rank]!]) {
+        const { kind, peer, step, start, end } = move;
+        expectThat(peer !== rank && peer >= 0 && peer < n, `${where}: rank ${rank} speaks to rank ${peer}`);
+        expectThat(start <= end, `${where}: rank ${rank} moves ${start} .. ${end}`);
+        const key = kind === 'send' ? `${rank}>${peer}/${step}` : `${peer}>${rank}/${step}`;
+        if (kind === 'send') {
+          expectThat(!wire.has(key), `${where}: ${key} is sent twice`);
+          wire.set(key, { elements: inputs[rank]!.slice(start, end), round: round[rank]! });
+          sent[rank]! += end - start;
+        } else {
+          const parcel = wire.get(key);
+          if (!parcel) break;
+          wire.delete(key);
+          take(rank, move, parcel);
+        }
+        next[rank]! += 1;
+        progress = true;
+      }
+    }
+  }
+  range(n).forEach((rank) =>
+    expectEqual(next[rank], all[rank]!.length, `${where}: moves of rank ${rank} that came about`),
+  );
+  expectEqual([...wire.keys()], [], `${where}: what was sent and not received`);
+  return { tensors: outputs, sent, rounds: Math.max(...round) };
+}
+
+const tensorsOf = (n: number, count: number): Element[][] =>
+  range(n).map((rank) => range(count).map((place) => own(rank, place)));
+const isFull = (n: number, { ranks }: Element): boolean => ranks === (1n << BigInt(n)) - 1n;
+
+/** Checks that elements `start` .. `end`-1 of these tensors hold all ranks' values, put together alike. */
+function expectReduced(n: number, tensors: readonly Element[][], start: number, end: number, where: string): void {
+  for (let place = start; place < end; place++) {
+    const first = tensors[0]![place]!;
+    for (const tensor of tensors) {
+      const element = tensor[place]!;
+      expectThat(isFull(n, element) && element.place === place, `${where}: element ${place} lacks ranks`);
+      expectThat(element.order === first.order, `${where}: element ${place} was not summed in one order everywhere`);
+    }
+  }
+}
+
+/** Counts that divide, do not, and are fewer than ranks. */
+const countsOf = (n: number): number[] => [...new Set([0, 1, n - 1, n, 2 * n + 3])];
+/** Parts of different sizes, also empty ones. */
+const unevenCuts = (n: number): Cuts => plans.cutsOf(range(n).map((rank) => (rank * rank) % 4));
+/** Largest chunk that n ranks make of a count. */
+const chunk = (count: number, n: number): number => Math.ceil(count / n);
+const WORLDS = range(1, 33);
+const log2 = (n: number): number => Math.floor(Math.log2(n));
+const isPowerOfTwo = (n: number): boolean => 2 ** log2(n) === n;
+
+/** Chooses a root for each world: the first, the last, and one between. */
+const rootsOf = (n: number): number[] => [...new Set([0, n >> 1, n - 1])];
+
+function checkAllReduces(): void {
+  for (const n of WORLDS) {
+    for (const count of countsOf(n)) {
+      const p = 2 ** log2(n);
+      const fold = p === n ? 0 : 2;
+      for (const [name, plan, rounds, most] of [
+        ['ring', plans.ringAllReduce, 2 * (n - 1), 2 * (n - 1) * chunk(count, n)],
+        [
+          'halving-doubling',
+          plans.halvingDoubling,
+          2 * log2(n) + fold,
+          2 * (p - 1) * chunk(count, p) + (fold && count),
+        ],
+        ['doubling', plans.recursiveDoubling, log2(n) + fold, log2(n) * count + (fold && count)],
+      ] as const) {
+        const where = `${name} allReduce of ${count} over ${n}`;
+        const tensors = tensorsOf(n, count);
+        const result = simulate(
+          range(n).map((rank) => plan(rank, n, count)),
+          tensors,
+          tensors,
+          where,
+        );
+        expectReduced(n, result.tensors, 0, count, where);
+        expectThat(result.rounds <= rounds, `${where}: ${result.rounds} rounds, expected ${rounds}`);
+        expectThat(Math.max(...result.sent) <= most, `${where}: sends ${Math.max(...result.sent)}, expected ${most}`);
+        // 2(n-1)/n of the tensor, exactly, where it divides.
+        if (count % n !== 0 || !(name === 'ring' || (name === 'halving-doubling' && isPowerOfTwo(n)))) continue;
+        expectEqual(new Set(result.sent), new Set([(2 * (n - 1) * count) / n]), `${where}: elements sent`);
+      }
+    }
+  }
+}
+
+function checkReduceScatterAndAllGather(): void {
+  for (const n of WORLDS) {
+    for (const cuts of [...countsOf(n).map((count) => plans.evenCuts(count, n)), unevenCuts(n)]) {
+      const count = cuts.at(-1)!;
+      const size = (rank: number): number => cuts[rank + 1]! - cuts[rank]!;
+      const tensors = tensorsOf(n, count);
+      const where = `reduceScatter of ${count} over ${n}`;
+      const scattered = simulate(
+        range(n).map((rank) => plans.ringReduceScatter(rank, n, cuts)),
+        tensors,
+        tensors,
+        where,
+      );
+      for (const rank of range(n)) {
+        expectReduced(n, [scattered.tensors[rank]!], cuts[rank]!, cuts[rank + 1]!, `${where}, rank ${rank}`);
+        // All but what it keeps.
+        expectEqual(scattered.sent[rank], count - size(rank), `${where}: elements rank ${rank} sends`);
+      }
+      for (const [name, plan, rounds] of [
+        ['ring', plans.ringAllGather, n - 1],
+        ['Bruck', plans.bruckAllGather, Math.ceil(Math.log2(n))],
+      ] as const) {
+        const here = `${name} allGather of ${count} over ${n}`;
+        const nothing: Element = { ranks: 0n, order: 0, place: -1 };
+        const parts = range(n).map((rank) =>
+          range(count).map((place) => (place >= cuts[rank]! && place < cuts[rank + 1]! ? own(rank, place) : nothing)),
+        );
+        const whole = range(n).flatMap((rank) => range(size(rank)).map((i) => own(rank, cuts[rank]! + i)));
+        const gathered = simulate(
+          range(n).map((rank) => plan(rank, n, cuts)),
+          parts,
+          parts,
+          here,
+        );
+        for (const tensor of gathered.tensors) expectEqual(tensor, whole, here);
+        expectThat(gathered.rounds <= rounds, `${here}: ${gathered.rounds} rounds, expected ${rounds}`);
+        const sent = gathered.sent.reduce((a, b) => a + b, 0);
+        expectEqual(sent, (n - 1) * count, `${here}: elements sent by all together`);
+      }
+    }
+  }
+}
+
+function checkRooted(): void {
+  for (const n of WORLDS) {
+    for (const root of rootsOf(n)) {
+      const count = 5;
+      const rounds = { chain: n - 1, tree: Math.ceil(Math.log2(n)), direct: n > 1 ? 1 : 0 };
+      for (const [name, broadcast, reduce] of [
+        ['chain', plans.chainBroadcast, plans.chainReduce],
+        ['tree', plans.treeBroadcast, plans.treeReduce],
+        ['direct', plans.directBroadcast, plans.directReduce],
+      ] as const) {
+        const where = `${name} over ${n} with root ${root}`;
+        const copies = tensorsOf(n, count);
+        const source = copies[root]!.slice();
+        const copied = simulate(
+          range(n).map((rank) => broadcast(rank, n, root, count)),
+          copies,
+          copies,
+          `broadcast by ${where}`,
+        );
+        for (const tensor of copied.tensors) expectEqual(tensor, source, `broadcast by ${where}`);
+        const tensors = tensorsOf(n, count);
+        const reduced = simulate(
+          range(n).map((rank) => reduce(rank, n, root, count)),
+          tensors,
+          tensors,
+          `reduce by ${where}`,
+        );
+        expectReduced(n, [reduced.tensors[root]!], 0, count, `reduce by ${where}`);
+        for (const { rounds: took, sent } of [copied, reduced]) {
+          expectThat(took <= rounds[name], `${where}: ${took} rounds, expected ${rounds[name]}`);
+          const total = sent.reduce((a, b) => a + b, 0);
+          expectEqual(total, (n - 1) * count, `${where}: elements sent by all together`);
+          if (name === 'chain') expectThat(Math.max(...sent) <= count, `${where}: a rank sends more than once`);
+        }
+        if (name !== 'direct') expectEqual(reduced.sent[root], 0, `${where}: the root of a reduce sends nothing`);
+      }
+    }
+  }
+}
+
+const sizeOf = (from: number, to: number): number => (from * 2 + to) % 4;
+
+function checkDirect(): void {
+  for (const n of WORLDS) {
+    const cuts = unevenCuts(n);
+    const size = (rank: number): number => cuts[rank + 1]! - cuts[rank]!;
+    const parts = range(n).map((rank) => range(size(rank)).map((i) => own(rank, i)));
+    for (const root of rootsOf(n)) {
+      const where = `over ${n} with root ${root}`;
+      const inputs = parts.map((part) => part.slice());
+      const outputs = inputs.slice();
+      outputs[root] = parts.flat();
+      inputs[root] = outputs[root]!;
+      simulate(
+        range(n).map((rank) => plans.directGather(rank, n, root, cuts)),
+        inputs,
+        outputs,
+        `gather ${where}`,
+      );
+      expectEqual(outputs[root], parts.flat(), `gather ${where}`);
+      const targets = parts.map((part) => part.map(() => own(root, -1)));
+      const sources = targets.slice();
+      sources[root] = parts.flat();
+      simulate(
+        range(n).map((rank) => plans.directScatter(rank, n, root, cuts)),
+        sources,
+        targets,
+        `scatter ${where}`,
+      );
+      for (const rank of range(n)) if (rank !== root) expectEqual(targets[rank], parts[rank], `scatter ${where}`);
+    }
+    const inputs = range(n).map((from) =>
+      range(n).flatMap((to) => range(sizeOf(from, to)).map((i) => own(from, to * 10 + i))),
+    );
+    const expected = range(n).map((to) =>
+      range(n).flatMap((from) => range(sizeOf(from, to)).map((i) => own(from, to * 10 + i))),
+    );
+    const outputs = expected.map((elements, to) =>
+      elements.map((element) => (element.ranks === 1n << BigInt(to) ? element : own(to, -1))),
+    );
+    const all = range(n).map((rank) =>
+      plans.directAllToAll(
+        rank,
+        n,
+        plans.cutsOf(range(n).map((to) => sizeOf(rank, to))),
+        plans.cutsOf(range(n).map((from) => sizeOf(from, rank))),
+      ),
+    );
+    simulate(all, inputs, outputs, `allToAll over ${n}`);
+    expectEqual(outputs, expected, `allToAll over ${n}`);
+  }
+}
+
+/** The model must be the same function on all ranks, and every algorithm has to be the best somewhere, or it is dead code. */
+function checkCostModel(): void {
+  const sizes = range(0, 24).map((exponent) => 2 ** exponent);
+  const chosen = (choose: (n: number, bytes: number) => Algorithm, worlds: number[]): Algorithm[] =>
+    [...new Set(worlds.flatMap((n) => sizes.map((bytes) => choose(n, bytes))))].sort((a, b) => a - b);
+  const large = range(9, 33);
+  const log = [Algorithm.RING, Algorithm.HALVING_DOUBLING, Algorithm.DOUBLING];
+  expectEqual(chosen(chooseAllReduce, range(1, 8)), [Algorithm.RING], 'allReduce up to 8 ranks');
+  expectEqual(chosen(chooseAllReduce, large), log, 'allReduce beyond');
+  expectEqual(chosen(chooseAllGather, large), [Algorithm.RING, Algorithm.DOUBLING], 'allGather beyond');
+  expectEqual(chosen(chooseRooted, large), [Algorithm.RING, Algorithm.TREE], 'broadcast and reduce beyond');
+  for (const n of large) {
+    // The more bytes, the fewer of them must be sent.
+    const ranked = sizes.map((bytes) =>
+      [Algorithm.DOUBLING, Algorithm.HALVING_DOUBLING, Algorithm.RING].indexOf(chooseAllReduce(n, bytes) as never),
+    );
+    expectEqual(
+      ranked,
+      ranked.toSorted((a, b) => a - b),
+      `allReduce over ${n}, by size`,
+    );
+  }
+}
+
+export const PLAN_CASES: readonly ConformanceCase[] = [
+  { number: 170, title: 'plans of allReduce: laws for 1 .. 33 ranks', check: checkAllReduces },
+  {
+    number: 171,
+    title: 'plans of reduceScatter and allGather: laws for 1 .. 33 ranks',
+    check: checkReduceScatterAndAllGather,
+  },
+  { number: 172, title: 'plans of broadcast and reduce: laws for 1 .. 33 ranks', check: checkRooted },
+  { number: 173, title: 'plans of gather, scatter and allToAll: laws for 1 .. 33 ranks', check: checkDirect },
+  {
+    number: 174,
+    title: 'the cost model takes every algorithm somewhere, in the order of sizes',
+    check: checkCostModel,
+  },
+];

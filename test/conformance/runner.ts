@@ -1,0 +1,53 @@
+/** Runs cases over memory links, all ranks in this process. */
+import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { createMeshes, runRanks } from '../../src/testing/index.ts';
+import type { Link } from '../../src/transport/link.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { within } from '../../src/util/deadline.ts';
+import { messageOf } from '../../src/util/errors.ts';
+import type { ConformanceCase, GroupCase } from './case.ts';
+import { ConformanceError } from './expect.ts';
+
+/** Longer than a group's own deadline, which says more. */
+export const HANG_MS = 90_000;
+
+export interface RunOptions {
+  /** Which world sizes to run. Default: all that the case names. */
+  accepts?: (n: number) => boolean;
+  /** What ranks are linked by. Default: memory links. */
+  createPair?: () => [Link, Link];
+}
+
+/** Runs a case; resolves with what failed, a line for each world size. */
+export async function runCase(
+  entry: ConformanceCase,
+  { accepts = () => true, createPair }: RunOptions = {},
+): Promise<string[]> {
+  const runs: [where: string, run: () => Promise<unknown>][] =
+    'check' in entry
+      ? [['', async () => entry.check()]]
+      : entry.worlds
+          .filter(accepts)
+          .map((n) => [
+            `world of ${n}, `,
+            () => runRanks(createMeshes(n, createPair), (group) => runRank(entry, group, n), entry.options),
+          ]);
+  const failures: string[] = [];
+  for (const [where, run] of runs) {
+    try {
+      await within(systemClock, HANG_MS, run(), () => new ConformanceError(`no end after ${HANG_MS / 1000} s`));
+    } catch (error) {
+      failures.push(`${where}${messageOf(error)}`);
+    }
+  }
+  return failures;
+}
+
+/** One rank's part. @throws (rejects) an error that names the rank. */
+export async function runRank({ run }: GroupCase, group: ProcessGroup, n: number): Promise<void> {
+  try {
+    await run(group, n);
+  } catch (error) {
+    throw new ConformanceError(`rank ${group.rank}: ${messageOf(error)}`);
+  }
+}

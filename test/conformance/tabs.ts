@@ -1,0 +1,213 @@
+/** Runs cases in real tabs: Chromium, WebRTC, a room of the signaling server. Node's side; `page.ts` is the tabs'. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { launchBrowser } from '../../launcher/browser.ts';
+import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { within } from '../../src/util/deadline.ts';
+import { deferred } from '../../src/util/deferred.ts';
+import { messageOf } from '../../src/util/errors.ts';
+import type { ConformanceCase, GroupCase } from './case.ts';
+import { CASES } from './cases.ts';
+import { ConformanceError, expectEqual, expectThat } from './expect.ts';
+import { HANG_MS } from './runner.ts';
+
+/** Tabs of the world that cases run in; more would only wait for the processor. */
+const WORLD_SIZE = 4;
+/** Deadline of ops whose rank 0 is frozen, milliseconds; it stays so for longer. */
+const FREEZE_TIMEOUT_MS = 2000;
+const FREEZE_MS = 10_000;
+
+const noEnd = (): Error => new ConformanceError(`no end after ${HANG_MS / 1000} s`);
+const noError = (): Error => new ConformanceError('the others have no error after twice the timeout');
+
+/** A case that is about tabs themselves. */
+export interface TabCase {
+  readonly number: number;
+  readonly title: string;
+  readonly run: (tabs: Tabs) => Promise<void>;
+}
+
+/** World sizes at which a case runs in tabs. */
+function sizesInTabs(entry: ConformanceCase): number[] {
+  if ('check' in entry || !entry.inTabs) return [];
+  // Only the world can make groups; smaller worlds are groups of it.
+  return entry.worlds.filter((n) => (entry.needsWorld ? n === WORLD_SIZE : n <= WORLD_SIZE));
+}
+
+/** The cases that run in tabs. */
+export const CASES_IN_TABS = CASES.filter((entry): entry is GroupCase => sizesInTabs(entry).length > 0);
+
+export class Tabs {
+  readonly #dist: string;
+  readonly #server: SignalingServer;
+  readonly #browser: Browser;
+  #context: BrowserContext | null = null;
+  /** Of the world that cases run in; empty until there is one, and after it broke. */
+  #world: Page[] = [];
+
+  private constructor(dist: string, server: SignalingServer, browser: Browser) {
+    this.#dist = dist;
+    this.#server = server;
+    this.#browser = browser;
+  }
+
+  /** Builds the page, and starts server and browser. */
+  static async start(): Promise<Tabs> {
+    const dist = await mkdtemp(path.join(tmpdir(), 'peergrad-conformance-'));
+    const root = path.resolve(import.meta.dirname, '../..');
+    const input = path.join(import.meta.dirname, 'page.html');
+    // Loaded only when needed: most runs are without tabs.
+    const { build } = await import('vite');
+    await build({ root, logLevel: 'error', build: { outDir: dist, rolldownOptions: { input } } });
+    return new Tabs(dist, await startSignaling({ dist }), await launchBrowser());
+  }
+
+  async close(): Promise<void> {
+    await this.#browser.close();
+    await this.#server.close();
+    await rm(this.#dist, { recursive: true });
+  }
+
+  /** Opens tabs of a new world, and closes those of the last. */
+  async open(count: number): Promise<Page[]> {
+    await this.#context?.close();
+    this.#world = [];
+    const context = await this.#browser.newContext();
+    this.#context = context;
+    // Without it, addresses are hidden behind names of the local network.
+    await context.grantPermissions(['microphone']);
+    return Promise.all(
+      Array.from({ length: count }, async () => {
+        const page = await context.newPage();
+        await page.goto(`${this.#server.url}/test/conformance/page.html`);
+        await page.waitForFunction(() => 'joinWorld' in window);
+        return page;
+      }),
+    );
+  }
+
+  /** Has a tab open a room: its code, and the tab's rank once all are there. */
+  async host(page: Page, worldSize: number, timeoutMs?: number): Promise<{ room: string; rank: Promise<number> }> {
+    const room = deferred<string>();
+    await page.exposeFunction('onroom', room.resolve);
+    const rank = this.enter(page, null, worldSize, timeoutMs);
+    rank.catch(() => {});
+    return { room: await room.promise, rank };
+  }
+
+  /** Has a tab join a room; resolves with its rank once all are there. */
+  enter(page: Page, room: string | null, worldSize: number, timeoutMs?: number): Promise<number> {
+    return page.evaluate(([code, n, ms]) => window.joinWorld(code, n, ms), [room, worldSize, timeoutMs] as const);
+  }
+
+  /** Joins `pages` to one world; resolves with its tabs by rank. */
+  async join(pages: readonly Page[], worldSize: number, timeoutMs?: number): Promise<Page[]> {
+    const [first, ...others] = pages;
+    const { room, rank } = await this.host(first!, worldSize, timeoutMs);
+    const ranks = await Promise.all([rank, ...others.map((page) => this.enter(page, room, worldSize, timeoutMs))]);
+    return pages.toSorted((a, b) => ranks[pages.indexOf(a)]! - ranks[pages.indexOf(b)]!);
+  }
+
+  /** Runs a case at every size that fits; resolves with what failed. */
+  async runCase(entry: GroupCase): Promise<string[]> {
+    const failures: string[] = [];
+    for (const n of sizesInTabs(entry)) {
+      if (this.#world.length === 0) this.#world = await this.join(await this.open(WORLD_SIZE), WORLD_SIZE);
+      const failed = await this.#runAt(entry, n);
+      failures.push(...failed.map((message) => `world of ${n}, ${message}`));
+      // A case that failed may have ended the world.
+      if (failed.length > 0) this.#world = [];
+    }
+    return failures;
+  }
+
+  async #runAt(entry: GroupCase, n: number): Promise<string[]> {
+    const index = CASES.indexOf(entry);
+    const results = this.#world.map((page) =>
+      page.evaluate(([which, size]) => window.runConformanceCase(which, size), [index, n] as const),
+    );
+    try {
+      return (await within(systemClock, HANG_MS, Promise.all(results), noEnd)).filter((message) => message !== null);
+    } catch (error) {
+      return [messageOf(error)];
+    }
+  }
+}
+
+/** Three tabs all-reduce until `trouble` befalls rank 0; how the others ended, and how long that took, milliseconds. */
+async function endLoops(tabs: Tabs, timeoutMs: number, trouble: (page: Page) => unknown) {
+  const pages = await tabs.join(await tabs.open(3), 3);
+  const [first, ...others] = pages;
+  const loops = pages.map((page) => page.evaluate((ms) => window.loop(ms, Infinity), timeoutMs));
+  loops[0]!.catch(() => {});
+  await first!.waitForTimeout(300);
+  const startedAt = performance.now();
+  void trouble(first!);
+  const errors = await within(systemClock, 2 * timeoutMs, Promise.all(loops.slice(1)), noError);
+  expectEqual(errors.filter((error) => error !== null).length, others.length, 'errors');
+  return { errors: errors.map((error) => error!), elapsed: performance.now() - startedAt };
+}
+
+export const TAB_CASES: readonly TabCase[] = [
+  {
+    ...{ number: 12, title: 'who asks to join while a world runs is refused, until it has ended' },
+    run: async (tabs) => {
+      const [first, second, third] = (await tabs.open(3)) as [Page, Page, Page];
+      const { room, rank } = await tabs.host(first, 2);
+      await Promise.all([rank, tabs.enter(second, room, 2)]);
+      const pages = [first, second];
+      const work = pages.map((page) => page.evaluate(() => window.loop(10_000, 200)));
+      const refusal = await tabs.enter(third, room, 2).then(
+        () => 'nothing',
+        (error: unknown) => messageOf(error),
+      );
+      expectThat(/SignalingError.*(running|training)/.test(refusal), `expected to be refused, got ${refusal}`);
+      expectEqual(await Promise.all(work), [null, null], 'errors of those that run');
+      await Promise.all(pages.map((page) => page.evaluate(() => window.leaveWorld())));
+      const ranks = await Promise.all([third, first].map((page) => tabs.enter(page, room, 2)));
+      expectEqual(
+        ranks.toSorted((a, b) => a - b),
+        [0, 1],
+        'ranks of the next world in the room',
+      );
+    },
+  },
+  {
+    ...{ number: 33, title: 'a tab that is closed: every other one hears of it' },
+    run: async (tabs) => {
+      const { errors } = await endLoops(tabs, 10_000, (page) => page.close());
+      for (const { name, message } of errors) expectEqual(name, 'PeerGoneError', `error of a closed tab (${message})`);
+    },
+  },
+  {
+    ...{ number: 34, title: 'a tab that freezes: every other one times out' },
+    run: async (tabs) => {
+      const { errors, elapsed } = await endLoops(tabs, FREEZE_TIMEOUT_MS, (page) =>
+        page
+          .evaluate((ms) => {
+            for (const end = performance.now() + ms; performance.now() < end;);
+          }, FREEZE_MS)
+          .catch(() => {}),
+      );
+      for (const { name, message } of errors) expectEqual(name, 'TimeoutError', `error of a frozen tab (${message})`);
+      expectThat(
+        elapsed >= FREEZE_TIMEOUT_MS / 2,
+        `the others waited ${elapsed} ms, expected half the timeout at least`,
+      );
+    },
+  },
+  {
+    ...{ number: 36, title: 'a world of four that one does not join' },
+    run: async (tabs) => {
+      const pages = await tabs.open(3);
+      const message = await tabs.join(pages, 4, 3000).then(
+        () => 'nothing',
+        (error: unknown) => messageOf(error),
+      );
+      expectThat(message.includes('not all ranks had come after 3 s'), `expected a timeout after 3 s, got ${message}`);
+    },
+  },
+];
