@@ -33,7 +33,8 @@ interface Setting {
   readonly hook?: () => CommHook;
   /** Every so many iterations are reduced, the others are kept (noSync). */
   readonly every?: number;
-  /** Iterations of those that end early, and how many more the others have. */
+  /** How many ranks end early, after how many iterations, and how many more the others have. */
+  readonly earlies: readonly number[];
   readonly baselines: readonly number[];
   readonly extras: readonly number[];
 }
@@ -77,8 +78,8 @@ const linear =
     });
 
 /** The whole grid of torch's tests, and less of it for models that take long. */
-const GRID = { baselines: [0, 5], extras: [2, 3, 10] };
-const LARGE = { baselines: [0], extras: [2] };
+const GRID = { earlies: [1, 2], baselines: [0, 5], extras: [2, 3, 10] };
+const LARGE = { earlies: [2], baselines: [0], extras: [2] };
 const SMALL_BUCKETS = { firstBucketBytes: 4, bucketCapBytes: 64 };
 
 const SETTINGS: readonly Setting[] = [
@@ -144,7 +145,7 @@ function iterationsOf(early: number, baseline: number, extra: number): number[] 
 }
 
 async function joins(group: ProcessGroup, setting: Setting): Promise<void> {
-  for (const early of [1, 2]) {
+  for (const early of setting.earlies) {
     for (const baseline of setting.baselines) {
       for (const extra of setting.extras) {
         const iterations = iterationsOf(early, baseline, extra);
