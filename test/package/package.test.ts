@@ -165,13 +165,18 @@ test('a world of ranks runs in plain Node', async () => {
 test('the launcher serves the page that was packed with it', async () => {
   const bin = path.join(project, 'node_modules/.bin/peergrad');
   const child = spawn(process.execPath, [bin, 'serve', '--port', '0'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const exited = once(child, 'exit');
+  const ended = exited.then(([code]) => {
+    throw new Error(`peergrad serve ended with ${code} before it printed its address`);
+  });
+  ended.catch(() => {});
   try {
-    const [url] = (await once(child.stdout.setEncoding('utf8'), 'data')) as [string];
+    const [url] = (await Promise.race([once(child.stdout.setEncoding('utf8'), 'data'), ended])) as [string];
     const html = await (await fetch(url.trim())).text();
     const script = /src="(.*?\.js)"/.exec(html)![1]!;
     expect((await fetch(new URL(script, url.trim()))).status).toBe(200);
   } finally {
     child.kill();
-    await once(child, 'exit');
+    await exited;
   }
 });
