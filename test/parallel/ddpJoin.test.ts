@@ -119,6 +119,13 @@ const SETTINGS: [string, Setting][] = [
   ],
 ];
 
+test('ranks with 10, 7 and 0 batches finish, with equal models that the last one to train has', async () => {
+  const counts = [10, 7, 0];
+  const results = await runWorld(3, (group) => loop(group, counts[group.rank]!, {}));
+  for (const { inTheEnd } of results) expect(inTheEnd).toEqual(results[0]!.inMain);
+  expect(results[1]!.inMain).not.toEqual(results[0]!.inMain);
+});
+
 describe('join', () => {
   // Case 43: one or two ranks end early, after 0 or 5 iterations, the others 2, 3 or 10 later.
   describe.each([1, 2])('with %i early ranks', (early) => {
