@@ -6,15 +6,12 @@
  * op (it parks them); the rest waits for its READY. Readiness depends only on the order ops are issued in, so this cannot
  * deadlock, and a fast rank cannot fill a slow one's memory.
  *
- * Every collective ends on a rank only once all ranks are known to have called the same: a failed one fails its group on every
- * rank, as in NCCL, because ranks can no longer agree on what comes next. An all-reduce cannot end otherwise; any other op is
- * told in CALL frames, each saying for how many ranks behind the sender it speaks: round the ring, to both sides, or, where the
- * data takes log2(n) steps, in as many. (In an
- * all-to-all a rank tells once it has seen that what each other rank sends it is as much as it expects.) Before a rank
- * gives up for a deadline or a mismatch, it asks all others what they have called, so that the error names who is missing.
+ * Every collective ends on a rank only once all ranks are known to have called the same (`agreement.ts`). A failed one fails its
+ * group on every rank, as in NCCL, because ranks can no longer agree on what comes next. Before a rank gives up for a deadline or a
+ * mismatch, it asks all others what they have called (`inquiry.ts`), so that the error names who is missing.
  */
 import * as v from 'valibot';
-import { Algorithm, createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
+import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
 import {
@@ -27,15 +24,17 @@ import {
   TimeoutError,
   type ErrorContext,
 } from '../util/errors.ts';
-import { describeOp, isSameOp, opName, type OpDescriptor } from './descriptor.ts';
+import { createAgreement, type Agreement } from './agreement.ts';
+import { algorithmName, describeOp, isSameOp, opName, type OpDescriptor } from './descriptor.ts';
 import { diagnose, Report } from './diagnosis.ts';
 import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
+import { Inquiry } from './inquiry.ts';
 import type { Mesh } from './mesh.ts';
 import { MonitoredBarrier, type MonitoredBarrierOptions } from './monitoredBarrier.ts';
+import { Parking } from './parking.ts';
 import { PlanOp } from './planOp.ts';
 import { PointToPoint } from './pointToPoint.ts';
 import type { Plan } from './plans.ts';
-import { modulo } from './ringPlan.ts';
 import { Work, type OpTrace } from './work.ts';
 
 /** What an op may send to a rank before that rank has issued it: small ops never wait for a round trip. */
@@ -44,8 +43,6 @@ export const EAGER_BYTES = 256 * 1024;
 export const MAX_OPS_IN_FLIGHT = 64;
 /** Most bytes parked of one sender: what it may send ahead in all, and as much again for headers and reserved ops. */
 const MAX_PARKED_BYTES = 2 * MAX_OPS_IN_FLIGHT * EAGER_BYTES;
-/** What a frame without payload counts for: it costs some hundred bytes here. */
-const MIN_PARKED_BYTES = 512;
 /** How long other ranks may take to say what they have called, once something is wrong; at most half the op's own deadline. */
 const INQUIRY_MS = 1000;
 /** Longest reason passed on: it has to fit a frame. */
@@ -85,10 +82,7 @@ interface Flight {
   readonly timeoutMs: number;
   isLaunched: boolean;
   isThrough: boolean;
-  /** Ranks to either side known to have called the same op; in log steps, rounds heard, of which the first `left` have no gap. */
-  readonly called: { left: number; right: number; readonly rounds: Set<number> };
-  /** Ranks that this one has spoken for, to either side: itself, and those behind it; in log steps, rounds. */
-  readonly told: { left: number; right: number };
+  readonly agreement: Agreement;
   readonly flows: Map<number, Flow>;
 }
 
@@ -126,18 +120,6 @@ const ABORT_ERRORS: ReadonlyMap<string, new (message: string, context?: ErrorCon
   ['ProtocolError', ProtocolError],
 ]);
 
-/** A question to all ranks about collective `seq`, under way. */
-interface Inquiry {
-  readonly seq: number;
-  /** Whether it ends well if the collective does. */
-  readonly isForDeadline: boolean;
-  /** By global rank; `null` until it has answered. */
-  readonly reports: Map<number, Report | null>;
-  readonly conclude: () => void;
-  /** Ends it without a word. */
-  readonly drop: () => void;
-}
-
 export class Executor {
   readonly #options: ExecutorOptions;
   /** Number of the group on the mesh. */
@@ -146,13 +128,11 @@ export class Executor {
   readonly rank: number;
   readonly messages: PointToPoint;
   readonly #barrier: MonitoredBarrier;
-  readonly #left: number;
-  readonly #right: number;
+  readonly #inquiry: Inquiry;
   readonly #flights = new Map<number, Flight>();
   /** Frames of ops that this rank has not issued yet, by sequence number. */
   readonly #parked = new Map<number, { header: FrameHeader; frame: ArrayBuffer; from: number }[]>();
-  /** What they hold, by sender. */
-  readonly #parkedBytes = new Map<number, number>();
+  readonly #parking: Parking;
   /** Numbers taken for ops that will be issued once their sizes are known. */
   readonly #reserved = new Set<number>();
   /** The number that the op being issued has taken before. */
@@ -162,18 +142,13 @@ export class Executor {
   #bytesSent = 0;
   #bytesReceived = 0;
   #failure: Error | null = null;
-  #inquiry: Inquiry | null = null;
-  #heard: { seq: number; reports: Map<number, Report> } | null = null;
   /** Of the latest collective. */
   #lastRecord: FlightRecord | null = null;
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
     const { mesh, ranks, clock, segmentElements } = options;
-    const n = ranks.length;
     this.rank = ranks.indexOf(mesh.rank);
-    this.#left = modulo(this.rank - 1, n);
-    this.#right = modulo(this.rank + 1, n);
     this.id = mesh.register({
       onframe: (header, frame, from) => this.#receive(header, frame, ranks.indexOf(from)),
       onnews: (body, from) => this.#hear(v.parse(News, body), from),
@@ -196,6 +171,14 @@ export class Executor {
       fail: (error) => this.fail(error),
       failure: () => this.#failure,
       context: () => this.#context,
+    });
+    this.#inquiry = new Inquiry({
+      ...{ self: mesh.rank, ranks, clock, reportOn: (seq) => this.#reportOn(seq) },
+      tell: (news) => this.#spread(news),
+    });
+    this.#parking = new Parking({
+      ...{ maxBytes: MAX_PARKED_BYTES, what: `collectives that rank ${mesh.rank} has not called yet` },
+      ...{ rankOf: (from) => this.#global(from), context: () => this.#context },
     });
     // Groups are numbered alike on all ranks; who is no member hears nothing.
     if (this.rank < 0) mesh.unregister(this.id);
@@ -276,28 +259,19 @@ export class Executor {
     }
     const flight: Flight = {
       ...{ seq, op, timeoutMs, flows },
-      record: mesh.recorder.add({
-        ...{ group: this.id, kind: 'collective', seq, op: opName(descriptor.op), dtype: dtype.name },
-        ...{
-          count: descriptor.count,
-          call,
-          state: 'scheduled',
-          scheduledAt,
-          startedAt: null,
-          endedAt: null,
-          bytesSent: 0,
+      agreement: createAgreement(descriptor, this.rank, ranks.length),
+      record: mesh.recorder.add(
+        {
+          ...{ group: this.id, kind: 'collective', seq, op: opName(descriptor.op), dtype: dtype.name },
+          ...{ algorithm: algorithmName(descriptor.algorithm), count: descriptor.count, call },
         },
-      }),
+        scheduledAt,
+      ),
       finish: () => work.complete(result(), trace?.(op, scheduledAt) ?? null),
       fail: (error) => work.fail(error),
       sent: (bytes) => work.sent(bytes),
       cancelDeadline: clock.after(timeoutMs, () => this.#expire(flight)),
-      ...{
-        isLaunched: false,
-        isThrough: false,
-        called: { left: 0, right: 0, rounds: new Set() },
-        told: { left: 0, right: 0 },
-      },
+      ...{ isLaunched: false, isThrough: false },
     };
     this.#lastRecord = flight.record;
     this.#flights.set(seq, flight);
@@ -319,7 +293,7 @@ export class Executor {
     const { mesh, clock } = this.#options;
     if (tell) this.#spread(abortNews(error));
     mesh.unregister(this.id);
-    this.#inquiry?.drop();
+    this.#inquiry.drop();
     for (const { cancelDeadline, fail, record } of this.#flights.values()) {
       cancelDeadline();
       record.state = 'failed';
@@ -346,27 +320,15 @@ export class Executor {
         this.#context,
       );
     }
-    this.#checkParked(frame, from);
+    this.#parking.enter(frame, from);
     const parked = this.#parked.get(header.seq);
     if (parked) parked.push({ header, frame, from });
     else this.#parked.set(header.seq, [{ header, frame, from }]);
   }
 
-  /** A sender keeps to EAGER_BYTES for each of MAX_OPS_IN_FLIGHT; one that does not must not fill this rank's memory. */
-  #checkParked(frame: ArrayBuffer, from: number): void {
-    const bytes = (this.#parkedBytes.get(from) ?? 0) + Math.max(frame.byteLength, MIN_PARKED_BYTES);
-    this.#parkedBytes.set(from, bytes);
-    if (bytes <= MAX_PARKED_BYTES) return;
-    throw new ProtocolError(
-      `Rank ${this.#global(from)} sent more than ${MAX_PARKED_BYTES / 2 ** 20} MiB of collectives that rank ` +
-        `${this.#options.mesh.rank} has not called yet.`,
-      this.#context,
-    );
-  }
-
   #deliver(flight: Flight, header: FrameHeader, frame: ArrayBuffer, from: number): void {
     if (!isSameOp(header, flight.op.descriptor) || !flight.op.expects(header, from)) return this.#mismatch(flight.seq);
-    if (header.kind === FrameKind.CALL) this.#hearCall(flight, header.step, from);
+    if (header.kind === FrameKind.CALL) flight.agreement.hear(header.step, from);
     else if (header.kind === FrameKind.READY) {
       const flow = flight.flows.get(from);
       if (flow) flow.isReady = true;
@@ -405,9 +367,7 @@ export class Executor {
     try {
       const parked = this.#parked.get(seq) ?? [];
       this.#parked.delete(seq);
-      for (const { frame, from } of parked) {
-        this.#parkedBytes.set(from, this.#parkedBytes.get(from)! - Math.max(frame.byteLength, MIN_PARKED_BYTES));
-      }
+      for (const { frame, from } of parked) this.#parking.leave(frame, from);
       for (const { header, frame, from } of parked) this.#deliver(flight, header, frame, from);
       op.start();
     } catch (error) {
@@ -420,47 +380,11 @@ export class Executor {
     if (flight.op.bytes('receive', peer) > EAGER_BYTES) this.#announce(flight, FrameKind.READY, peer);
   }
 
-  /** How many CALL frames from either side a rank must hear before the op may end. */
-  #calls({ op: { descriptor } }: Flight): { left: number; right: number } {
-    const others = this.#options.ranks.length - 1;
-    const isReduction = descriptor.op === OpCode.ALL_REDUCE || descriptor.op === OpCode.BARRIER;
-    // Its data has come through the hands of all.
-    if (isReduction && descriptor.count > 0) return { left: 0, right: 0 };
-    if (isLogStep(descriptor)) return { left: Math.ceil(Math.log2(others + 1)), right: 0 };
-    return { left: Math.ceil(others / 2), right: Math.floor(others / 2) };
-  }
-
-  /**
-   * Round the ring: a neighbour has called the op, and so have `step`-1 ranks behind it. In log steps: the rank 2^step to the
-   * left has, and so have all between it and the one twice as far.
-   */
-  #hearCall({ op, called }: Flight, step: number, from: number): void {
-    if (isLogStep(op.descriptor)) {
-      if (from !== modulo(this.rank - 2 ** step, this.#options.ranks.length)) return;
-      called.rounds.add(step);
-      while (called.rounds.has(called.left)) called.left += 1;
-    } else if (from === this.#left && step === called.left + 1) called.left = step;
-    else if (from === this.#right && step === called.right + 1) called.right = step;
-  }
-
-  /** Tells others that this rank has called the op, and those behind it of which it knows. */
+  /** Tells others that this rank has called the op, and those of which it knows. */
   #tellCalls(flight: Flight): void {
-    const { op, called, told } = flight;
-    if (!op.isAgreed) return;
-    const { left, right } = this.#calls(flight);
-    if (isLogStep(op.descriptor)) {
-      for (; told.right < Math.min(left, called.left + 1); told.right++) {
-        const to = modulo(this.rank + 2 ** told.right, this.#options.ranks.length);
-        this.#announce(flight, FrameKind.CALL, to, told.right);
-      }
-      return;
-    }
-    while (told.right < Math.min(left, called.left + 1)) {
-      this.#announce(flight, FrameKind.CALL, this.#right, ++told.right);
-    }
-    while (told.left < Math.min(right, called.right + 1)) {
-      this.#announce(flight, FrameKind.CALL, this.#left, ++told.left);
-    }
+    // In an all-to-all once what all others send is seen to be as much as this rank expects.
+    if (!flight.op.isAgreed) return;
+    for (const { to, step } of flight.agreement.told()) this.#announce(flight, FrameKind.CALL, to, step);
   }
 
   #announce(flight: Flight, kind: FrameKind, to: number, step = 0): void {
@@ -470,15 +394,12 @@ export class Executor {
   }
 
   #settle(flight: Flight): void {
-    const { left, right } = this.#calls(flight);
-    if (!flight.isThrough || flight.called.left < left || flight.called.right < right) return;
-    if (!this.#flights.delete(flight.seq)) return;
+    if (!flight.isThrough || !flight.agreement.isReached || !this.#flights.delete(flight.seq)) return;
     this.#launched -= 1;
     flight.cancelDeadline();
     flight.record.state = 'completed';
     flight.record.endedAt = this.#options.clock.now();
-    // It was late, not lost.
-    if (this.#inquiry?.isForDeadline && this.#inquiry.seq === flight.seq) this.#inquiry.drop();
+    this.#inquiry.ended(flight.seq);
     flight.finish();
     this.#launchNext();
   }
@@ -537,38 +458,15 @@ export class Executor {
         return this.fail(new Reason(message, { ...this.#context, op, seq, missing }), { tell: false });
       }
       case 'inquiry':
-        return this.#report(news.seq);
-      case 'report': {
-        const heard = this.#heardOn(news.seq);
-        heard.set(from, news.report);
-        const inquiry = this.#inquiry;
-        if (inquiry?.seq !== news.seq) return;
-        inquiry.reports.set(from, news.report);
-        if (![...inquiry.reports.values()].includes(null)) inquiry.conclude();
-        return;
-      }
+        return this.#inquiry.answer(news.seq);
+      case 'report':
+        return this.#inquiry.hear(news.seq, news.report, from);
       case 'arrived':
       case 'passed':
         return this.#barrier.hear(news.type, news.barrier, from);
       default:
         news satisfies never;
     }
-  }
-
-  /** Tells all ranks, once, what this one has called as `seq`. */
-  #report(seq: number): void {
-    const heard = this.#heardOn(seq);
-    const { rank } = this.#options.mesh;
-    if (heard.has(rank)) return;
-    const report = this.#reportOn(seq);
-    heard.set(rank, report);
-    this.#spread({ type: 'report', seq, report });
-  }
-
-  /** What ranks have told of collective `seq`. Only of the latest that was asked for: a group fails once. */
-  #heardOn(seq: number): Map<number, Report> {
-    if (this.#heard?.seq !== seq) this.#heard = { seq, reports: new Map() };
-    return this.#heard.reports;
   }
 
   #reportOn(seq: number): Report {
@@ -588,52 +486,23 @@ export class Executor {
     );
   }
 
-  /** Asks every rank what it has called as `seq`, and gives the group up with what they say. */
-  #inquire(
-    { seq, isForDeadline }: Pick<Inquiry, 'seq' | 'isForDeadline'>,
-    waitMs: number,
-    explain: (reports: ReadonlyMap<number, Report | null>) => Error,
-  ): void {
-    if (this.#inquiry || this.#failure) return;
-    const { ranks, clock } = this.#options;
-    const isAsked = this.#heard?.seq === seq;
-    this.#report(seq);
-    const heard = this.#heardOn(seq);
-    const reports = new Map(ranks.toSorted((a, b) => a - b).map((rank) => [rank, heard.get(rank) ?? null]));
-    const conclude = (): void => {
-      this.#inquiry = null;
-      cancel();
-      this.fail(explain(reports));
-    };
-    const cancel = clock.after(waitMs, conclude);
-    this.#inquiry = {
-      ...{ seq, isForDeadline, reports, conclude },
-      drop: () => {
-        this.#inquiry = null;
-        cancel();
-      },
-    };
-    // Where another rank has asked already, all are telling.
-    if (!isAsked) this.#spread({ type: 'inquiry', seq });
-    if (![...reports.values()].includes(null)) conclude();
-  }
-
   #mismatch(seq: number): void {
-    this.#inquire({ seq, isForDeadline: false }, INQUIRY_MS, (reports) => {
+    if (this.#failure) return;
+    this.#inquiry.ask({ seq, isForDeadline: false, waitMs: INQUIRY_MS }, (reports) => {
       const { text } = diagnose(reports);
       const rule = 'Every rank must issue the same collectives in the same order.';
-      return new MismatchError(`Ranks disagree about collective #${seq}. ${text} ${rule}`, { ...this.#context, seq });
+      const message = `Ranks disagree about collective #${seq}. ${text} ${rule}`;
+      this.fail(new MismatchError(message, { ...this.#context, seq }));
     });
   }
 
   #expire({ seq, op, record: { call }, timeoutMs, flows }: Flight): void {
-    this.#inquire({ seq, isForDeadline: true }, Math.min(INQUIRY_MS, timeoutMs / 2), (reports) => {
+    const waitMs = Math.min(INQUIRY_MS, timeoutMs / 2);
+    this.#inquiry.ask({ seq, isForDeadline: true, waitMs }, (reports) => {
       const { missing, text } = diagnose(reports);
       const lacking = missing.length > 0 ? '' : this.#lacking(op, flows);
-      return new TimeoutError(
-        `Timed out: rank ${this.#options.mesh.rank} waited ${timeoutMs} ms in collective #${seq} ${call}${lacking}. ${text}`,
-        { ...this.#context, op: call, seq, missing },
-      );
+      const waited = `rank ${this.#options.mesh.rank} waited ${timeoutMs} ms in collective #${seq} ${call}${lacking}`;
+      this.fail(new TimeoutError(`Timed out: ${waited}. ${text}`, { ...this.#context, op: call, seq, missing }));
     });
   }
 
@@ -644,11 +513,6 @@ export class Executor {
     const waiting = [...flows].find(([, { release, isReady }]) => release !== null && !isReady);
     return waiting ? `; rank ${this.#global(waiting[0])} is not ready for its data` : '';
   }
-}
-
-/** Whether ranks are told in as many steps as the data takes, by links it has anyway. */
-function isLogStep({ algorithm }: OpDescriptor): boolean {
-  return algorithm === Algorithm.TREE || algorithm === Algorithm.DOUBLING;
 }
 
 /** Whether several ranks' whole tensors are combined one after the other: later ones must not pile up meanwhile. */

@@ -20,7 +20,9 @@ import type { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
+import { algorithmName } from './descriptor.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
+import { Parking } from './parking.ts';
 import { Work } from './work.ts';
 
 /** What a message may send ahead, bytes; with the number of messages ahead it bounds what a receiver may have to park. */
@@ -29,8 +31,6 @@ const EAGER_BYTES = 64 * 1024;
 const MAX_AHEAD = 64;
 /** Most bytes parked of one sender: what it may send ahead, and some ten thousand headers. */
 const MAX_PARKED_BYTES = 16 * 1024 * 1024;
-/** What a frame without payload counts for: it costs some hundred bytes here. */
-const MIN_PARKED_BYTES = 512;
 
 export interface PointToPointEnvironment {
   group: number;
@@ -89,13 +89,17 @@ export class PointToPoint {
   readonly #senders = new Map<number, Sender>();
   /** In the order they came. */
   readonly #incoming = new Map<string, Incoming>();
-  /** What unasked messages hold, by sender. */
-  readonly #parkedBytes = new Map<number, number>();
+  /** Messages that nobody has asked for. */
+  readonly #parking: Parking;
   /** In the order they were posted. */
   readonly #posted = new Set<Posted>();
 
   constructor(env: PointToPointEnvironment) {
     this.#env = env;
+    this.#parking = new Parking({
+      ...{ maxBytes: MAX_PARKED_BYTES, what: 'messages that nobody has asked for', context: env.context },
+      rankOf: (from) => env.ranks[from]!,
+    });
   }
 
   send(tensor: TypedArray, dtype: Dtype, dst: number, tag: number, timeoutMs: number): Work<void> {
@@ -155,23 +159,13 @@ export class PointToPoint {
     }
     const key = `${from}/${header.seq}`;
     const known = this.#incoming.get(key);
-    if (!known?.posted) this.#checkParked(frame, from);
+    if (!known?.posted) this.#parking.enter(frame, from);
     const incoming = known ?? { from, header, frames: [], posted: null, received: 0 };
     incoming.frames.push({ offset: header.offset, frame });
     if (known) return this.#absorb(incoming);
     this.#incoming.set(key, incoming);
     const posted = [...this.#posted].find((candidate) => fits(candidate, incoming));
     if (posted) this.#match(posted, incoming);
-  }
-
-  #checkParked({ byteLength }: ArrayBuffer, from: number): void {
-    const bytes = (this.#parkedBytes.get(from) ?? 0) + Math.max(byteLength, MIN_PARKED_BYTES);
-    this.#parkedBytes.set(from, bytes);
-    if (bytes <= MAX_PARKED_BYTES) return;
-    throw new ProtocolError(
-      `Rank ${this.#env.ranks[from]} sent more than ${MAX_PARKED_BYTES / 2 ** 20} MiB of messages that nobody has asked for.`,
-      this.#env.context(),
-    );
   }
 
   /** Rejects all that is under way. */
@@ -201,10 +195,11 @@ export class PointToPoint {
 
   #record(kind: 'send' | 'receive', seq: number | null, dtype: Dtype, count: number, call: string): FlightRecord {
     const { recorder, group, clock } = this.#env;
-    return recorder.add({
-      ...{ group, kind, seq, op: kind === 'send' ? 'send' : 'recv', dtype: dtype.name, count, call },
-      ...{ state: 'scheduled', scheduledAt: clock.now(), startedAt: null, endedAt: null, bytesSent: 0 },
-    });
+    const op = kind === 'send' ? 'send' : 'recv';
+    return recorder.add(
+      { group, kind, seq, op, algorithm: algorithmName(Algorithm.DIRECT), dtype: dtype.name, count, call },
+      clock.now(),
+    );
   }
 
   #end({ cancelDeadline, record }: Pick<Posted, 'cancelDeadline' | 'record'>, state: 'completed' | 'failed'): void {
@@ -260,9 +255,7 @@ export class PointToPoint {
     const { header, from } = incoming;
     this.#posted.delete(posted);
     incoming.posted = posted;
-    for (const { frame } of incoming.frames) {
-      this.#parkedBytes.set(from, this.#parkedBytes.get(from)! - Math.max(frame.byteLength, MIN_PARKED_BYTES));
-    }
+    for (const { frame } of incoming.frames) this.#parking.leave(frame, from);
     posted.record.seq = header.seq;
     posted.record.state = 'started';
     posted.record.startedAt = clock.now();

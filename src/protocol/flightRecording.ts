@@ -8,6 +8,8 @@ export interface FlightRecord {
   seq: number | null;
   /** `allReduce`. */
   op: string;
+  /** How its data goes, as the cost model chose: `ring`, `halving-doubling`, `doubling`, `tree`, `direct`. */
+  algorithm: string;
   /** `float32`. */
   dtype: string;
   /** Elements of the whole tensor. */

@@ -8,6 +8,9 @@ import type { FlightRecord, FlightRecording } from '../protocol/flightRecording.
 /** Records kept: some hundred steps of a few buckets, at about 200 bytes each. */
 export const FLIGHT_RECORDS = 1024;
 
+/** What a record is about, known from the start. */
+type FlightSubject = Omit<FlightRecord, 'state' | 'scheduledAt' | 'startedAt' | 'endedAt' | 'bytesSent'>;
+
 export class FlightRecorder {
   readonly #rank: number;
   readonly #worldSize: number;
@@ -22,8 +25,12 @@ export class FlightRecorder {
     this.#epoch = epoch;
   }
 
-  /** Keeps a record; whoever gives it goes on writing what happens to it. */
-  add(record: FlightRecord): FlightRecord {
+  /** Keeps a record of what is scheduled `now`; whoever gives it goes on writing what happens to it. */
+  add(what: FlightSubject, now: number): FlightRecord {
+    const record: FlightRecord = {
+      ...what,
+      ...{ state: 'scheduled', scheduledAt: now, startedAt: null, endedAt: null, bytesSent: 0 },
+    };
     this.#records[this.#next] = record;
     this.#next = (this.#next + 1) % FLIGHT_RECORDS;
     return record;
