@@ -41,6 +41,7 @@ export class Edge {
   #lastAttemptId = -1;
   #lastFailure = 'No connection came about.';
   #isOver = false;
+  /** The link, once there is one. */
   #opened: Link | null = null;
 
   constructor(options: EdgeOptions) {
@@ -48,15 +49,6 @@ export class Edge {
     this.#isLower = options.self.member < options.peer.member;
     // Awaited by `link`; `abort` may come first.
     this.#linked.promise.catch(() => {});
-  }
-
-  get peerMember(): string {
-    return this.#options.peer.member;
-  }
-
-  /** The link, once there is one. */
-  get opened(): Link | null {
-    return this.#opened;
   }
 
   /**

@@ -9,7 +9,7 @@
 import type { RankState } from '../protocol/events.ts';
 import type { ClientMessage, IceServer, RosterEntry, ServerMessage } from '../protocol/control.ts';
 import type { JobSpec } from '../protocol/job.ts';
-import { Mesh } from '../collectives/mesh.ts';
+import type { Mesh } from '../collectives/mesh.ts';
 import { localRankOf, type LocalRank } from '../protocol/ranks.ts';
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
@@ -17,7 +17,8 @@ import { within } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, PeergradError, ProtocolError, SignalingError } from '../util/errors.ts';
 import { browserId } from './browserId.ts';
-import { Edge, type PeerConnector } from './linking.ts';
+import { EpochLinks } from './epochLinks.ts';
+import type { PeerConnector } from './linking.ts';
 import { SignalingClient } from './signaling.ts';
 
 /**
@@ -25,9 +26,6 @@ import { SignalingClient } from './signaling.ts';
  * hears of a closed tab within milliseconds and knows its name.
  */
 const VERDICT_GRACE_MS = 1_500;
-
-/** Links a rank opens at once on demand. */
-const MAX_DIALING = 4;
 
 /** Longer than the longest of the server's own deadlines (two minutes for SYNCING). */
 const SERVER_TIMEOUT_MS = 150_000;
@@ -75,13 +73,7 @@ export interface RendezvousOptions {
 
 interface ActiveEpoch {
   readonly epoch: number;
-  readonly rank: number;
-  readonly members: readonly RosterEntry[];
-  /** By the other end's member id. */
-  readonly edges: Map<string, Edge>;
-  mesh: Mesh | null;
-  /** Links that this rank is opening on demand. */
-  readonly dialing: Set<Promise<void>>;
+  readonly links: EpochLinks;
   readonly abort: AbortController;
   readonly sync: Deferred<void>;
   readonly go: Deferred<void>;
@@ -162,7 +154,7 @@ export class Rendezvous {
         if (active?.epoch === message.epoch) active.go.resolve();
         return;
       case 'signal':
-        if (active?.epoch === message.epoch) this.#signal(active, message);
+        if (active?.epoch === message.epoch) active.links.signal(message);
         return;
       case 'ended':
         return this.#ended(message);
@@ -182,26 +174,23 @@ export class Rendezvous {
     const rank = members.findIndex(({ member }) => member === this.#member);
     if (rank < 0) return this.#fatal(new ProtocolError('The server began an epoch that this tab is no member of.'));
     const worldSize = members.length;
-    const neighbours = [rank - 1, rank + 1]
-      .map((neighbour) => (neighbour + worldSize) % worldSize)
-      // One edge in a world of two, none in a world of one.
-      .filter((neighbour, i, all) => neighbour !== rank && all.indexOf(neighbour) === i);
+    const client = this.#client!;
+    const epochLinks = new EpochLinks({
+      ...{ room: this.#room, epoch, rank, members, iceServers: this.#iceServers },
+      ...{ connectPeer: this.#options.connectPeer, server: client, clock: this.#options.clock },
+      onlost: (error) => this.#report(active, error),
+    });
     const active: ActiveEpoch = {
-      ...{ epoch, rank, members, edges: new Map(), mesh: null, dialing: new Set(), abort: new AbortController() },
+      ...{ epoch, links: epochLinks, abort: new AbortController() },
       ...{ sync: deferred(), go: deferred(), ended: deferred() },
     };
     this.#active = active;
     for (const { promise } of [active.sync, active.go, active.ended]) promise.catch(() => {});
     try {
-      this.#enter('LINKING', epoch, `connecting to ${neighbours.length === 1 ? 'the other rank' : 'both neighbours'}`);
-      const opened = neighbours.map(async (peer) => [peer, await this.#link(active, peer)] as const);
-      const links = new Map(await Promise.all(opened));
-      const mesh = new Mesh({
-        ...{ rank, worldSize, epoch, links },
-        connect: (peer) => this.#dial(active, peer),
-      });
-      active.mesh = mesh;
-      this.#client?.send({ type: 'linked', epoch });
+      const { length } = epochLinks.neighbours;
+      this.#enter('LINKING', epoch, `connecting to ${length === 1 ? 'the other rank' : 'both neighbours'}`);
+      const { mesh, links } = await epochLinks.open();
+      client.send({ type: 'linked', epoch });
       await this.#verdict(active.sync.promise);
       this.#enter('SYNCING', epoch, 'loading the job and comparing states');
       await this.#options.onepoch({
@@ -209,90 +198,22 @@ export class Rendezvous {
         ...localRankOf(rank, members),
         signal: active.abort.signal,
         synced: async (step, stateHash) => {
-          this.#client?.send({ type: 'synced', epoch, step, stateHash });
+          client.send({ type: 'synced', epoch, step, stateHash });
           await this.#verdict(active.go.promise);
           this.#enter('RUNNING', epoch, 'training');
         },
         finished: async (step, stateHash) => {
-          if (!this.#client?.isOpen) return;
-          this.#client.send({ type: 'finished', epoch, step, stateHash });
+          if (!client.isOpen) return;
+          client.send({ type: 'finished', epoch, step, stateHash });
           await this.#verdict(active.ended.promise);
         },
       });
       // The run is done, and nobody is there to end the epoch.
-      if (this.#active === active && !this.#client?.isOpen) {
+      if (this.#active === active && !client.isOpen) {
         this.#options.clock.after(FAREWELL_MS, () => this.#fatal(new SignalingError(SERVER_AWAY)));
       }
     } catch (error) {
       this.#report(active, error);
-    }
-  }
-
-  #edgeTo({ epoch, rank, members, edges }: ActiveEpoch, peerRank: number): Edge {
-    const room = this.#room;
-    const { member } = members[peerRank]!;
-    const existing = edges.get(member);
-    if (existing) return existing;
-    const edge = new Edge({
-      self: { room, epoch, member: this.#member, rank },
-      peer: { room, epoch, member, rank: peerRank },
-      iceServers: this.#iceServers,
-      connect: this.#options.connectPeer,
-      send: (attempt, signal) => this.#client?.send({ type: 'signal', epoch, to: member, attempt, signal }),
-      clock: this.#options.clock,
-    });
-    edges.set(member, edge);
-    return edge;
-  }
-
-  /** Links to a ring neighbour. */
-  async #link(active: ActiveEpoch, peer: number): Promise<Link> {
-    const link = await this.#edgeTo(active, peer).link();
-    // Until a process group takes the link over, its loss must not go unnoticed.
-    link.onclose = (error) => {
-      this.#report(active, error ?? new PeerGoneError('A neighbour closed its link before training began.'));
-    };
-    return link;
-  }
-
-  /** Opens a link on demand, a few at a time: each costs some ten messages, and the server bounds those. */
-  async #dial(active: ActiveEpoch, peer: number): Promise<Link> {
-    if (!this.#client?.isOpen) {
-      throw new SignalingError(
-        `Rank ${active.rank} has no link to rank ${peer} yet, and the signaling server is away: it is needed to make one.`,
-        { room: this.#room, epoch: active.epoch, rank: active.rank, missing: [peer] },
-      );
-    }
-    while (active.dialing.size >= MAX_DIALING) await Promise.race(active.dialing);
-    // The other end may have been first.
-    const dialed = this.#edgeTo(active, peer).link(true);
-    const over = dialed.then(
-      () => {},
-      () => {},
-    );
-    active.dialing.add(over);
-    try {
-      return await dialed;
-    } finally {
-      active.dialing.delete(over);
-    }
-  }
-
-  #signal(active: ActiveEpoch, { from, attempt, signal }: Extract<ServerMessage, { type: 'signal' }>): void {
-    const peer = active.members.findIndex(({ member }) => member === from);
-    if (peer < 0 || peer === active.rank) return;
-    const isNew = !active.edges.has(from);
-    const edge = this.#edgeTo(active, peer);
-    edge.signal(attempt, signal);
-    if (isNew) void this.#follow(active, peer, edge);
-  }
-
-  /** Another rank opens a link to this one. Where that fails, it tells. */
-  async #follow(active: ActiveEpoch, peer: number, edge: Edge): Promise<void> {
-    try {
-      active.mesh?.accept(peer, await edge.link(false));
-    } catch {
-      if (active.edges.get(edge.peerMember) === edge) active.edges.delete(edge.peerMember);
     }
   }
 
@@ -358,9 +279,7 @@ export class Rendezvous {
     this.#active = null;
     active.abort.abort(reason);
     for (const wait of [active.sync, active.go, active.ended]) wait.reject(reason);
-    // Closing hears no answer: whoever still waits for another rank is told now.
-    active.mesh?.end(reason);
-    for (const edge of active.edges.values()) edge.close();
+    active.links.close(reason);
   }
 
   #enter(state: RankState, epoch: number, detail: string): void {
