@@ -80,6 +80,9 @@ function isZoomed(plot: uPlot): boolean {
 /** Charts whose user dragged a range, until a double click. */
 const zoomed = new WeakSet<uPlot>();
 
+/** Pixels between the labels of y and the curve. */
+const LABEL_GAP = 8;
+
 function optionsFor(
   host: HTMLElement,
   width: number,
@@ -119,8 +122,9 @@ function optionsFor(
       },
       {
         ...axis,
-        size: text * 3.4,
-        gap: 8,
+        // `100 %` beside the gap, also where digits are wide; the same in all charts, so that their x axes line up.
+        size: text * 3.6 + LABEL_GAP,
+        gap: LABEL_GAP,
         space: text * 2.4,
         values: (_, splits) => splits.map((value) => current.current.formatY(value)),
       },
