@@ -7,6 +7,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 import { DeviceError } from '../util/errors.ts';
 import type { Slot } from './buckets.ts';
+import { readyOrderOf } from './tape.ts';
 
 export type Model = tf.LayersModel;
 export type Scalar = tf.Scalar;
@@ -89,28 +90,6 @@ export function gradientsOf(loss: () => Scalar, variables: readonly Variable[], 
   const gradients = found.map((gradient, i) => gradient ?? tf.zerosLike(variables[i]!));
   const used = found.map((gradient) => gradient !== undefined);
   return { value, gradients, used, readyOrder, dispose: () => tf.dispose([value, gradients]) };
-}
-
-/**
- * The order in which back-propagation finishes the gradients of `variables`: it walks the tape backwards, so a gradient is
- * final once the first op on the tape that leads from its variable to `loss` is reached. Of variables that one op finishes
- * the later comes first. To be called inside the gradient scope.
- */
-function readyOrderOf(variables: readonly Variable[], loss: Scalar): number[] {
-  const tape = tf.engine().state.activeTape ?? [];
-  const leadsToLoss = new Set([loss.id]);
-  /** By a tensor's id: index on the tape of the first op that uses it. */
-  const firstUse = new Map<number, number>();
-  for (let i = tape.length - 1; i >= 0; i--) {
-    const { inputs, outputs } = tape[i]!;
-    if (!outputs.some(({ id }) => leadsToLoss.has(id))) continue;
-    for (const { id } of Object.values(inputs)) {
-      leadsToLoss.add(id);
-      firstUse.set(id, i);
-    }
-  }
-  const uses = variables.map(({ id }) => firstUse.get(id) ?? -1);
-  return [...uses.keys()].reverse().sort((a, b) => uses[b]! - uses[a]!);
 }
 
 /** What of TensorFlow.js's WebGPU backend is needed here; `commandEncoder` is private in its own types. */

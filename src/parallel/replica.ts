@@ -67,9 +67,9 @@ export class Replica {
     const variables = variablesOf(model);
     await verifyModel(group, variables, {});
     const replica = new Replica(variables, options);
-    await readVariables(variables.parameters, replica.#slots, replica.parameters);
+    if (group.rank === 0) await readVariables(variables.parameters, replica.#slots, replica.parameters);
     await group.broadcast(replica.parameters, group.ranks[0]!);
-    replica.write();
+    if (group.rank !== 0) replica.write();
     await replica.#buffers.broadcast(0);
     return replica;
   }

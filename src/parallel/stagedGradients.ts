@@ -15,6 +15,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { UsageError } from '../util/errors.ts';
+import { createLayout } from './buckets.ts';
 import {
   gradientsOf,
   readVariables,
@@ -284,11 +285,10 @@ class StagedPass {
     const layers = Array.from(new Map(calls.map((call) => [call.layer, call])).values());
     const averages = layers.flatMap(({ layer }) => [layer.movingMean, layer.movingVariance]);
     const variables = averages.map((average) => average.read() as Variable);
-    let offset = 0;
-    const slots = variables.map(({ size }, parameter) => {
-      offset += size;
-      return { parameter, offset: offset - size, size };
-    });
+    const { slots } = createLayout(
+      variables.map(({ size }) => size),
+      { order: [...variables.keys()] },
+    );
     const flat = new Float32Array(pairsSize(layers));
     await readVariables(variables, slots, flat);
     const pairs = new Map(splitPairs(layers, flat).map((pair, i) => [layers[i]!.layer, pair]));

@@ -70,3 +70,25 @@ export function differentiateTape(
     disposeTape(tape);
   }
 }
+
+/**
+ * The order in which back-propagation finishes the gradients of `variables`: it walks the tape backwards, so a gradient is
+ * final once the first op on the tape that leads from its variable to `loss` is reached. Of variables that one op finishes
+ * the later comes first. To be called inside the gradient scope.
+ */
+export function readyOrderOf(variables: readonly tf.Variable[], loss: tf.Scalar): number[] {
+  const tape = tf.engine().state.activeTape ?? [];
+  const leadsToLoss = new Set([loss.id]);
+  /** By a tensor's id: index on the tape of the first op that uses it. */
+  const firstUse = new Map<number, number>();
+  for (let i = tape.length - 1; i >= 0; i--) {
+    const { inputs, outputs } = tape[i]!;
+    if (!outputs.some(({ id }) => leadsToLoss.has(id))) continue;
+    for (const { id } of Object.values(inputs)) {
+      leadsToLoss.add(id);
+      firstUse.set(id, i);
+    }
+  }
+  const uses = variables.map(({ id }) => firstUse.get(id) ?? -1);
+  return [...uses.keys()].reverse().sort((a, b) => uses[b]! - uses[a]!);
+}
