@@ -1,14 +1,10 @@
 /** Runs cases in real tabs: Chromium, WebRTC, a room of the signaling server. Node's side; `page.ts` is the tabs'. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { launchBrowser } from '../../launcher/browser.ts';
-import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
+import type { BrowserContext, Page } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { messageOf } from '../../src/util/errors.ts';
+import { OwnPage } from '../tabs/ownPage.ts';
 import type { ConformanceCase, GroupCase } from './case.ts';
 import { CASES } from './cases.ts';
 import { ConformanceError, expectEqual, expectThat } from './expect.ts';
@@ -41,52 +37,30 @@ function sizesInTabs(entry: ConformanceCase): number[] {
 export const CASES_IN_TABS = CASES.filter((entry): entry is GroupCase => sizesInTabs(entry).length > 0);
 
 export class Tabs {
-  readonly #dist: string;
-  readonly #server: SignalingServer;
-  readonly #browser: Browser;
+  readonly #page: OwnPage;
   #context: BrowserContext | null = null;
   /** Of the world that cases run in; empty until there is one, and after it broke. */
   #world: Page[] = [];
 
-  private constructor(dist: string, server: SignalingServer, browser: Browser) {
-    this.#dist = dist;
-    this.#server = server;
-    this.#browser = browser;
+  private constructor(page: OwnPage) {
+    this.#page = page;
   }
 
-  /** Builds the page, and starts server and browser. */
   static async start(): Promise<Tabs> {
-    const dist = await mkdtemp(path.join(tmpdir(), 'peergrad-conformance-'));
-    const root = path.resolve(import.meta.dirname, '../..');
-    const input = path.join(import.meta.dirname, 'page.html');
-    // Loaded only when needed: most runs are without tabs.
-    const { build } = await import('vite');
-    await build({ root, logLevel: 'error', build: { outDir: dist, rolldownOptions: { input } } });
-    return new Tabs(dist, await startSignaling({ dist }), await launchBrowser());
+    return new Tabs(await OwnPage.start('test/conformance/page.html', 'joinWorld'));
   }
 
-  async close(): Promise<void> {
-    await this.#browser.close();
-    await this.#server.close();
-    await rm(this.#dist, { recursive: true });
+  close(): Promise<void> {
+    return this.#page.stop();
   }
 
   /** Opens tabs of a new world, and closes those of the last. */
   async open(count: number): Promise<Page[]> {
     await this.#context?.close();
     this.#world = [];
-    const context = await this.#browser.newContext();
+    const context = await this.#page.openContext();
     this.#context = context;
-    // Without it, addresses are hidden behind names of the local network.
-    await context.grantPermissions(['microphone']);
-    return Promise.all(
-      Array.from({ length: count }, async () => {
-        const page = await context.newPage();
-        await page.goto(`${this.#server.url}/test/conformance/page.html`);
-        await page.waitForFunction(() => 'joinWorld' in window);
-        return page;
-      }),
-    );
+    return Promise.all(Array.from({ length: count }, () => this.#page.openTab(context)));
   }
 
   /** Has a tab open a room: its code, and the tab's rank once all are there. */

@@ -1,66 +1,21 @@
 /** The library without our app: two tabs of a page of somebody's own train with DistributedDataParallel. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import type { Browser, Page } from 'playwright-core';
-import { build } from 'vite';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser } from '../../launcher/browser.ts';
-import { deferred } from '../../src/util/deferred.ts';
-import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import type { Wishes } from './library.ts';
+import { OwnPage } from './ownPage.ts';
 
-let dist: string;
-let server: SignalingServer;
-let browser: Browser;
-
+let page: OwnPage;
 beforeAll(async () => {
-  dist = await mkdtemp(path.join(tmpdir(), 'peergrad-library-'));
-  const root = path.resolve(import.meta.dirname, '../..');
-  await build({
-    ...{ root, logLevel: 'error' },
-    build: { outDir: dist, rolldownOptions: { input: path.join(import.meta.dirname, 'library.html') } },
-  });
-  server = await startSignaling({ dist });
-  browser = await launchBrowser();
+  page = await OwnPage.start('test/tabs/library.html', 'train');
 }, 120_000);
-
-afterAll(async () => {
-  await browser?.close();
-  await server?.close();
-  await rm(dist, { recursive: true });
-});
-
-/** Two tabs of one browser; the first hands over the code of a room that it opens. */
-async function twoTabs() {
-  const context = await browser.newContext();
-  await context.grantPermissions(['microphone']);
-  const openTab = async (): Promise<Page> => {
-    const page = await context.newPage();
-    await page.goto(`${server.url}/test/tabs/library.html`);
-    await page.waitForFunction(() => 'train' in window);
-    return page;
-  };
-  const tabs = [await openTab(), await openTab()] as const;
-  const opened = deferred<string>();
-  await tabs[0].exposeFunction('onroom', opened.resolve);
-  return { tabs, opened: opened.promise };
-}
+afterAll(() => page?.stop());
 
 test("Trainer's first tab puts the room into its address, which opens the others", { timeout: 60_000 }, async () => {
-  const context = await browser.newContext();
-  await context.grantPermissions(['microphone']);
-  const open = async (url: string): Promise<Page> => {
-    const page = await context.newPage();
-    await page.goto(url);
-    await page.waitForFunction(() => 'fit' in window);
-    return page;
-  };
-  const first = await open(`${server.url}/test/tabs/library.html`);
+  const context = await page.openContext();
+  const first = await page.openTab(context);
   const fitted = first.evaluate(() => window.fit(2));
   await first.waitForFunction(() => location.hash !== '');
-  const second = await open(first.url());
+  const second = await page.openTab(context, first.url());
   const [a, b] = await Promise.all([fitted, second.evaluate(() => window.fit(2))]);
   expect(b).toEqual(a);
   expect(a.weights[0]).toBeCloseTo(3, 1);
@@ -68,13 +23,13 @@ test("Trainer's first tab puts the room into its address, which opens the others
   await context.close();
 });
 
-const createRoom = (): string => server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
+const createRoom = (): string => page.server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
 
 test('a group can be made and destroyed again and again, in one room', { timeout: 60_000 }, async () => {
   const {
     tabs: [a, b],
     opened,
-  } = await twoTabs();
+  } = await page.openTwoTabs();
   // Who opens the room would be rank 0, had it not asked for rank 1.
   const ofA = { rank: 1, worldSize: 2, localRank: 1, localWorldSize: 2, sum: 3 };
   const ofB = { rank: 0, worldSize: 2, localRank: 0, localWorldSize: 2, sum: 3 };
@@ -92,7 +47,7 @@ test('a group can be made and destroyed again and again, in one room', { timeout
 });
 
 test('a page may hold two groups at once', { timeout: 60_000 }, async () => {
-  const { tabs } = await twoTabs();
+  const { tabs } = await page.openTwoTabs();
   const rooms = [createRoom(), createRoom()] as const;
   const said = await Promise.all(
     tabs.map((tab, i) =>
@@ -117,7 +72,7 @@ test('a page may hold two groups at once', { timeout: 60_000 }, async () => {
 });
 
 test('a wish that contradicts the room is refused with a sentence', { timeout: 60_000 }, async () => {
-  const { tabs } = await twoTabs();
+  const { tabs } = await page.openTwoTabs();
   const refusal = (wishes: Wishes): Promise<string> =>
     tabs[0].evaluate((wish) => window.cycle(wish, 1).then(String, String), wishes);
   const room = createRoom();
@@ -129,22 +84,14 @@ test('a wish that contradicts the room is refused with a sentence', { timeout: 6
 });
 
 test('two tabs of a page of its own form a process group and train one model', { timeout: 60_000 }, async () => {
-  const context = await browser.newContext();
-  await context.grantPermissions(['microphone']);
-  const openTab = async () => {
-    const page = await context.newPage();
-    await page.goto(`${server.url}/test/tabs/library.html`);
-    await page.waitForFunction(() => 'train' in window);
-    return page;
-  };
-  const host = await openTab();
-  const room = deferred<string>();
-  await host.exposeFunction('onroom', room.resolve);
-  const join = async () => {
-    const code = await room.promise;
-    return (await openTab()).evaluate((joined) => window.train(joined), code);
-  };
-  const results = await Promise.all([host.evaluate(() => window.train(null)), join()]);
+  const {
+    tabs: [host, guest],
+    opened,
+  } = await page.openTwoTabs();
+  const results = await Promise.all([
+    host.evaluate(() => window.train(null)),
+    opened.then((room) => guest.evaluate((code) => window.train(code), room)),
+  ]);
 
   expect(results.map(({ rank, worldSize }) => [rank, worldSize])).toEqual([
     [0, 2],
