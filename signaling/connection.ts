@@ -11,7 +11,8 @@ import { ProtocolError } from '../src/util/errors.ts';
 import type { Hub, Peer } from './hub.ts';
 import { iceServersFor, type IceOptions } from './ice.ts';
 import { type FailureCounter, type Limits, TokenBucket } from './limits.ts';
-import type { LeaveReason, Newcomer } from './room.ts';
+import type { Credentials } from './credentials.ts';
+import type { LeaveReason } from './room/index.ts';
 
 /** What all connections of a server share. */
 export interface ServerContext {
@@ -19,6 +20,7 @@ export interface ServerContext {
   readonly limits: Limits;
   readonly clock: Clock;
   readonly ice: IceOptions;
+  readonly credentials: Credentials;
   readonly wrongCodes: FailureCounter;
   readonly bootId: string;
   readonly log: Logger;
@@ -33,13 +35,14 @@ export const CLOSE_RESTART = 1012;
 /** After these the sender may go on; after every other refusal the server closes. */
 const HARMLESS: ReadonlySet<Refusal> = new Set<Refusal>(['not-host', 'not-now']);
 
-/** Random bytes of ids and tokens: 96 bits never collide, 192 bits are never guessed. */
+/** Random bytes of a member's id: 96 bits never collide. */
 const MEMBER_BYTES = 12;
-const TOKEN_BYTES = 24;
+
+const NO_PLACE = 'This server holds as many rooms as it may: try again later.';
 
 export class Connection implements Peer {
-  readonly member = randomBytes(MEMBER_BYTES).toString('base64url');
-  readonly #token = randomBytes(TOKEN_BYTES).toString('base64url');
+  #member = randomBytes(MEMBER_BYTES).toString('base64url');
+  #holdsKey = false;
   readonly #socket: WebSocket;
   /** What limits per address count by. */
   readonly #address: string;
@@ -61,9 +64,13 @@ export class Connection implements Peer {
       this.refuse('silent', 'Nothing was said on this connection: reload the page.');
     });
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary));
-    socket.on('close', () => this.#leave('left'));
+    socket.on('close', () => this.#leave(null));
     // Without a listener an oversize frame or a reset connection would end the process; `close` follows it.
     socket.on('error', () => server.log.info({ member: this.member }, 'socket error'));
+  }
+
+  get member(): string {
+    return this.#member;
   }
 
   send(message: ServerMessage): void {
@@ -76,11 +83,12 @@ export class Connection implements Peer {
   }
 
   admit(room: string): void {
-    const { ice, bootId, limits } = this.#server;
+    const { ice, bootId, limits, credentials } = this.#server;
     this.send({
       type: 'admitted',
       member: this.member,
-      token: this.#token,
+      token: credentials.tokenFor(room, this.member),
+      hostKey: this.#holdsKey ? credentials.hostKeyFor(room) : null,
       room,
       iceServers: iceServersFor(this.member, ice, Date.now()),
       bootId,
@@ -95,6 +103,10 @@ export class Connection implements Peer {
     this.#write({ type: 'refused', code, message });
     this.#leave(code === 'silent' ? 'silent' : 'dropped');
     this.#socket.close(closeCode, code);
+  }
+
+  expel(code: Refusal, message: string): void {
+    this.refuse(code, message);
   }
 
   terminate(): void {
@@ -125,47 +137,70 @@ export class Connection implements Peer {
   }
 
   #handle(message: ClientMessage): void {
-    if (message.type === 'create' || message.type === 'join') {
+    if (message.type === 'create' || message.type === 'join' || message.type === 'return') {
       if (this.#room !== null) throw new ProtocolError('This connection is in a room already.');
-      return message.type === 'create' ? this.#create(message) : this.#join(message);
+      if (message.type === 'create') return this.#create(message);
+      return message.type === 'join' ? this.#join(message) : this.#return(message);
     }
-    if (this.#room === null) throw new ProtocolError('The first message must be "create" or "join".');
+    if (this.#room === null) throw new ProtocolError('The first message must be "create", "join" or "return".');
     if (message.type === 'heartbeat') return this.send({ type: 'heartbeat' });
     if (message.type === 'leave') {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);
     }
-    this.#server.hub.dispatch(this.#room, { ...message, member: this.member });
+    const event = message.type === 'remove' ? ({ type: 'remove', whom: message.member } as const) : message;
+    this.#server.hub.dispatch(this.#room, { ...event, member: this.member });
   }
 
-  #create({ name, browser, rank, job, startAt }: Extract<ClientMessage, { type: 'create' }>): void {
+  #create({ name, browser, rank, job, startAt, nodes }: Extract<ClientMessage, { type: 'create' }>): void {
     const { hub } = this.#server;
-    const code = hub.open({ job, startAt, isPermanent: false });
-    if (code === null)
-      return this.refuse('rate-limited', 'This server holds as many rooms as it may: try again later.');
-    if (!this.#enter(code, { name, browser, rank })) hub.forget(code);
+    const code = hub.open({ job, startAt, nodes, isPermanent: false });
+    if (code === null) return this.refuse('rate-limited', NO_PLACE);
+    if (!this.#enter(code, { type: 'join', name, browser, rank, holdsKey: true })) hub.forget(code);
   }
 
-  #join({ room: code, name, browser, rank, worldSize }: Extract<ClientMessage, { type: 'join' }>): void {
+  #join(message: Extract<ClientMessage, { type: 'join' }>): void {
+    const { room, name, browser, rank, worldSize, hostKey } = message;
+    if (!this.#mayKnock(room)) return;
+    this.#enter(room, { type: 'join', name, browser, rank, worldSize, holdsKey: this.#isHost(room, hostKey) });
+  }
+
+  #return(message: Extract<ClientMessage, { type: 'return' }>): void {
+    const { room, member, token, name, browser, rank, hostKey, standing } = message;
+    const { hub, credentials } = this.#server;
+    const isProven = credentials.isToken(token, room, member);
+    // A server that keeps no secret over a restart has to take members at their word, as it does their room's code.
+    const isBelieved = isProven || (!credentials.areLasting && (!hub.has(room) || hub.awaits(room, member)));
+    if (!isBelieved) return this.refuse('not-member', 'This tab has no place in the room any more: join it again.');
+    if (!hub.has(room) && !hub.revive(room, standing)) return this.refuse('rate-limited', NO_PLACE);
+    this.#member = member;
+    const holdsKey = this.#isHost(room, hostKey);
+    this.#enter(room, { type: 'return', name, browser, rank, holdsKey, standing });
+  }
+
+  #isHost(room: string, hostKey: string | undefined): boolean {
+    return hostKey !== undefined && this.#server.credentials.isHostKey(hostKey, room);
+  }
+
+  /** Whether there is such a room, and this network has not guessed too often. If not, it has said why. */
+  #mayKnock(room: string): boolean {
     const { hub, wrongCodes } = this.#server;
     // Right codes are refused as well while an address is blocked: else guessing would go on until one fits. (Opening a
     // room guesses nothing: one child's wrong codes must not stop a school.)
     if (wrongCodes.isBlocked(this.#address)) {
-      return this.refuse(
-        'rate-limited',
-        'Too many wrong room codes came from your network: wait a minute, then retry.',
-      );
+      this.refuse('rate-limited', 'Too many wrong room codes came from your network: wait a minute, then retry.');
+      return false;
     }
-    if (!hub.has(code)) {
-      wrongCodes.add(this.#address);
-      return this.refuse('no-room', `There is no room ${code} here: check the code with whoever gave it to you.`);
-    }
-    this.#enter(code, { name, browser, rank, worldSize });
+    if (hub.has(room)) return true;
+    wrongCodes.add(this.#address);
+    this.refuse('no-room', `There is no room ${room} here: check the code with whoever gave it to you.`);
+    return false;
   }
 
-  /** Whether the room took this member; if not, it has said why. */
-  #enter(code: string, newcomer: Newcomer): boolean {
-    if (!this.#server.hub.join(code, this, newcomer)) return false;
+  /** Lets the room decide; it answers through {@link admit} or {@link send}. */
+  #enter(code: string, event: Parameters<Hub['enter']>[2]): boolean {
+    this.#holdsKey = event.holdsKey;
+    if (!this.#server.hub.enter(code, this, event)) return false;
     this.#room = code;
     this.#cancelTimer();
     this.#watchSilence();
@@ -183,11 +218,14 @@ export class Connection implements Peer {
     this.#cancelTimer = clock.after(rest, () => this.#watchSilence());
   }
 
-  #leave(reason: LeaveReason): void {
+  /** @param reason `null`: the connection is gone without a word; its member may come back over another. */
+  #leave(reason: LeaveReason | null): void {
     this.#over = true;
     this.#cancelTimer();
     const room = this.#room;
     this.#room = null;
-    if (room !== null) this.#server.hub.dispatch(room, { type: 'left', member: this.member, reason });
+    if (room === null) return;
+    const { member } = this;
+    this.#server.hub.lose(room, this, reason === null ? { type: 'away', member } : { type: 'left', member, reason });
   }
 }

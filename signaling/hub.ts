@@ -3,24 +3,36 @@
  * not as sockets.
  */
 import { randomInt } from 'node:crypto';
-import type { ServerMessage } from '../src/protocol/control.ts';
+import type { Nodes, Refusal, ServerMessage, Standing } from '../src/protocol/control.ts';
 import type { JobSpec } from '../src/protocol/job.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
 import type { Limits } from './limits.ts';
-import { createRoom, step, type Newcomer, type RoomEffect, type RoomEvent, type RoomState } from './room.ts';
+import {
+  absences,
+  createRoom,
+  revive,
+  step,
+  type Newcomer,
+  type RoomEffect,
+  type RoomEvent,
+  type RoomState,
+} from './room/index.ts';
 
-/** One member's connection. `send` must not call back into the hub at once. */
+/** One member's connection. What it is told must not call back into the hub at once, but for `left` of its own. */
 export interface Peer {
   readonly member: string;
   /** The room has taken this member: tell it so. */
   admit(room: string): void;
   send(message: ServerMessage): void;
+  /** The member is out of the room: tell it why and hang up. */
+  expel(code: Refusal, message: string): void;
 }
 
 export interface NewRoom {
   job: JobSpec;
   startAt: number | null;
+  nodes: Nodes | null;
   /** Lasts as long as the server does; any other is forgotten some time after its last member left. */
   isPermanent: boolean;
   /** One that no room has; by default a random one. */
@@ -32,21 +44,29 @@ interface Room {
   readonly peers: Map<string, Peer>;
   /** Kept as long as the server runs, whoever leaves. */
   readonly isPermanent: boolean;
-  cancelDeadline: () => void;
+  /** What stops the room's timers, by key. */
+  readonly timers: Map<string, () => void>;
 }
 
-const nothing = (): void => {};
+export interface HubOptions {
+  clock: Clock;
+  limits: Limits;
+  /** Whether members are told of a TURN relay. */
+  hasRelay: boolean;
+}
 
 export class Hub {
   readonly #clock: Clock;
   readonly #limits: Limits;
+  readonly #hasRelay: boolean;
   readonly #rooms = new Map<string, Room>();
   /** Rooms to be forgotten unless somebody joins, in the order in which they became empty; what stops their clocks. */
   readonly #expiring = new Map<string, () => void>();
 
-  constructor(clock: Clock, limits: Limits) {
+  constructor({ clock, limits, hasRelay }: HubOptions) {
     this.#clock = clock;
     this.#limits = limits;
+    this.#hasRelay = hasRelay;
   }
 
   get rooms(): number {
@@ -57,54 +77,84 @@ export class Hub {
     return this.#rooms.has(code);
   }
 
+  /** Whether a room waits for this member to return. */
+  awaits(code: string, member: string): boolean {
+    return this.#rooms.get(code)?.state.hidden.get(member)?.isAway ?? false;
+  }
+
   /** A new empty room's code, or `null` when the server holds as many rooms as it may. */
-  open({ job, startAt, isPermanent, code = this.#unusedCode() }: NewRoom): string | null {
-    if (this.#rooms.size >= this.#limits.maxRooms) {
-      // Else who opens rooms and leaves them could keep everybody else from opening one.
-      const [longestEmpty] = this.#expiring.keys();
-      if (longestEmpty === undefined) return null;
-      this.forget(longestEmpty);
-    }
-    const state = createRoom(job, startAt, this.#limits.roomCapacity);
-    this.#rooms.set(code, { state, peers: new Map(), isPermanent, cancelDeadline: nothing });
-    this.#expire(code);
-    return code;
+  open({ job, startAt, nodes, isPermanent, code = this.#unusedCode() }: NewRoom): string | null {
+    const { roomCapacity: capacity } = this.#limits;
+    return this.#add(code, createRoom({ job, startAt, nodes, capacity, hasRelay: this.#hasRelay }), isPermanent);
+  }
+
+  /** Makes a room anew that a returning member remembers. Whether there was place for it. */
+  revive(code: string, standing: Standing): boolean {
+    const { roomCapacity: capacity } = this.#limits;
+    const state = revive(standing, { capacity, hasRelay: this.#hasRelay });
+    if (this.#add(code, state, false) === null) return false;
+    const room = this.#rooms.get(code)!;
+    for (const effect of absences(state)) this.#apply(code, room, effect);
+    return true;
   }
 
   /** Drops a room that nobody is in. */
   forget(code: string): void {
     this.#keep(code);
+    for (const cancel of this.#rooms.get(code)?.timers.values() ?? []) cancel();
     this.#rooms.delete(code);
   }
 
-  /** Asks the room to take `peer`; it answers through the peer. Whether it did. */
-  join(code: string, peer: Peer, newcomer: Newcomer): boolean {
+  /** Asks the room to take `peer`, or to take it back; it answers through the peer. Whether it did. */
+  enter(
+    code: string,
+    peer: Peer,
+    event: Newcomer & ({ type: 'join' } | { type: 'return'; standing: Standing }),
+  ): boolean {
     const room = this.#rooms.get(code);
     if (room === undefined) return false;
+    const before = room.peers.get(peer.member);
     room.peers.set(peer.member, peer);
-    this.dispatch(code, { type: 'join', member: peer.member, ...newcomer });
-    const admitted = room.state.members.some((m) => m.member === peer.member);
+    this.dispatch(code, { ...event, member: peer.member });
+    const admitted = room.state.hidden.has(peer.member);
     if (admitted) this.#keep(code);
     else room.peers.delete(peer.member);
+    // A connection that the member has given up, and the server not yet.
+    before?.expel('silent', 'This tab has come back over another connection.');
     return admitted;
+  }
+
+  /** A peer's connection is gone. One that its member has replaced is of no interest. */
+  lose(code: string, peer: Peer, event: Extract<RoomEvent, { type: 'away' | 'left' }>): void {
+    if (this.#rooms.get(code)?.peers.get(peer.member) === peer) this.dispatch(code, event);
   }
 
   /** Something happened in a room. A room that is gone ignores it. */
   dispatch(code: string, event: RoomEvent): void {
     const room = this.#rooms.get(code);
     if (room === undefined) return;
-    if (event.type === 'left') room.peers.delete(event.member);
     const { state, effects } = step(room.state, event);
     room.state = state;
     for (const effect of effects) this.#apply(code, room, effect);
+    if (room.peers.size <= state.hidden.size) return;
+    for (const member of room.peers.keys()) if (!room.state.hidden.has(member)) room.peers.delete(member);
   }
 
   /** Forgets every room and stops every clock. */
   close(): void {
-    for (const room of this.#rooms.values()) room.cancelDeadline();
-    for (const cancel of this.#expiring.values()) cancel();
-    this.#rooms.clear();
-    this.#expiring.clear();
+    for (const code of [...this.#rooms.keys()]) this.forget(code);
+  }
+
+  #add(code: string, state: RoomState, isPermanent: boolean): string | null {
+    if (this.#rooms.size >= this.#limits.maxRooms) {
+      // Else who opens rooms and leaves them could keep everybody else from opening one.
+      const [longestEmpty] = this.#expiring.keys();
+      if (longestEmpty === undefined) return null;
+      this.forget(longestEmpty);
+    }
+    this.#rooms.set(code, { state, peers: new Map(), isPermanent, timers: new Map() });
+    this.#expire(code);
+    return code;
   }
 
   /** An empty room: to be forgotten unless somebody joins in time. */
@@ -128,14 +178,25 @@ export class Hub {
       case 'send':
         for (const member of effect.to) room.peers.get(member)?.send(effect.message);
         return;
-      case 'setDeadline': {
-        const { ms, epoch, phase } = effect;
-        room.cancelDeadline();
-        room.cancelDeadline = this.#clock.after(ms, () => this.dispatch(code, { type: 'deadline', epoch, phase }));
+      case 'expel': {
+        const peer = room.peers.get(effect.member);
+        room.peers.delete(effect.member);
+        return peer?.expel(effect.code, effect.message);
+      }
+      case 'setTimer': {
+        const { key, ms, event } = effect;
+        room.timers.get(key)?.();
+        const fire = (): void => {
+          room.timers.delete(key);
+          this.dispatch(code, event);
+        };
+        room.timers.set(key, this.#clock.after(ms, fire));
         return;
       }
-      case 'clearDeadline':
-        return room.cancelDeadline();
+      case 'clearTimer':
+        room.timers.get(effect.key)?.();
+        room.timers.delete(effect.key);
+        return;
       case 'empty':
         return this.#expire(code);
       default:

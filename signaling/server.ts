@@ -9,12 +9,13 @@ import type { AddressInfo, Server } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pino, type LevelWithSilent } from 'pino';
 import { WebSocketServer } from 'ws';
-import { MAX_CONTROL_BYTES, SIGNALING_PATH } from '../src/protocol/control.ts';
+import { MAX_CONTROL_BYTES, SIGNALING_PATH, type Nodes } from '../src/protocol/control.ts';
 import type { JobSpec } from '../src/protocol/job.ts';
 import { systemClock, type Clock } from '../src/util/clock.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
 import { networkOf, reachableHosts } from './address.ts';
 import { CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
+import { Credentials } from './credentials.ts';
 import { createHttpHandler } from './http.ts';
 import { Hub } from './hub.ts';
 import { checkIceOptions, NO_ICE, type IceOptions } from './ice.ts';
@@ -33,6 +34,8 @@ export interface SignalingOptions {
   /** Folder of IDX files to serve under `/data/`. */
   data?: string | null;
   ice?: IceOptions;
+  /** Signs members' tokens. With the same one after a restart, and in all processes, members prove who they are. */
+  secret?: string | null;
   limits?: Partial<Limits>;
   logLevel?: LevelWithSilent;
   clock?: Clock;
@@ -49,7 +52,7 @@ export interface SignalingServer {
    *
    * @throws PeergradError when the server holds as many rooms as it may, UsageError where there is a room of that code.
    */
-  createRoom(room: { job: JobSpec; startAt: number | null; code?: string }): string;
+  createRoom(room: { job: JobSpec; startAt: number | null; nodes?: Nodes | null; code?: string }): string;
   /** Tells everyone, closes every connection, and resolves when the port is free. Never hangs. Idempotent. */
   close(): Promise<void>;
 }
@@ -60,7 +63,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   checkIceOptions(ice);
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const context: ServerContext = {
-    hub: new Hub(clock, limits),
+    hub: new Hub({ clock, limits, hasRelay: ice.turn.length > 0 }),
+    credentials: new Credentials(options.secret ?? null),
     limits,
     clock,
     ice,
@@ -124,9 +128,9 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     url: urls[0]!,
     urls,
     port,
-    createRoom({ job, startAt, code }) {
+    createRoom({ job, startAt, nodes = null, code }) {
       if (code !== undefined && context.hub.has(code)) throw new UsageError(`There is a room ${code} already.`);
-      const opened = context.hub.open({ job, startAt, code, isPermanent: true });
+      const opened = context.hub.open({ job, startAt, nodes, code, isPermanent: true });
       if (opened === null) throw new PeergradError(`The server holds ${limits.maxRooms} rooms, as many as it may.`);
       return opened;
     },

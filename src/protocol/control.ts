@@ -7,7 +7,7 @@ import { ProtocolError } from '../util/errors.ts';
 import { JobSpec } from './job.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from './roomCode.ts';
 
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
 /** Longest control message, bytes: an SDP offer with many candidates is about 8 KiB. */
@@ -21,6 +21,14 @@ const memberId = v.pipe(v.string(), v.regex(/^[\w-]{8,32}$/));
 const displayName = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(40));
 const roomCode = v.pipe(v.string(), v.regex(new RegExp(`^[${ROOM_CODE_ALPHABET}]{${ROOM_CODE_LENGTH}}$`)));
 const worldSize = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_WORLD_SIZE));
+const secret = v.pipe(v.string(), v.regex(/^[\w.-]{16,128}$/));
+
+/** How many ranks a run may have, as torchrun's `--nnodes MIN:MAX`: below `min` it pauses, beyond `max` members wait. */
+export const Nodes = v.pipe(
+  v.strictObject({ min: worldSize, max: worldSize }),
+  v.check(({ min, max }) => min <= max, 'min must not be above max'),
+);
+export type Nodes = v.InferOutput<typeof Nodes>;
 const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WORLD_SIZE - 1));
 
 /** What whoever enters a room may say of itself, beyond its name. */
@@ -54,6 +62,45 @@ export type PeerSignal = v.InferOutput<typeof PeerSignal>;
 const Device = v.strictObject({ backend: v.picklist(['webgpu', 'webgl', 'cpu']), adapter: text(200) });
 export type Device = v.InferOutput<typeof Device>;
 
+const RosterEntry = v.strictObject({
+  member: memberId,
+  name: displayName,
+  /** `null` until the member is ready. */
+  device: v.nullable(Device),
+  /** Members with the same number are tabs of one browser. It means nothing beyond this room. */
+  browser: count,
+  /** The rank it asked for; `null`: any. */
+  rank: v.nullable(rank),
+});
+export type RosterEntry = v.InferOutput<typeof RosterEntry>;
+
+/** In ring order. */
+const ring = v.pipe(v.array(RosterEntry), v.minLength(1), v.maxLength(MAX_WORLD_SIZE));
+
+export const ROOM_PHASES = ['FORMING', 'LINKING', 'SYNCING', 'RUNNING', 'PAUSED'] as const;
+export type RoomPhase = (typeof ROOM_PHASES)[number];
+
+/** How a room is set up, as a member remembers it: what a server that has restarted needs to know. */
+const RoomSettings = v.strictObject({
+  job: JobSpec,
+  startAt: v.nullable(worldSize),
+  nodes: v.nullable(Nodes),
+  isLocked: v.boolean(),
+});
+export type RoomSettings = v.InferOutput<typeof RoomSettings>;
+
+/** Where a returning member stands. */
+export const Standing = v.strictObject({
+  settings: RoomSettings,
+  /** The latest run it heard of; 0: none. */
+  run: count,
+  /** Highest epoch it heard of; 0: none. */
+  epoch: count,
+  /** The epoch it is in; `null`: none. `isSteady`: it trains there, and needs no server's help for it. */
+  active: v.nullable(v.strictObject({ epoch: count, ring, isSteady: v.boolean() })),
+});
+export type Standing = v.InferOutput<typeof Standing>;
+
 export const ClientMessage = v.variant('type', [
   /** Opens a new room; the sender is its first member and host. */
   v.strictObject({
@@ -63,6 +110,8 @@ export const ClientMessage = v.variant('type', [
     job: JobSpec,
     /** Start by itself once this many members are ready: the room's world size; `null`: the host starts. */
     startAt: v.nullable(worldSize),
+    /** `null`: the world is fixed, and a run ends when one of its ranks leaves. Else ranks may come and go. */
+    nodes: v.nullable(Nodes),
   }),
   v.strictObject({
     type: v.literal('join'),
@@ -71,16 +120,36 @@ export const ClientMessage = v.variant('type', [
     room: roomCode,
     /** The world size it counts on: a room of another one refuses it. */
     worldSize: v.optional(worldSize),
+    /** Whoever has it is a host. */
+    hostKey: v.optional(secret),
+  }),
+  /** A member whose connection was lost is back, be it to a server that has restarted. */
+  v.strictObject({
+    type: v.literal('return'),
+    version: v.literal(PROTOCOL_VERSION),
+    ...newcomer,
+    room: roomCode,
+    member: memberId,
+    /** Of the `admitted` that gave it its id. */
+    token: secret,
+    hostKey: v.optional(secret),
+    standing: Standing,
   }),
   /**
    * The backend is up and warm, and what the room's job needs is here: this member can be counted. Said again after a
-   * `configure` that asks for other data.
+   * `configure` that asks for other data, after a return, and after `failed`. `holds`: the run whose state it has; `null`: none.
    */
-  v.strictObject({ type: v.literal('ready'), device: Device }),
+  v.strictObject({ type: v.literal('ready'), device: Device, holds: v.nullable(count) }),
   /** Host only, before a run. */
   v.strictObject({ type: v.literal('configure'), job: JobSpec }),
   /** Host only. */
   v.strictObject({ type: v.literal('start') }),
+  /** Host only: ends the run for all. */
+  v.strictObject({ type: v.literal('stop') }),
+  /** Host only: sends a member out of the room. */
+  v.strictObject({ type: v.literal('remove'), member: memberId }),
+  /** Host only: a locked room lets nobody in but those who return. */
+  v.strictObject({ type: v.literal('lock'), isLocked: v.boolean() }),
   v.strictObject({
     type: v.literal('signal'),
     epoch: count,
@@ -94,8 +163,19 @@ export const ClientMessage = v.variant('type', [
   /** This member's own state before the epoch's first step. */
   v.strictObject({ type: v.literal('synced'), epoch: count, step: count, stateHash: text(64) }),
   v.strictObject({ type: v.literal('finished'), epoch: count, step: count, stateHash: text(64) }),
-  /** This member cannot go on in this epoch; `message` is shown to the others. */
-  v.strictObject({ type: v.literal('failed'), epoch: count, message: text(1000) }),
+  /**
+   * This member cannot go on in this epoch; `message` is shown to the others. What must follow: `rank`: it is out until it says
+   * `ready` again; `epoch`: another epoch with the same members, none of whom is to blame; `run`: nobody can go on. In a fixed
+   * world all three end the run.
+   */
+  v.strictObject({
+    type: v.literal('failed'),
+    epoch: count,
+    message: text(1000),
+    scope: v.picklist(['rank', 'epoch', 'run']),
+  }),
+  /** The link to another rank of this epoch broke or could not be made; both ends may say so. */
+  v.strictObject({ type: v.literal('broken'), epoch: count, peer: memberId }),
   /** Answered by the server's own: each side notices when the other has gone without a word. */
   v.strictObject({ type: v.literal('heartbeat') }),
   v.strictObject({ type: v.literal('leave') }),
@@ -108,29 +188,21 @@ const IceServer = v.strictObject({
   credential: v.optional(text(512)),
 });
 export type IceServer = v.InferOutput<typeof IceServer>;
-
-const RosterEntry = v.strictObject({
-  member: memberId,
-  name: displayName,
-  /** `null` until the member is ready. */
-  device: v.nullable(Device),
-  /** Members with the same number are tabs of one browser. It means nothing beyond this room. */
-  browser: count,
-  /** The rank it asked for; `null`: any. */
-  rank: v.nullable(rank),
-});
-export type RosterEntry = v.InferOutput<typeof RosterEntry>;
-
-export const ROOM_PHASES = ['FORMING', 'LINKING', 'SYNCING', 'RUNNING'] as const;
-export type RoomPhase = (typeof ROOM_PHASES)[number];
+const iceServers = v.pipe(v.array(IceServer), v.maxLength(16));
 
 export const REFUSALS = [
   /** No such room. */
   'no-room',
+  /** Who returns is no member of the room, or cannot prove it: it may join again. */
+  'not-member',
   /** The room holds as many members as it may. */
   'room-full',
   /** The room is training: newcomers are refused, and may join when the run has ended. */
   'room-running',
+  /** The room is locked: only members who return are let in. */
+  'room-locked',
+  /** The host has sent this member out, or the others could not reach it. */
+  'removed',
   /** The message does not fit the protocol, or is of another version. */
   'bad-message',
   /** What the newcomer asked for contradicts the room: a rank that is taken or does not exist, another world size. */
@@ -152,11 +224,15 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('admitted'),
     member: memberId,
-    /** Reserved, to prove that a returning tab is this member; no message takes it yet, who returns is a new member. */
-    token: text(128),
+    /** Proves that who returns is this member. */
+    token: secret,
+    /** Given to who opened the room, and to who came with it. */
+    hostKey: v.nullable(secret),
     room: roomCode,
-    iceServers: v.pipe(v.array(IceServer), v.maxLength(16)),
-    /** Reserved, to tell a returning tab whether the server has restarted since; nothing depends on it yet. */
+    iceServers,
+    /** `relay`: connect over TURN only. */
+    iceTransportPolicy: v.optional(v.picklist(['all', 'relay'])),
+    /** Of the server's process: another one has restarted since. */
     bootId: text(64),
     /** Send `heartbeat` this often, milliseconds. */
     heartbeatMs: count,
@@ -165,18 +241,29 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('room'),
     phase: v.picklist(ROOM_PHASES),
+    /** Number of the run that is on, or was last; 0 before the first. */
+    run: count,
     epoch: count,
-    host: memberId,
+    hosts: v.array(memberId),
     members: v.array(RosterEntry),
-    job: JobSpec,
-    startAt: v.nullable(worldSize),
+    ...RoomSettings.entries,
+    /** Ready members that are missing for a run to begin by itself, or to go on. */
+    waitingFor: count,
   }),
-  /** A new epoch: `members` in ring order; a member's index is its rank, their number the world size. */
+  /** New ICE servers: their passwords expire. */
+  v.strictObject({ type: v.literal('ice'), iceServers }),
+  /**
+   * A new epoch: `members` in ring order; a member's index is its rank, their number the world size. Epochs of one run share its
+   * number. Where no present rank has gone, the epoch before goes on until `sync`.
+   */
   v.strictObject({
     type: v.literal('prepare'),
     epoch: count,
-    members: v.pipe(v.array(RosterEntry), v.minLength(1), v.maxLength(MAX_WORLD_SIZE)),
+    run: count,
+    members: ring,
     job: JobSpec,
+    /** Pairs that must connect over a TURN relay: all else has failed. */
+    relayed: v.array(v.tuple([memberId, memberId])),
   }),
   /** Every member is linked: compare and share state. */
   v.strictObject({ type: v.literal('sync'), epoch: count }),
@@ -185,11 +272,13 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({ type: v.literal('signal'), epoch: count, from: memberId, attempt: count, signal: PeerSignal }),
   /** Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell only much later. */
   v.strictObject({ type: v.literal('heartbeat') }),
-  /** The epoch is over; the room is back in FORMING. */
+  /** Too few are left to go on: this epoch is over, the run goes on once `waitingFor` more are ready. */
+  v.strictObject({ type: v.literal('pause'), epoch: count, waitingFor: count }),
+  /** The run is over; the room is back in FORMING. */
   v.strictObject({
     type: v.literal('ended'),
-    epoch: count,
-    outcome: v.picklist(['finished', 'failed']),
+    run: count,
+    outcome: v.picklist(['finished', 'stopped', 'failed']),
     /** One sentence for people. */
     message: text(1200),
   }),

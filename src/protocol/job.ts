@@ -87,6 +87,11 @@ const DEFAULT_PLAN: TrainingPlan = {
   staleness: 4,
 };
 
+/** Whether ranks may come and go in a run: strategies whose ranks are equal after every step, and hold all that a joiner needs. */
+export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
+  return strategy === 'ring';
+}
+
 export const DEFAULT_JOB: JobSpec = {
   job: 'digits',
   model: 'mlp',

@@ -1,0 +1,67 @@
+/**
+ * What members show to prove who they are: a token for their place in the room, a key for its host. HMACs (RFC 2104) over room
+ * and member with an expiry, so that the server keeps none of them, and one that has restarted with the same secret knows them.
+ */
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { UsageError } from '../src/util/errors.ts';
+
+/** Seconds a token or key is good for: a day of training without a return. */
+const LIFETIME_S = 24 * 60 * 60;
+const SECRET_BYTES = 32;
+/** Shortest secret that is not guessed. */
+const MIN_SECRET_LENGTH = 16;
+
+export class Credentials {
+  /** Whether another process knows them: the secret was given, not made here. */
+  readonly areLasting: boolean;
+  readonly #secret: string;
+  readonly #now: () => number;
+
+  /**
+   * @param secret the same in all processes that serve the same rooms; by default one of its own.
+   * @param now Unix time, milliseconds.
+   * @throws UsageError for a secret that could be guessed.
+   */
+  constructor(secret: string | null, now: () => number = Date.now) {
+    if (secret !== null && secret.length < MIN_SECRET_LENGTH) {
+      throw new UsageError(
+        `The secret must have at least ${MIN_SECRET_LENGTH} characters: try "openssl rand -base64 32".`,
+      );
+    }
+    this.areLasting = secret !== null;
+    this.#secret = secret ?? randomBytes(SECRET_BYTES).toString('base64url');
+    this.#now = now;
+  }
+
+  tokenFor(room: string, member: string): string {
+    return this.#sign(`member ${room} ${member}`);
+  }
+
+  isToken(token: string, room: string, member: string): boolean {
+    return this.#verify(token, `member ${room} ${member}`);
+  }
+
+  hostKeyFor(room: string): string {
+    return this.#sign(`host ${room}`);
+  }
+
+  isHostKey(key: string, room: string): boolean {
+    return this.#verify(key, `host ${room}`);
+  }
+
+  #sign(what: string): string {
+    const expiry = (Math.floor(this.#now() / 1000) + LIFETIME_S).toString(36);
+    return `${expiry}.${this.#digest(what, expiry).toString('base64url')}`;
+  }
+
+  #verify(credential: string, what: string): boolean {
+    const [expiry = '', digest = ''] = credential.split('.', 2);
+    if (!(Number.parseInt(expiry, 36) > this.#now() / 1000)) return false;
+    const [given, due] = [Buffer.from(digest, 'base64url'), this.#digest(what, expiry)];
+    return given.length === due.length && timingSafeEqual(given, due);
+  }
+
+  #digest(what: string, expiry: string): Buffer {
+    return createHmac('sha256', this.#secret).update(`${what} ${expiry}`).digest();
+  }
+}

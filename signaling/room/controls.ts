@@ -1,0 +1,87 @@
+/** What members ask of a room: to be counted, and, if they are its hosts, to configure, start, stop, lock and clear it. */
+import type { RosterEntry } from '../../src/protocol/control.ts';
+import { isElastic, type JobSpec } from '../../src/protocol/job.ts';
+import { beginRun, end, settle } from './epochs.ts';
+import { left } from './members.ts';
+import {
+  change,
+  hostsOf,
+  isRunOn,
+  readyMembers,
+  refuse,
+  stay,
+  tellRoom,
+  unready,
+  withEffects,
+  type RoomEvent,
+  type RoomState,
+  type Step,
+} from './state.ts';
+
+export function ready(state: RoomState, { member, device, holds }: Extract<RoomEvent, { type: 'ready' }>): Step {
+  const before = state.members.find((m) => m.member === member)?.device;
+  const known = change(state, member, { holds });
+  // What changes nothing is told to nobody: the roster that all would get is a hundred times as long as this message.
+  if (before?.backend === device.backend && before.adapter === device.adapter) return stay(known);
+  const members = known.members.map((m) => (m.member === member ? { ...m, device } : m));
+  return settle({ ...known, members });
+}
+
+/** `control`, if `member` is a host; `what` as in "Only the host may ...". */
+export function asHost(state: RoomState, member: string, what: string, control: () => Step): Step {
+  return hostsOf(state).includes(member) ? control() : refuse(state, member, 'not-host', `Only the host may ${what}.`);
+}
+
+export function configure(state: RoomState, member: string, job: JobSpec): Step {
+  if (isRunOn(state)) {
+    return refuse(state, member, 'not-now', 'The job cannot change during a run: wait until it has ended.');
+  }
+  // Other data has to be there first: each tab says `ready` again once it has what the new job needs.
+  const isReadyStill = job.data.kind === state.job.data.kind;
+  const next = { ...state, job };
+  return tellRoom(isReadyStill ? next : unready(next, () => true));
+}
+
+export function start(state: RoomState, member: string): Step {
+  // A second click, or one that crossed with `startAt`: what it asked for has happened.
+  if (isRunOn(state)) return stay(state);
+  if (state.members.find((m) => m.member === member)?.device === null) {
+    return refuse(state, member, 'not-now', 'This tab is still warming up: start when it says that it is ready.');
+  }
+  const present = readyMembers(state);
+  const misfit = misfitOf(state, present);
+  return misfit === null ? beginRun(state, present) : refuse(state, member, 'not-now', misfit);
+}
+
+/** Why these members cannot be a world of their own, in a sentence. */
+function misfitOf({ hidden, nodes, job }: RoomState, present: readonly RosterEntry[]): string | null {
+  const are = present.length === 1 ? 'only 1 member is' : `${present.length} members are`;
+  if (nodes !== null && isElastic(job) && present.length < nodes.min) {
+    return `This room needs ${nodes.min} members, and ${are} ready: wait for more.`;
+  }
+  for (const { member, name, rank } of present) {
+    const counted = hidden.get(member)?.worldSize ?? present.length;
+    if (counted !== present.length)
+      return `${name} counts on a world of ${counted}, and ${are} ready: start with ${counted}.`;
+    if (rank !== null && rank >= present.length) {
+      return `${name} asked for rank ${rank}, and ${are} ready: start when ${rank + 1} are.`;
+    }
+  }
+  return null;
+}
+
+export function stop(state: RoomState): Step {
+  return isRunOn(state) ? end(state, 'stopped', 'The host has stopped the run.') : stay(state);
+}
+
+export function remove(state: RoomState, member: string, whom: string): Step {
+  if (whom === member || !state.hidden.has(whom)) return stay(state);
+  return withEffects(left(state, whom, 'removed'), {
+    ...{ type: 'expel', member: whom, code: 'removed' },
+    message: 'The host has sent this tab out of the room.',
+  });
+}
+
+export function lock(state: RoomState, isLocked: boolean): Step {
+  return tellRoom({ ...state, isLocked });
+}

@@ -1,0 +1,92 @@
+/**
+ * Links that break. Only the server sees both ends, so it judges: a link's first break is bad luck, and it is made anew; at the
+ * second the two are no longer neighbours, or connect over a relay; where that cannot be, one of them has to go.
+ */
+import type { RosterEntry } from '../../src/protocol/control.ts';
+
+export type Breaks = ReadonlyMap<string, number>;
+
+/** The pair's key, whichever end speaks. */
+export function edgeKey(a: string, b: string): string {
+  return a < b ? `${a} ${b}` : `${b} ${a}`;
+}
+
+/** One break more of each pair. */
+export function addBreaks(breaks: Breaks, pairs: readonly (readonly [string, string])[]): Breaks {
+  const next = new Map(breaks);
+  for (const [a, b] of pairs) next.set(edgeKey(a, b), (next.get(edgeKey(a, b)) ?? 0) + 1);
+  return next;
+}
+
+/** Breaks of a link from which on the two should not be neighbours. */
+const TO_PART = 2;
+/** Breaks of a link from which on one end has to go. */
+const TO_LEAVE = 3;
+
+export interface Order {
+  /** Neighbours first to last, and the last with the first. */
+  ring: RosterEntry[];
+  /** Neighbours that must connect over a relay. */
+  relayed: [string, string][];
+  /** Who has to go, as there is no such order: the ring is without it. */
+  culprits: RosterEntry[];
+}
+
+/**
+ * An order of `members`, as near to theirs as can be, in which no two are neighbours whose link has broken twice; where there is
+ * none, those pairs go over a relay, if there is one and it has not failed too; else who has most bad links goes, of two alike
+ * the one that comes later in `members`.
+ */
+export function orderAround(members: readonly RosterEntry[], breaks: Breaks, hasRelay: boolean): Order {
+  const culprits: RosterEntry[] = [];
+  let rest = [...members];
+  for (;;) {
+    const ring = spread(rest, (a, b) => timesBroken(breaks, a, b) >= TO_PART);
+    const bad = neighbours(ring).filter(([a, b]) => timesBroken(breaks, a, b) >= TO_PART);
+    const hopeless = bad.filter(([a, b]) => !hasRelay || timesBroken(breaks, a, b) >= TO_LEAVE);
+    if (hopeless.length === 0) return { ring, relayed: bad.map(([a, b]) => [a.member, b.member]), culprits };
+    const suspects = rest.filter((m) => hopeless.some((pair) => pair.includes(m)));
+    const culprit = suspects.reduce((worst, m) =>
+      badLinks(m, rest, breaks) >= badLinks(worst, rest, breaks) ? m : worst,
+    );
+    culprits.push(culprit);
+    rest = rest.filter((m) => m !== culprit);
+  }
+}
+
+function timesBroken(breaks: Breaks, a: RosterEntry, b: RosterEntry): number {
+  return breaks.get(edgeKey(a.member, b.member)) ?? 0;
+}
+
+function badLinks(member: RosterEntry, others: readonly RosterEntry[], breaks: Breaks): number {
+  return others.filter((other) => timesBroken(breaks, member, other) > 0).length;
+}
+
+/** The pairs of a ring: none of one member, one of two. */
+export function neighbours<T>(ring: readonly T[]): [T, T][] {
+  if (ring.length < 2) return [];
+  const pairs = ring.map((member, i): [T, T] => [member, ring[(i + 1) % ring.length]!]);
+  return ring.length === 2 ? pairs.slice(0, 1) : pairs;
+}
+
+/** Swaps members until no swap lessens the number of bad neighbours. */
+function spread(members: readonly RosterEntry[], isBad: (a: RosterEntry, b: RosterEntry) => boolean): RosterEntry[] {
+  let ring = [...members];
+  let bad = countBad(ring, isBad);
+  for (let improved = true; bad > 0 && improved;) {
+    improved = false;
+    for (let i = 0; i < ring.length && !improved; i++) {
+      for (let j = i + 1; j < ring.length && !improved; j++) {
+        const swapped = [...ring];
+        [swapped[i], swapped[j]] = [ring[j]!, ring[i]!];
+        const left = countBad(swapped, isBad);
+        if (left < bad) [ring, bad, improved] = [swapped, left, true];
+      }
+    }
+  }
+  return ring;
+}
+
+function countBad(ring: readonly RosterEntry[], isBad: (a: RosterEntry, b: RosterEntry) => boolean): number {
+  return neighbours(ring).filter(([a, b]) => isBad(a, b)).length;
+}

@@ -1,0 +1,316 @@
+/** A run's epochs: how one begins, what its members report, and what follows when somebody is missing. */
+import type { ClientMessage, RoomPhase, RosterEntry } from '../../src/protocol/control.ts';
+import { seats } from '../../src/protocol/ranks.ts';
+import { dissenters, majority } from '../../src/util/majority.ts';
+import { addBreaks, neighbours, orderAround } from './edges.ts';
+import { nameRanks } from './sentences.ts';
+import {
+  andThen,
+  change,
+  isAway,
+  isRunOn,
+  nodesOf,
+  rankOf,
+  readyMembers,
+  roomMessage,
+  stay,
+  tellRoom,
+  toRing,
+  unready,
+  waitingFor,
+  withEffects,
+  type RoomEffect,
+  type RoomEvent,
+  type RoomState,
+  type Step,
+} from './state.ts';
+
+/** Milliseconds all members have to link: Chromium gives up a connection attempt after 16 s, people after less. */
+export const LINKING_MS = 15_000;
+/** Milliseconds all members have to build the model, share parameters and report: shaders compile for seconds. */
+export const SYNCING_MS = 120_000;
+/** Milliseconds between an epoch's first step and the next newcomers: each growth costs all ranks a moment. */
+export const COOLING_MS = 3_000;
+/** Milliseconds without a break after which all links are as good as new. */
+export const FORGIVE_MS = 60_000;
+/** Milliseconds a run waits for a member that has its state: all may have lost the network for a moment. */
+export const ABANDONED_MS = 60_000;
+/** Epochs tried in a row with the same members before the run is given up. */
+export const MAX_RETRIES = 5;
+
+const NO_TIMERS: readonly RoomEffect[] = (['deadline', 'grow', 'forgive', 'abandoned'] as const).map((key) => ({
+  type: 'clearTimer',
+  key,
+}));
+
+/** A room as it has become: starts, grows or goes on by itself where it can, else everybody is told. */
+export function settle(state: RoomState): Step {
+  switch (state.phase) {
+    case 'FORMING': {
+      const present = readyMembers(state);
+      if (state.startAt === null || present.length < state.startAt) return tellRoom(state);
+      // No more than it waited for: their ranks are all below `startAt`, so they fit.
+      return beginRun(state, present.slice(0, state.startAt));
+    }
+    case 'RUNNING':
+      return grow(state);
+    case 'PAUSED':
+      return reform(state);
+    case 'LINKING':
+    case 'SYNCING':
+      return tellRoom(state);
+    default:
+      return state.phase satisfies never;
+  }
+}
+
+/**
+ * A new run with members that are ready and fit together. Who asked for a rank has it, the others come in the order they
+ * joined. Who is left out stays in the room and waits.
+ */
+export function beginRun(state: RoomState, present: readonly RosterEntry[]): Step {
+  const ring = seats(present).filter((m) => m !== null);
+  const fresh = { startAt: null, hasBegun: false, retries: 0, isCooling: false, breaks: new Map<string, number>() };
+  return beginEpoch({ ...state, ...fresh, run: state.run + 1 }, ring, []);
+}
+
+/**
+ * Somebody came, went, or cannot be reached: another epoch of all that are ready, ranks of the last one first; or a pause, where
+ * they are too few.
+ */
+export function reform(state: RoomState): Step {
+  const nodes = nodesOf(state);
+  if (nodes === null) return tellRoom(state);
+  const ready = readyMembers(state);
+  const stayed = state.ring.flatMap(({ member }) => ready.filter((m) => m.member === member));
+  const came = ready.filter((m) => rankOf(state, m.member) < 0 && !isAway(state, m.member));
+  const { ring, relayed, culprits } = orderAround([...stayed, ...came], state.breaks, state.hasRelay);
+  if (culprits.length > 0) return andThen(expelUnreachable(state, culprits), reform);
+  const members = ring.slice(0, nodes.max);
+  const hasState = members.some(({ member }) => state.hidden.get(member)?.holds === state.run);
+  if (members.length < nodes.min || (state.hasBegun && !hasState)) return pause(state, hasState);
+  return beginEpoch(state, members, relayed);
+}
+
+/** The same members once more: nobody is to blame, but this epoch cannot go on. */
+export function retry(state: RoomState, why: string): Step {
+  if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
+  return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to go on: ${why}`);
+}
+
+/** Lets newcomers in, unless others have just come. */
+function grow(state: RoomState): Step {
+  const nodes = nodesOf(state);
+  if (nodes === null || state.isCooling || state.isDoubtful || state.ring.length >= nodes.max) return tellRoom(state);
+  const hasNews = readyMembers(state).some(({ member }) => rankOf(state, member) < 0 && !isAway(state, member));
+  return hasNews ? reform({ ...state, retries: 0 }) : tellRoom(state);
+}
+
+export function onGrow(state: RoomState): Step {
+  const next = { ...state, isCooling: false };
+  return state.phase === 'RUNNING' ? grow(next) : stay(next);
+}
+
+function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: [string, string][]): Step {
+  const epoch = latestEpoch(state) + 1;
+  let next: RoomState = { ...state, phase: 'LINKING', epoch, ring, reports: new Map(), isDoubtful: false };
+  for (const { member } of ring) next = change(next, member, { hasRun: true });
+  const { run, job } = next;
+  return {
+    state: next,
+    effects: [
+      ...NO_TIMERS,
+      roomMessage(next),
+      toRing(next, { type: 'prepare', epoch, run, members: [...ring], job, relayed }),
+      deadlineOf(next, LINKING_MS),
+      ...(next.breaks.size > 0 ? [FORGIVE] : []),
+    ],
+  };
+}
+
+const FORGIVE: RoomEffect = { type: 'setTimer', key: 'forgive', ms: FORGIVE_MS, event: { type: 'forgive' } };
+
+/** Highest epoch that any member may have heard of. */
+function latestEpoch({ epoch, heardOf }: RoomState): number {
+  return Math.max(epoch, heardOf);
+}
+
+function deadlineOf({ epoch, phase }: RoomState, ms: number): RoomEffect {
+  return { type: 'setTimer', key: 'deadline', ms, event: { type: 'deadline', epoch, phase } };
+}
+
+function pause(state: RoomState, hasState: boolean): Step {
+  const paused: RoomState = { ...state, phase: 'PAUSED', ring: [], reports: new Map(), retries: 0 };
+  const missing = waitingFor(paused);
+  const effects: RoomEffect[] = [...NO_TIMERS, roomMessage(paused)];
+  if (!hasState) {
+    effects.push({ type: 'setTimer', key: 'abandoned', ms: ABANDONED_MS, event: { type: 'abandoned' } });
+  }
+  if (state.phase !== 'PAUSED') {
+    effects.push(toRing(state, { type: 'pause', epoch: latestEpoch(state), waitingFor: missing }));
+  }
+  return { state: paused, effects };
+}
+
+export function onAbandoned(state: RoomState): Step {
+  if (state.phase !== 'PAUSED') return stay(state);
+  return end(state, 'failed', 'Everybody who had the state of this run has left, so it is over. Start again.');
+}
+
+export function onForgive(state: RoomState): Step {
+  return stay({ ...state, breaks: new Map() });
+}
+
+export function report(state: RoomState, member: string, epoch: number, phase: RoomPhase, said: string): Step {
+  const isDue = state.phase === phase && state.epoch === epoch && rankOf(state, member) >= 0;
+  if (!isDue || state.reports.has(member)) return stay(state);
+  const next = { ...state, reports: new Map(state.reports).set(member, said) };
+  return next.reports.size < next.ring.length ? stay(next) : advance(next);
+}
+
+/** Everyone has reported. */
+function advance(state: RoomState): Step {
+  const differing = disagreement(state);
+  if (differing !== null) {
+    const isOpen = state.phase === 'SYNCING' && nodesOf(state) !== null;
+    return isOpen ? retry(state, differing) : end(state, 'failed', differing);
+  }
+  const { epoch } = state;
+  const reports = new Map<string, string>();
+  if (state.phase === 'LINKING') {
+    const next: RoomState = { ...state, phase: 'SYNCING', reports };
+    return {
+      state: next,
+      effects: [toRing(next, { type: 'sync', epoch }), deadlineOf(next, SYNCING_MS), roomMessage(next)],
+    };
+  }
+  if (state.phase === 'SYNCING') {
+    let next: RoomState = { ...state, phase: 'RUNNING', reports, hasBegun: true, retries: 0 };
+    const isOpen = nodesOf(next) !== null;
+    next = { ...next, isCooling: isOpen };
+    for (const { member } of next.ring) next = change(next, member, { holds: next.run });
+    // No deadline from here on: ranks watch each other, and the ring needs no server.
+    return {
+      state: next,
+      effects: [
+        toRing(next, { type: 'go', epoch }),
+        { type: 'clearTimer', key: 'deadline' },
+        ...(isOpen ? [{ type: 'setTimer', key: 'grow', ms: COOLING_MS, event: { type: 'grow' } } as const] : []),
+        roomMessage(next),
+      ],
+    };
+  }
+  const ranks = state.ring.length === 1 ? 'Its one rank has' : `All ${state.ring.length} ranks have`;
+  return end(state, 'finished', `The run has finished. ${ranks} the same state.`);
+}
+
+/** The ranks that reported something else than most did (rank 0's word counts in a draw), as a sentence. */
+function disagreement({ ring, reports, phase }: RoomState): string | null {
+  const said = ring.map((m) => reports.get(m.member) ?? '');
+  const odds = dissenters(said);
+  if (odds.length === 0) return null;
+  const when = phase === 'SYNCING' ? 'began' : 'ended';
+  return (
+    `${nameRanks(ring, odds)} ${when} with another state than the others (${said[odds[0]!]}; the others: ${majority(said)}), ` +
+    'so the run is void. Reload there and start again.'
+  );
+}
+
+/** While members of a revived room are still on their way back: another epoch is due once they are here. */
+export function needAnother(state: RoomState): RoomState {
+  return { ...state, heardOf: Math.max(state.heardOf, state.epoch + 1) };
+}
+
+export function failed(state: RoomState, event: Extract<ClientMessage, { type: 'failed' }> & { member: string }): Step {
+  const { member, epoch, message, scope } = event;
+  const rank = rankOf(state, member);
+  if (state.epoch !== epoch || rank < 0) return stay(state);
+  if (state.isDoubtful) return stay(needAnother(state));
+  const sentence = `${nameRanks(state.ring, [rank])} could not go on, so the run ended: ${message}`;
+  if (nodesOf(state) === null || scope === 'run') return end(state, 'failed', sentence);
+  return scope === 'epoch' ? retry(state, message) : reform(unready(state, (m) => m === member));
+}
+
+export function broken(state: RoomState, { member, epoch, peer }: Extract<RoomEvent, { type: 'broken' }>): Step {
+  const [rank, other] = [rankOf(state, member), rankOf(state, peer)];
+  if (state.epoch !== epoch || rank < 0 || other < 0 || rank === other) return stay(state);
+  if (state.isDoubtful) return stay(needAnother(state));
+  if (nodesOf(state) === null) {
+    const ranks = nameRanks(state.ring, [rank, other]);
+    return end(state, 'failed', `${ranks} lost the link between them, so the run ended. Start again with the others.`);
+  }
+  return breakApart(state, [[member, peer]]);
+}
+
+function breakApart(state: RoomState, pairs: [string, string][]): Step {
+  return withEffects(reform({ ...state, breaks: addBreaks(state.breaks, pairs) }), FORGIVE);
+}
+
+/** Nobody can link to them. They leave at once: the epoch they were in has just been given up. */
+function expelUnreachable(state: RoomState, culprits: readonly RosterEntry[]): Step {
+  const gone = new Set(culprits.map((m) => m.member));
+  const hidden = new Map(state.hidden);
+  for (const member of gone) hidden.delete(member);
+  return {
+    state: {
+      ...state,
+      hidden,
+      members: state.members.filter((m) => !gone.has(m.member)),
+      ring: state.ring.filter((m) => !gone.has(m.member)),
+    },
+    effects: [...gone].map((member) => ({
+      ...{ type: 'expel', member, code: 'removed' },
+      message:
+        'The other ranks could not reach this tab over the network, so it had to leave. Check its network; between different ' +
+        'networks the server needs a TURN relay (--turn).',
+    })),
+  };
+}
+
+export function onDeadline(state: RoomState, epoch: number, phase: RoomPhase): Step {
+  if (!isRunOn(state) || state.epoch !== epoch || state.phase !== phase) return stay(state);
+  const missing = state.ring.map((_, rank) => rank).filter((rank) => !state.reports.has(state.ring[rank]!.member));
+  const what =
+    phase === 'LINKING'
+      ? `did not reach the neighbours within ${LINKING_MS / 1000} s`
+      : `did not report a state within ${SYNCING_MS / 1000} s`;
+  const who = `${nameRanks(state.ring, missing)} ${what}`;
+  if (nodesOf(state) === null) {
+    return end(state, 'failed', `${who}, so the run ended. Reload those pages and start again.`);
+  }
+  const late = new Set(missing.map((rank) => state.ring[rank]!.member));
+  if (phase === 'LINKING') {
+    // A link that is not there has two ends that wait for it.
+    const pairs = neighbours(state.ring).filter((pair) => pair.every(({ member }) => late.has(member)));
+    if (pairs.length > 0) {
+      return breakApart(
+        state,
+        pairs.map(([a, b]) => [a.member, b.member]),
+      );
+    }
+  }
+  // Where one rank is stuck in a collective, so are all.
+  if (missing.length === state.ring.length) return retry(state, `${who}.`);
+  return reform(unready(state, (member) => late.has(member)));
+}
+
+/** The run is over; the room waits for the next, and begins it at once where it starts by itself. */
+export function end(state: RoomState, outcome: 'finished' | 'stopped' | 'failed', message: string): Step {
+  const ended = { type: 'ended', run: state.run, outcome, message: message.slice(0, 1200) } as const;
+  const to = state.members.map((m) => m.member);
+  const before = withEffects(stay(backToForming(state)), ...NO_TIMERS, { type: 'send', to, message: ended });
+  return andThen(before, settle);
+}
+
+/**
+ * No epoch is on. Once all who ran have left, those who are there or come are a new world, which starts by itself again:
+ * groups that are made anew in the same room, or the tabs of a run that is tried once more.
+ */
+export function backToForming(state: RoomState): RoomState {
+  const isFresh = [...state.hidden.values()].every(({ hasRun }) => !hasRun);
+  const startAt = isFresh ? state.worldSize : state.startAt;
+  return {
+    ...{ ...state, phase: 'FORMING', startAt, ring: [], reports: new Map() },
+    ...{ hasBegun: false, isCooling: false, isDoubtful: false, retries: 0 },
+  };
+}

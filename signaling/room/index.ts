@@ -1,0 +1,107 @@
+/**
+ * A room as a pure function: (state, event) -> (state, effects). No sockets, no clock, no randomness: the hub feeds it
+ * what happened and carries out what it answers, so it can be fuzzed by the million.
+ *
+ *   FORMING --start--> LINKING(e) --all linked--> SYNCING(e) --all synced--> RUNNING(e) --all finished--> FORMING
+ *                          ^  somebody comes, goes or cannot be reached: e+1  |
+ *                          +----------- PAUSED, while too few are left -------+
+ *
+ * A room whose world is fixed (`nodes` is null, or the strategy cannot bear it) has one epoch per run: whoever leaves or fails on
+ * the way ends the run for all, with a sentence that names them.
+ */
+import { asHost, configure, lock, ready, remove, start, stop } from './controls.ts';
+import { broken, failed, onAbandoned, onDeadline, onForgive, onGrow, report } from './epochs.ts';
+import { comeBack, dispelDoubts, join, left, loseTouch } from './members.ts';
+import { andThen, isAway, rankOf, stay, type RoomEvent, type RoomState, type Step } from './state.ts';
+
+export { COOLING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './epochs.ts';
+export { absences, AWAY_MS, revive, REVIVAL_MS } from './members.ts';
+export {
+  createRoom,
+  hostsOf,
+  type LeaveReason,
+  type Newcomer,
+  type RoomEffect,
+  type RoomEvent,
+  type RoomOptions,
+  type RoomState,
+  type Step,
+} from './state.ts';
+
+/** What `event` makes of a room. Never throws; what does not fit the room's phase or epoch changes nothing. */
+export function step(state: RoomState, event: RoomEvent): Step {
+  switch (event.type) {
+    case 'deadline':
+      return onDeadline(state, event.epoch, event.phase);
+    case 'grow':
+      return onGrow(state);
+    case 'forgive':
+      return onForgive(state);
+    case 'abandoned':
+      return onAbandoned(state);
+    case 'missed':
+      if (!state.hidden.has(event.member) || !isAway(state, event.member)) return stay(state);
+      return andThen(left(state, event.member, 'vanished'), (next) =>
+        next.isDoubtful ? dispelDoubts(next) : stay(next),
+      );
+    case 'return':
+      return comeBack(state, event);
+    case 'join':
+      return state.hidden.has(event.member) ? stay(state) : join(state, event.member, event);
+    default:
+      return state.hidden.has(event.member) ? ofMember(state, event) : stay(state);
+  }
+}
+
+function ofMember(
+  state: RoomState,
+  event: Exclude<RoomEvent, { type: 'deadline' | 'grow' | 'forgive' | 'abandoned' | 'missed' | 'return' | 'join' }>,
+): Step {
+  const { member } = event;
+  switch (event.type) {
+    case 'ready':
+      return ready(state, event);
+    case 'configure':
+      return asHost(state, member, 'change what the room trains', () => configure(state, member, event.job));
+    case 'start':
+      return asHost(state, member, 'start the run', () => start(state, member));
+    case 'stop':
+      return asHost(state, member, 'stop the run', () => stop(state));
+    case 'remove':
+      return asHost(state, member, 'send members out', () => remove(state, member, event.whom));
+    case 'lock':
+      return asHost(state, member, 'lock the room', () => lock(state, event.isLocked));
+    case 'signal':
+      return relay(state, event);
+    case 'linked':
+      return report(state, member, event.epoch, 'LINKING', 'linked');
+    case 'synced':
+      return report(state, member, event.epoch, 'SYNCING', `step ${event.step}, state ${event.stateHash}`);
+    case 'finished':
+      return report(state, member, event.epoch, 'RUNNING', `step ${event.step}, state ${event.stateHash}`);
+    case 'failed':
+      return failed(state, event);
+    case 'broken':
+      // Two who miss it: its neighbour and the server.
+      return isAway(state, event.peer) && event.epoch === state.epoch && !state.isDoubtful
+        ? left(state, event.peer, 'vanished')
+        : broken(state, event);
+    case 'away':
+      return loseTouch(state, member);
+    case 'left':
+      return left(state, member, event.reason);
+    default:
+      return event satisfies never;
+  }
+}
+
+/** Signals cross only between two ranks of the latest epoch. */
+function relay(state: RoomState, event: Extract<RoomEvent, { type: 'signal' }>): Step {
+  const inRing = (id: string) => rankOf(state, id) >= 0;
+  if (event.epoch !== state.epoch || !inRing(event.member) || !inRing(event.to)) return stay(state);
+  const { epoch, attempt, signal, member: from } = event;
+  return {
+    state,
+    effects: [{ type: 'send', to: [event.to], message: { type: 'signal', epoch, from, attempt, signal } }],
+  };
+}

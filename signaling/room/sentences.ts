@@ -1,0 +1,15 @@
+/** How a room speaks of its ranks. */
+import type { RosterEntry } from '../../src/protocol/control.ts';
+
+/** Members a sentence names before it says "and 5 others": `ended.message` holds 1200 characters. */
+const MAX_NAMED = 8;
+
+/** "Rank 2 (Ada)", "Rank 1 (Bo) and rank 2 (Ada)", "Rank 0 (..), ... and 3 others". */
+export function nameRanks(ring: readonly RosterEntry[], ranks: readonly number[]): string {
+  const named = ranks.slice(0, MAX_NAMED).map((rank) => `rank ${rank} (${ring[rank]?.name})`);
+  const others = ranks.length - named.length;
+  if (others > 0) named.push(others === 1 ? '1 other' : `${others} others`);
+  const last = named.pop() ?? 'nobody';
+  const sentence = named.length > 0 ? `${named.join(', ')} and ${last}` : last;
+  return sentence.charAt(0).toUpperCase() + sentence.slice(1);
+}

@@ -1,0 +1,223 @@
+/** What a room is, what can happen to it and what follows. Plain immutable data. */
+import type {
+  ClientMessage,
+  Nodes,
+  Refusal,
+  RoomPhase,
+  RosterEntry,
+  ServerMessage,
+  Standing,
+} from '../../src/protocol/control.ts';
+import { MAX_WORLD_SIZE } from '../../src/protocol/control.ts';
+import { isElastic, type JobSpec } from '../../src/protocol/job.ts';
+
+export interface RoomState {
+  readonly phase: RoomPhase;
+  /** Number of the run that is on or was last; 0 before the first. */
+  readonly run: number;
+  /** Number of the latest epoch; 0 before the first. It only grows. */
+  readonly epoch: number;
+  readonly job: JobSpec;
+  /** Start by itself when so many are ready; `null` when the host starts, and after it has fired until those have left. */
+  readonly startAt: number | null;
+  /** As many as start by themselves: in a fixed room the world size. */
+  readonly worldSize: number | null;
+  /** `null`: the world is fixed. */
+  readonly nodes: Nodes | null;
+  readonly isLocked: boolean;
+  readonly capacity: number;
+  /** Whether members have a TURN relay to connect over where nothing else works. */
+  readonly hasRelay: boolean;
+  /** In the order they joined. */
+  readonly members: readonly RosterEntry[];
+  /** What the room knows of each member and tells nobody. */
+  readonly hidden: ReadonlyMap<string, Hidden>;
+  /** The epoch's members as `prepare` said them: index is rank. Empty while FORMING and PAUSED. */
+  readonly ring: readonly RosterEntry[];
+  /** What ring members have reported in this phase; equal texts mean equal states. */
+  readonly reports: ReadonlyMap<string, string>;
+  /** Of the run: whether any epoch of it has reached RUNNING, so that there is a state to be lost. */
+  readonly hasBegun: boolean;
+  /** Epochs in a row that nobody left or joined in between and that did not reach RUNNING. */
+  readonly retries: number;
+  /** Newcomers wait a moment after the last epoch began. */
+  readonly isCooling: boolean;
+  /** How often the link between two members has broken of late, by `edgeKey`. */
+  readonly breaks: ReadonlyMap<string, number>;
+  /** The room was made from what a returning member said: others may know better. */
+  readonly isDoubtful: boolean;
+  /** Highest epoch that a returning member has heard of: its number is used up. */
+  readonly heardOf: number;
+}
+
+export interface Hidden {
+  /** Its browser's id: who knew another's could pass for a tab of that browser. */
+  readonly browser: string | undefined;
+  /** The world size it counts on. */
+  readonly worldSize: number | undefined;
+  /** Whether it was a rank of an epoch. */
+  readonly hasRun: boolean;
+  readonly holdsKey: boolean;
+  /** Its connection is gone; it may come back. */
+  readonly isAway: boolean;
+  /** The run whose state it has. */
+  readonly holds: number | null;
+}
+
+/** Who somebody is that asks to be let in. */
+export type Newcomer = Pick<Extract<ClientMessage, { type: 'join' }>, 'name' | 'browser' | 'rank' | 'worldSize'> & {
+  /** Whether it has shown the room's host key. */
+  holdsKey: boolean;
+};
+
+/** A client's message with its sender, as far as it concerns the room. */
+type MemberEvent = Exclude<ClientMessage, { type: 'create' | 'join' | 'return' | 'heartbeat' | 'leave' | 'remove' }> & {
+  member: string;
+};
+
+export type LeaveReason = 'left' | 'silent' | 'vanished' | 'dropped' | 'removed';
+
+export type RoomEvent =
+  | MemberEvent
+  | ({ type: 'join'; member: string } & Newcomer)
+  /** Its token was good. */
+  | ({ type: 'return'; member: string; standing: Standing } & Newcomer)
+  | { type: 'remove'; member: string; whom: string }
+  /** Its connection is gone without a word. */
+  | { type: 'away'; member: string }
+  | { type: 'left'; member: string; reason: LeaveReason }
+  | TimerEvent;
+
+/** A timer set by the effect of the same name has run out. */
+export type TimerEvent =
+  | { type: 'deadline'; epoch: number; phase: RoomPhase }
+  | { type: 'missed'; member: string }
+  | { type: 'grow' }
+  | { type: 'forgive' }
+  | { type: 'abandoned' };
+
+export type RoomEffect =
+  /** The member is in: tell it its id, token and ICE servers. */
+  | { type: 'admit'; member: string }
+  | { type: 'send'; to: readonly string[]; message: ServerMessage }
+  /** Hand `event` in after `ms`. Replaces a timer of the same key. */
+  | { type: 'setTimer'; key: string; ms: number; event: TimerEvent }
+  | { type: 'clearTimer'; key: string }
+  /** The member is out: tell it why and close its connection. */
+  | { type: 'expel'; member: string; code: Refusal; message: string }
+  /** The last member has gone. The room can be joined again: the hub decides how long it waits for that. */
+  | { type: 'empty' };
+
+export interface Step {
+  readonly state: RoomState;
+  readonly effects: readonly RoomEffect[];
+}
+
+export interface RoomOptions {
+  job: JobSpec;
+  startAt: number | null;
+  nodes: Nodes | null;
+  capacity?: number;
+  hasRelay?: boolean;
+}
+
+/** An empty room. */
+export function createRoom(options: RoomOptions): RoomState {
+  const { job, startAt, nodes, capacity = MAX_WORLD_SIZE, hasRelay = false } = options;
+  return {
+    ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, capacity, hasRelay },
+    ...{ isLocked: false, members: [], hidden: new Map(), ring: [], reports: new Map() },
+    ...{ hasBegun: false, retries: 0, isCooling: false, breaks: new Map(), isDoubtful: false, heardOf: 0 },
+  };
+}
+
+/** Nothing changes. */
+export function stay(state: RoomState): Step {
+  return { state, effects: [] };
+}
+
+/** What `next` makes of a step's state, behind what the step did. */
+export function andThen({ state, effects }: Step, next: (state: RoomState) => Step): Step {
+  const after = next(state);
+  return { state: after.state, effects: [...effects, ...after.effects] };
+}
+
+export function withEffects({ state, effects }: Step, ...more: readonly RoomEffect[]): Step {
+  return { state, effects: [...more, ...effects] };
+}
+
+export function refuse(state: RoomState, member: string, code: Refusal, message: string): Step {
+  return { state, effects: [{ type: 'send', to: [member], message: { type: 'refused', code, message } }] };
+}
+
+/** Ranks may come and go: `null`: they may not. */
+export function nodesOf({ nodes, job }: RoomState): Nodes | null {
+  return isElastic(job) ? nodes : null;
+}
+
+/** Whether a run is on, if only as one that waits. */
+export function isRunOn({ phase }: RoomState): boolean {
+  return phase !== 'FORMING';
+}
+
+export function isAway({ hidden }: RoomState, member: string): boolean {
+  return hidden.get(member)?.isAway ?? true;
+}
+
+export function rankOf({ ring }: RoomState, member: string): number {
+  return ring.findIndex((m) => m.member === member);
+}
+
+export function readyMembers({ members }: RoomState): RosterEntry[] {
+  return members.filter((m) => m.device !== null);
+}
+
+/** Who may control the room: who holds its key, or else the oldest that is there. */
+export function hostsOf(state: RoomState): string[] {
+  const present = state.members.filter(({ member }) => !isAway(state, member)).map(({ member }) => member);
+  const holders = present.filter((member) => state.hidden.get(member)?.holdsKey);
+  return holders.length > 0 ? holders : present.slice(0, 1);
+}
+
+export function change(state: RoomState, member: string, known: Partial<Hidden>): RoomState {
+  const before = state.hidden.get(member);
+  return before === undefined
+    ? state
+    : { ...state, hidden: new Map(state.hidden).set(member, { ...before, ...known }) };
+}
+
+/** Makes members not ready: `null` device. */
+export function unready(state: RoomState, which: (member: string) => boolean): RoomState {
+  return { ...state, members: state.members.map((m) => (which(m.member) ? { ...m, device: null } : m)) };
+}
+
+/** Ready members that are missing for a run to begin by itself, or to go on. */
+export function waitingFor(state: RoomState): number {
+  const present = readyMembers(state).length;
+  if (state.phase === 'FORMING') return Math.max(0, (state.startAt ?? 0) - present);
+  return state.phase === 'PAUSED' ? Math.max(1, (nodesOf(state)?.min ?? 0) - present) : 0;
+}
+
+/** The room as it is now, for everybody in it. */
+export function roomMessage(state: RoomState): RoomEffect {
+  const { phase, run, epoch, job, startAt, nodes, isLocked, members } = state;
+  const [hosts, missing] = [hostsOf(state), waitingFor(state)];
+  return {
+    type: 'send',
+    to: members.map((m) => m.member),
+    message: {
+      ...{ type: 'room', phase, run, epoch, hosts, members: [...members] },
+      ...{ job, startAt, nodes, isLocked, waitingFor: missing },
+    },
+  };
+}
+
+export function tellRoom(state: RoomState): Step {
+  return { state, effects: [roomMessage(state)] };
+}
+
+/** To the epoch's members that are still here. */
+export function toRing(state: RoomState, message: ServerMessage): RoomEffect {
+  const here = new Set(state.members.map((m) => m.member));
+  return { type: 'send', to: state.ring.map((m) => m.member).filter((id) => here.has(id)), message };
+}
