@@ -1,0 +1,154 @@
+/** That all ranks have called an op is known to each once it is so, and not before, in whatever order frames come. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { createAgreement, type Agreement } from '../../src/collectives/agreement.ts';
+import type { OpDescriptor } from '../../src/collectives/descriptor.ts';
+import { Algorithm, DtypeCode, OpCode, ReduceOp } from '../../src/protocol/frame.ts';
+
+const broadcast: OpDescriptor = {
+  ...{ op: OpCode.BROADCAST, reduceOp: ReduceOp.NONE, dtype: DtypeCode.FLOAT32, algorithm: Algorithm.RING },
+  ...{ root: 0, tag: 0, count: 10 },
+};
+
+interface Call {
+  from: number;
+  to: number;
+  step: number;
+}
+
+/** Ranks that call one op, and what their CALL frames do on links that `pick` lets move one frame at a time. */
+class Ranks {
+  readonly agreements: (Agreement | null)[];
+  readonly sent: Call[] = [];
+  readonly #descriptor: OpDescriptor;
+  /** By link, in order. */
+  readonly #moving = new Map<string, Call[]>();
+  /** Frames for ranks that have not called the op yet. */
+  readonly #parked: Call[] = [];
+
+  constructor(n: number, descriptor: OpDescriptor) {
+    this.#descriptor = descriptor;
+    this.agreements = Array.from({ length: n }, () => null);
+  }
+
+  call(rank: number): void {
+    const agreement = createAgreement(this.#descriptor, rank, this.agreements.length);
+    this.agreements[rank] = agreement;
+    this.#tell(rank, agreement);
+    for (const call of this.#parked.filter(({ to }) => to === rank)) this.#deliver(call);
+  }
+
+  /** Lets every frame arrive that can. */
+  settle(pick: (links: number) => number): void {
+    while (this.#moving.size > 0) {
+      const [link, frames] = [...this.#moving][pick(this.#moving.size)]!;
+      const call = frames.shift()!;
+      if (frames.length === 0) this.#moving.delete(link);
+      this.#deliver(call);
+    }
+  }
+
+  get reached(): boolean[] {
+    return this.agreements.map((agreement) => agreement?.isReached ?? false);
+  }
+
+  #deliver(call: Call): void {
+    const agreement = this.agreements[call.to];
+    if (!agreement) return void this.#parked.push(call);
+    agreement.hear(call.step, call.from);
+    this.#tell(call.to, agreement);
+  }
+
+  #tell(from: number, agreement: Agreement): void {
+    for (const { to, step } of agreement.told()) {
+      const call = { from, to, step };
+      this.sent.push(call);
+      const link = `${from} ${to}`;
+      this.#moving.set(link, [...(this.#moving.get(link) ?? []), call]);
+    }
+  }
+}
+
+describe.each([
+  ['the ring', Algorithm.RING, (n: number) => n - 1],
+  ['log2(n) steps', Algorithm.TREE, (n: number) => Math.ceil(Math.log2(n))],
+])('over %s', (_name, algorithm, framesOfRank) => {
+  test.each(Array.from({ length: 17 }, (_, i) => i + 1))(
+    '%i ranks know it when the last has called, not before',
+    (n) => {
+      fc.assert(
+        fc.property(
+          fc.shuffledSubarray(
+            Array.from({ length: n }, (_, rank) => rank),
+            { minLength: n, maxLength: n },
+          ),
+          fc.infiniteStream(fc.nat()),
+          (order, picks) => {
+            const ranks = new Ranks(n, { ...broadcast, algorithm });
+            for (const [i, rank] of order.entries()) {
+              expect(ranks.reached).not.toContain(true);
+              ranks.call(rank);
+              if (i < n - 1) ranks.settle((links) => picks.next().value % links);
+            }
+            ranks.settle((links) => picks.next().value % links);
+            expect(ranks.reached).not.toContain(false);
+            expect(ranks.sent).toHaveLength(n * framesOfRank(n));
+          },
+        ),
+        { numRuns: 20 },
+      );
+    },
+  );
+});
+
+test('over the ring, frames go to neighbours only', () => {
+  const ranks = new Ranks(6, broadcast);
+  for (let rank = 0; rank < 6; rank++) ranks.call(rank);
+  ranks.settle(() => 0);
+  for (const { from, to } of ranks.sent) expect([1, 5]).toContain((to - from + 6) % 6);
+});
+
+test.each([
+  ['the same again', [1, 4]],
+  ['one too far', [3, 4]],
+  ['from a rank that is no neighbour', [2, 3]],
+  ['from this rank', [2, 0]],
+] as const)('over the ring, a frame that cannot be is nothing: %s', (_what, [step, from]) => {
+  const agreement = createAgreement(broadcast, 0, 5);
+  agreement.hear(1, 4);
+  agreement.told();
+  agreement.hear(step, from);
+  expect(agreement.told()).toEqual([]);
+  agreement.hear(2, 4);
+  agreement.hear(1, 1);
+  expect(agreement.isReached).toBe(false);
+  agreement.hear(2, 1);
+  expect(agreement.isReached).toBe(true);
+});
+
+test('in log2(n) steps, a later round is kept until the ones before it can be spoken for', () => {
+  const agreement = createAgreement({ ...broadcast, algorithm: Algorithm.DOUBLING }, 0, 8);
+  expect(agreement.told()).toEqual([{ to: 1, step: 0 }]);
+  agreement.hear(1, 6);
+  agreement.hear(0, 3);
+  expect(agreement.told()).toEqual([]);
+  agreement.hear(0, 7);
+  expect(agreement.told()).toEqual([
+    { to: 2, step: 1 },
+    { to: 4, step: 2 },
+  ]);
+  expect(agreement.isReached).toBe(false);
+  agreement.hear(2, 4);
+  expect(agreement.isReached).toBe(true);
+});
+
+test.each([
+  ['all-reduce', { op: OpCode.ALL_REDUCE }, true],
+  ['barrier', { op: OpCode.BARRIER, count: 1 }, true],
+  ['all-reduce of nothing', { op: OpCode.ALL_REDUCE, count: 0 }, false],
+  ['reduce', { op: OpCode.REDUCE }, false],
+])('the data of %s says by itself that all have called: %o, %s', (_name, fields, isSelfEvident) => {
+  const agreement = createAgreement({ ...broadcast, ...fields }, 0, 4);
+  expect(agreement.isReached).toBe(isSelfEvident);
+  expect(agreement.told().length === 0).toBe(isSelfEvident);
+});
