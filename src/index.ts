@@ -5,16 +5,16 @@
  *     const ddp = await DistributedDataParallel.create(model, group);
  */
 export { ReduceOp } from './protocol/frame.ts';
-export {
-  ProcessGroup,
-  type AllReduceOptions,
-  type AllToAllOptions,
-  type MessageOptions,
-  type OpOptions,
-  type P2POp,
-  type ReduceOptions,
-  type SizesOptions,
-} from './collectives/processGroup.ts';
+export { ProcessGroup } from './collectives/processGroup.ts';
+export type {
+  AllReduceOptions,
+  AllToAllOptions,
+  MessageOptions,
+  OpOptions,
+  P2POp,
+  ReduceOptions,
+  SizesOptions,
+} from './collectives/options.ts';
 export type { TypedArray } from './collectives/dtypes.ts';
 export type { FlightRecord, FlightRecording } from './protocol/flightRecording.ts';
 export { Work } from './collectives/work.ts';

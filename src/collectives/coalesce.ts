@@ -2,6 +2,7 @@
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { copyInto, emptyLike, view, type TypedArray } from './dtypes.ts';
+import type { OpOptions } from './options.ts';
 import { cutsOf, type Cuts } from './plans.ts';
 import { Work } from './work.ts';
 
@@ -10,6 +11,11 @@ export function concatenate<T extends TypedArray>(parts: readonly T[], cuts: Cut
   const flat = emptyLike(parts[0]!, cuts.at(-1)!);
   parts.forEach((part, i) => copyInto(flat, part, cuts[i]!));
   return flat;
+}
+
+/** Options of a coalesced collective for one of its arrays: only an array of 16-bit words can hold halves. */
+export function forArray<Options extends OpOptions>(flat: TypedArray, options: Options): Options {
+  return flat instanceof Uint16Array ? options : { ...options, dtype: undefined };
 }
 
 /** Copies of the parts of `flat`. */

@@ -1,6 +1,12 @@
 /** What every rank must say the same of an op, and how messages say it. */
 import { Algorithm, OpCode, ReduceOp, type DtypeCode } from '../protocol/frame.ts';
+import { mixSeed } from '../util/rng.ts';
 import { dtypeName } from './dtypes.ts';
+
+/** Largest tag: it has two bytes in a frame. */
+export const MAX_TAG = 0xffff;
+/** Sizes of parts that a message of an error lists. */
+const MAX_SIZES_NAMED = 8;
 
 export interface OpDescriptor {
   op: OpCode;
@@ -65,6 +71,18 @@ export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => n
   const isTold = algorithm === Algorithm.DIRECT && (op === OpCode.BROADCAST || op === OpCode.REDUCE);
   const bucket = op === OpCode.ALL_REDUCE && tag > 0 ? `, bucket ${tag}` : '';
   return `${opName(op)}(${amount ?? count} ${dtypeName(dtype)}${rooted}${how}${isTold ? ', direct' : ''}${bucket})`;
+}
+
+/** For `tag`. Differs, but for one list in 65 536, where sizes do: of the same sum, they would else look the same to other ranks. */
+export function digestOf(sizes: readonly number[]): number {
+  return mixSeed(...sizes) % (MAX_TAG + 1);
+}
+
+/** For `amount`: `12` elements in equal parts, or `3 + 4 + 5`. */
+export function amountOf(sizes: readonly number[]): string {
+  if (sizes.every((size) => size === sizes[0])) return String(sizes.length * sizes[0]!);
+  const more = sizes.length > MAX_SIZES_NAMED ? ' + ...' : '';
+  return `${sizes.slice(0, MAX_SIZES_NAMED).join(' + ')}${more}`;
 }
 
 /** Ranks that chose different algorithms have been told different things, and would wait for each other. */

@@ -34,7 +34,7 @@ import { MonitoredBarrier, type MonitoredBarrierOptions } from './monitoredBarri
 import { Parking } from './parking.ts';
 import { PlanOp } from './planOp.ts';
 import { PointToPoint } from './pointToPoint.ts';
-import type { Plan } from './plans.ts';
+import type { Planner } from './plans.ts';
 import { Work, type OpTrace } from './work.ts';
 
 /** What an op may send to a rank before that rank has issued it: small ops never wait for a round trip. */
@@ -59,7 +59,7 @@ export interface ExecutorOptions {
 export interface Issue<T> {
   descriptor: OpDescriptor;
   dtype: Dtype;
-  plan: Plan;
+  plan: Planner;
   source: TypedArray;
   target: TypedArray;
   /** What messages say for the descriptor's count. */
@@ -233,7 +233,7 @@ export class Executor {
       ...{ group: this.id, seq },
     };
     const op = new PlanOp({
-      ...{ descriptor, dtype, plan, source, target, header, worldSize: ranks.length },
+      ...{ descriptor, dtype, plan: plan(this.rank), source, target, header, worldSize: ranks.length },
       segmentElements: Math.min(segmentElements, maxSegment(dtype)),
       emit: (peer, frame) => this.#emit(flight, peer, frame),
       ondone: () => {

@@ -22,6 +22,9 @@ export interface Move {
 
 export type Plan = readonly Move[];
 
+/** The plan of a rank of the group: made once the rank issues the op. Who is no member never does. */
+export type Planner = (rank: number) => Plan;
+
 /** Where each rank's part of a concatenation starts, and at last its whole length: n+1 numbers. */
 export type Cuts = readonly number[];
 

@@ -12,138 +12,57 @@
 import { Algorithm, OpCode, ReduceOp } from '../protocol/frame.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
-import { asError, MismatchError, ProtocolError, UsageError } from '../util/errors.ts';
+import { MismatchError, UsageError } from '../util/errors.ts';
 import { mixSeed } from '../util/rng.ts';
-import { coalesce, concatenate, split } from './coalesce.ts';
-import { chooseAllGather, chooseAllReduce, chooseRooted } from './costModel.ts';
+import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './algorithms.ts';
+import {
+  checkMembers,
+  checkParts,
+  checkReduction,
+  checkScattered,
+  checkSizes,
+  checkTag,
+  partSizes,
+  peerRank,
+  rootRank,
+  splitSizes,
+  type Caller,
+} from './arguments.ts';
+import { coalesce, concatenate, forArray, split } from './coalesce.ts';
+import { amountOf, digestOf } from './descriptor.ts';
 import { copyInto, dtypeOf, emptyLike, view, type Dtype, type TypedArray } from './dtypes.ts';
 import { Executor, type Issue } from './executor.ts';
 import type { Mesh } from './mesh.ts';
 import type { MonitoredBarrierOptions } from './monitoredBarrier.ts';
-import { decodeObject, encodeObject } from './objects.ts';
-import type { PlanOp } from './planOp.ts';
-import {
-  bruckAllGather,
-  chainBroadcast,
-  chainReduce,
-  cutsOf,
-  directAllToAll,
-  directBroadcast,
-  directGather,
-  directReduce,
-  directScatter,
-  halvingDoubling,
-  recursiveDoubling,
-  ringAllGather,
-  ringAllReduce,
-  ringReduceScatter,
-  treeBroadcast,
-  treeReduce,
-  type Cuts,
-  type Plan,
-} from './plans.ts';
-import { reducerFor, scale } from './reduce.ts';
-import { modulo, ringStepCount, transferFrom } from './ringPlan.ts';
-import { Work, type OpTrace } from './work.ts';
-
-export { ReduceOp };
+import { ObjectCollectives } from './objectCollectives.ts';
+import type {
+  AllReduceOptions,
+  AllToAllOptions,
+  MessageOptions,
+  OpOptions,
+  P2POp,
+  ProcessGroupOptions,
+  ReduceOptions,
+  RootedOptions,
+  SizesOptions,
+  TimeoutOption,
+} from './options.ts';
+import { cutsOf, directAllToAll, directGather, directScatter, ringReduceScatter, type Cuts } from './plans.ts';
+import { scale } from './reduce.ts';
+import { traceOfRing } from './ringTrace.ts';
+import { Work } from './work.ts';
 
 /** Deadline of one op, unless it or its group says otherwise. Gloo's 30 minutes are too long for people who watch. */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
-/** Largest tag of a message, and bucket: they have two bytes in a frame. */
-const MAX_TAG = 0xffff;
-/** Sizes of parts that a message of an error lists. */
-const MAX_SIZES_NAMED = 8;
-
-export interface ProcessGroupOptions {
-  /** Which of its browser's tabs in the world the rank is, and of how many; default 0 of 1. */
-  localRank?: number;
-  localWorldSize?: number;
-  timeoutMs?: number;
-  /** Most elements in a frame's payload; smaller than the default only to test. */
-  segmentElements?: number;
-  clock?: Clock;
-}
-
-export interface OpOptions {
-  timeoutMs?: number | undefined;
-  /** That a Uint16Array holds IEEE half floats. */
-  dtype?: 'float16' | undefined;
-}
-
-export interface ReduceOptions extends OpOptions {
-  /** SUM by default. */
-  op?: ReduceOp;
-  /** With PREMUL_SUM: what this rank's values are multiplied by first. */
-  factor?: number;
-}
-
-export interface AllReduceOptions extends ReduceOptions {
-  /** Gradient bucket this belongs to, the same on every rank. 0 .. 65 535, 0 by default. */
-  bucket?: number;
-}
-
-export interface RootedOptions {
-  /** `direct`: between the root and each rank, as a parameter server does. By default what is fastest. */
-  algorithm?: 'direct';
-}
-
-export interface SizesOptions extends OpOptions {
-  /** Elements of each rank's part, the same list on every rank; by default all are as large as this rank's. */
-  sizes?: readonly number[];
-}
-
-export interface AllToAllOptions extends OpOptions {
-  /** Elements for, and from, each rank; by default equal parts. */
-  inputSplits?: readonly number[];
-  outputSplits?: readonly number[];
-}
-
-export interface MessageOptions extends OpOptions {
-  /** Receives take messages of their own tag only. 0 .. 65 535, 0 by default. */
-  tag?: number;
-}
-
-/** One message of {@link ProcessGroup.batchIsendIrecv}. */
-export interface P2POp extends MessageOptions {
-  op: 'isend' | 'irecv';
-  tensor: TypedArray;
-  peer: number;
-}
-
-type TimeoutOption = Pick<OpOptions, 'timeoutMs'>;
 
 /** An op but for its deadline, which may be the group's. */
 type Unissued<T> = Omit<Issue<T>, 'timeoutMs'> & { timeoutMs: number | undefined };
 
-interface InPlace extends Pick<AllReduceOptions, 'op' | 'timeoutMs'> {
-  algorithm: Algorithm;
-  plan: Plan;
+interface InPlace extends Choice, Pick<AllReduceOptions, 'op' | 'timeoutMs'> {
   root?: number;
   tag?: number;
   amount?: string;
 }
-
-const ALL_REDUCE_PLANS: Partial<Record<Algorithm, typeof ringAllReduce>> = {
-  [Algorithm.RING]: ringAllReduce,
-  [Algorithm.HALVING_DOUBLING]: halvingDoubling,
-  [Algorithm.DOUBLING]: recursiveDoubling,
-};
-const REDUCE_PLANS: Partial<Record<Algorithm, typeof chainReduce>> = {
-  [Algorithm.RING]: chainReduce,
-  [Algorithm.TREE]: treeReduce,
-  [Algorithm.DIRECT]: directReduce,
-};
-const BROADCAST_PLANS: Partial<Record<Algorithm, typeof chainBroadcast>> = {
-  [Algorithm.RING]: chainBroadcast,
-  [Algorithm.TREE]: treeBroadcast,
-  [Algorithm.DIRECT]: directBroadcast,
-};
-
-/** Largest encoded object: what its receivers make room for before they have seen any of it. */
-const MAX_OBJECT_BYTES = 256 * 1024 * 1024;
-/** What text is filled up with. */
-const BLANK = 0x20;
 
 export class ProcessGroup {
   /** This rank's place in the group; -1 where it is no member. */
@@ -159,6 +78,8 @@ export class ProcessGroup {
   readonly #mesh: Mesh;
   readonly #options: ProcessGroupOptions;
   readonly #executor: Executor;
+  readonly #objects: ObjectCollectives;
+  readonly #caller: Caller;
   readonly #clock: Clock;
   /** Deadline of ops issued from now on, milliseconds, unless an op says otherwise. */
   timeoutMs: number;
@@ -179,6 +100,8 @@ export class ProcessGroup {
       segmentElements: options.segmentElements ?? Infinity,
     });
     this.rank = this.#executor.rank;
+    this.#objects = new ObjectCollectives(this, () => this.#executor.reserve());
+    this.#caller = { self: mesh.rank, rank: this.rank, ranks: this.ranks };
   }
 
   /** Bytes of frames this rank's ops have sent since the group began, headers included. */
@@ -209,53 +132,44 @@ export class ProcessGroup {
   allReduce<T extends TypedArray>(tensor: T, options: AllReduceOptions = {}): Work<T> {
     const { worldSize: n, rank } = this;
     const dtype = dtypeOf(tensor, options.dtype);
-    const count = tensor.length;
     const { bucket: tag = 0 } = options;
     checkTag('bucket', tag);
     this.#prepare(tensor, dtype, options);
-    const algorithm = chooseAllReduce(n, tensor.byteLength);
-    const plan = this.#isMember ? ALL_REDUCE_PLANS[algorithm]!(rank, n, count) : [];
-    const issue = this.#inPlace(OpCode.ALL_REDUCE, tensor, dtype, { ...options, algorithm, plan, tag });
-    if (algorithm !== Algorithm.RING) return this.#issue(issue);
-    return this.#issue({ ...issue, trace: (op, startedAt) => traceOf(op, startedAt, rank, n) });
+    const choice = allReduceOf(tensor, n);
+    const issue = this.#inPlace(OpCode.ALL_REDUCE, tensor, dtype, { ...options, ...choice, tag });
+    if (choice.algorithm !== Algorithm.RING) return this.#issue(issue);
+    return this.#issue({ ...issue, trace: (op, startedAt) => traceOfRing(op, startedAt, rank, n) });
   }
 
   /** Combines `tensor` over all ranks into `dst`'s, in place. What is in the others' afterwards is undefined. */
   reduce<T extends TypedArray>(tensor: T, dst: number, options: ReduceOptions & RootedOptions = {}): Work<T> {
-    const root = this.#root(dst);
+    const root = rootRank(this.#caller, dst);
     const dtype = dtypeOf(tensor, options.dtype);
     this.#prepare(tensor, dtype, options);
-    const algorithm = this.#rooted(tensor, options);
-    const plan = this.#isMember ? REDUCE_PLANS[algorithm]!(this.rank, this.worldSize, root, tensor.length) : [];
-    return this.#issue(this.#inPlace(OpCode.REDUCE, tensor, dtype, { ...options, algorithm, plan, root }));
+    const choice = reduceOf(tensor, root, this.worldSize, options);
+    return this.#issue(this.#inPlace(OpCode.REDUCE, tensor, dtype, { ...options, ...choice, root }));
   }
 
   /** Copies rank `src`'s `tensor` into every rank's, which must have the same length. */
   broadcast<T extends TypedArray>(tensor: T, src: number, options: OpOptions & RootedOptions = {}): Work<T> {
-    const root = this.#root(src);
+    const root = rootRank(this.#caller, src);
     const dtype = dtypeOf(tensor, options.dtype);
-    const algorithm = this.#rooted(tensor, options);
-    const plan = this.#isMember ? BROADCAST_PLANS[algorithm]!(this.rank, this.worldSize, root, tensor.length) : [];
+    const choice = broadcastOf(tensor, root, this.worldSize, options);
     const { timeoutMs } = options;
     return this.#issue(
-      this.#inPlace(OpCode.BROADCAST, tensor, dtype, { algorithm, plan, root, timeoutMs, op: ReduceOp.NONE }),
+      this.#inPlace(OpCode.BROADCAST, tensor, dtype, { ...choice, root, timeoutMs, op: ReduceOp.NONE }),
     );
   }
 
   /** Gathers every rank's `tensor`; resolves with one array per rank, in rank order. */
   allGather<T extends TypedArray>(tensor: T, options: SizesOptions = {}): Work<T[]> {
-    const { rank, worldSize: n } = this;
     const dtype = dtypeOf(tensor, options.dtype);
-    const sizes = this.#sizes(tensor, options.sizes);
+    const sizes = partSizes(this.#caller, tensor, options.sizes);
     const cuts = cutsOf(sizes);
     const parts = emptyLike(tensor, cuts.at(-1)!);
-    if (this.#isMember) copyInto(parts, tensor, cuts[rank]!);
-    const algorithm = chooseAllGather(n, parts.byteLength);
-    const planOf = algorithm === Algorithm.RING ? ringAllGather : bruckAllGather;
-    const plan = this.#isMember ? planOf(rank, n, cuts) : [];
-    const { timeoutMs } = options;
+    if (this.#isMember) copyInto(parts, tensor, cuts[this.rank]!);
     const issue = this.#inPlace(OpCode.ALL_GATHER, parts, dtype, {
-      ...{ op: ReduceOp.NONE, algorithm, plan, timeoutMs },
+      ...{ ...allGatherOf(parts, cuts), op: ReduceOp.NONE, timeoutMs: options.timeoutMs },
       ...{ tag: digestOf(sizes), amount: amountOf(sizes) },
     });
     return this.#issue({ ...issue, result: () => split(parts, cuts) });
@@ -264,16 +178,16 @@ export class ProcessGroup {
   /** Gathers every rank's `tensor` on `dst`; resolves with one array per rank there, with `null` elsewhere. */
   gather<T extends TypedArray>(tensor: T, dst: number, options: SizesOptions = {}): Work<T[] | null> {
     const { rank, worldSize: n } = this;
-    const root = this.#root(dst);
+    const root = rootRank(this.#caller, dst);
     const dtype = dtypeOf(tensor, options.dtype);
-    const sizes = this.#sizes(tensor, options.sizes);
+    const sizes = partSizes(this.#caller, tensor, options.sizes);
     const cuts = cutsOf(sizes);
     const isRoot = rank === root;
     const parts = isRoot ? emptyLike(tensor, cuts.at(-1)!) : tensor;
     if (isRoot) copyInto(parts, tensor, cuts[rank]!);
     return this.#issue({
       descriptor: { ...direct(OpCode.GATHER, dtype, root), count: cuts.at(-1)!, tag: digestOf(sizes) },
-      plan: this.#isMember ? directGather(rank, n, root, cuts) : [],
+      plan: () => directGather(rank, n, root, cuts),
       ...{ dtype, source: tensor, target: parts, timeoutMs: options.timeoutMs, amount: amountOf(sizes) },
       result: () => (isRoot ? split(parts, cuts) : null),
     });
@@ -286,16 +200,16 @@ export class ProcessGroup {
    */
   scatter<T extends TypedArray>(tensor: T, src: number, parts: readonly T[] | null, options: OpOptions = {}): Work<T> {
     const { rank, worldSize: n } = this;
-    const root = this.#root(src);
+    const root = rootRank(this.#caller, src);
     const dtype = dtypeOf(tensor, options.dtype);
-    if (rank === root) this.#checkParts(parts, tensor, dtype, options);
-    else if (parts !== null) throw new UsageError(`Only rank ${src} scatters: pass null on rank ${this.#name}.`);
+    const passed = checkScattered(this.#caller, src, parts, 'parts');
+    if (passed) checkParts(passed, tensor, dtype, options);
     const cuts = cutsOf(Array.from({ length: n }, () => tensor.length));
-    const all = rank === root ? concatenate(parts!, cuts) : tensor;
-    if (rank === root) copyInto(tensor, parts![rank]!, 0);
+    const all = passed ? concatenate(passed, cuts) : tensor;
+    if (passed) copyInto(tensor, passed[rank]!, 0);
     return this.#issue({
       descriptor: { ...direct(OpCode.SCATTER, dtype, root), count: cuts.at(-1)!, tag: 0 },
-      plan: this.#isMember ? directScatter(rank, n, root, cuts) : [],
+      plan: () => directScatter(rank, n, root, cuts),
       ...{ dtype, source: all, target: tensor, timeoutMs: options.timeoutMs },
       result: () => tensor,
     });
@@ -309,13 +223,12 @@ export class ProcessGroup {
   reduceScatter<T extends TypedArray>(tensor: T, options: ReduceOptions & SizesOptions = {}): Work<T> {
     const { rank, worldSize: n } = this;
     const dtype = dtypeOf(tensor, options.dtype);
-    const sizes = this.#splits(tensor.length, options.sizes, 'sizes');
+    const sizes = splitSizes(this.#caller, tensor, options.sizes, 'sizes');
     const cuts = cutsOf(sizes);
     const copy = tensor.slice() as T;
     this.#prepare(copy, dtype, options);
-    const plan = this.#isMember ? ringReduceScatter(rank, n, cuts) : [];
     const issue = this.#inPlace(OpCode.REDUCE_SCATTER, copy, dtype, {
-      ...{ ...options, algorithm: Algorithm.RING, plan },
+      ...{ ...options, algorithm: Algorithm.RING, plan: () => ringReduceScatter(rank, n, cuts) },
       ...{ tag: digestOf(sizes), amount: amountOf(sizes) },
     });
     return this.#issue({ ...issue, result: () => copy.slice(cuts[rank], cuts[rank + 1]) as T });
@@ -325,8 +238,8 @@ export class ProcessGroup {
   allToAll<T extends TypedArray>(tensor: T, options: AllToAllOptions = {}): Work<T> {
     const { rank, worldSize: n } = this;
     const dtype = dtypeOf(tensor, options.dtype);
-    const inputSplits = this.#splits(tensor.length, options.inputSplits, 'inputSplits');
-    const outputSplits = options.outputSplits ? this.#checkSizes(options.outputSplits, 'outputSplits') : inputSplits;
+    const inputSplits = splitSizes(this.#caller, tensor, options.inputSplits, 'inputSplits');
+    const outputSplits = checkSizes(this.#caller, options.outputSplits ?? inputSplits, 'outputSplits');
     const input = cutsOf(inputSplits);
     const output = cutsOf(outputSplits);
     const target = emptyLike(tensor, output.at(-1)!);
@@ -334,7 +247,7 @@ export class ProcessGroup {
     if (this.#isMember) this.#copyOwn(tensor, input, target, output);
     return this.#issue({
       descriptor: { ...direct(OpCode.ALL_TO_ALL, dtype, 0), count: tensor.length, tag: 0 },
-      plan: this.#isMember ? directAllToAll(rank, n, input, output) : [],
+      plan: () => directAllToAll(rank, n, input, output),
       ...{ dtype, source: tensor, target, timeoutMs: options.timeoutMs },
       amount: sent === received ? sent : `${sent} into ${received}`,
       result: () => target,
@@ -342,18 +255,11 @@ export class ProcessGroup {
   }
 
   /** Resolves once every rank has called it. */
-  barrier({ timeoutMs }: Pick<OpOptions, 'timeoutMs'> = {}): Work<void> {
-    const { rank, worldSize: n } = this;
+  barrier({ timeoutMs }: TimeoutOption = {}): Work<void> {
     // An all-reduce of one byte ends on no rank before all have begun it.
     const tensor = new Uint8Array(1);
-    const algorithm = chooseAllReduce(n, tensor.byteLength);
-    const plan = this.#isMember ? ALL_REDUCE_PLANS[algorithm]!(rank, n, 1) : [];
-    const issue = this.#inPlace(OpCode.BARRIER, tensor, dtypeOf(tensor), {
-      op: ReduceOp.MAX,
-      algorithm,
-      plan,
-      timeoutMs,
-    });
+    const choice = allReduceOf(tensor, this.worldSize);
+    const issue = this.#inPlace(OpCode.BARRIER, tensor, dtypeOf(tensor), { ...choice, op: ReduceOp.MAX, timeoutMs });
     return this.#issue<void>({ ...issue, result: () => {} });
   }
 
@@ -377,7 +283,7 @@ export class ProcessGroup {
 
   /** {@link broadcast} of several tensors at once, one op per dtype; in place. */
   broadcastCoalesced<T extends readonly TypedArray[]>(tensors: T, src: number, options: OpOptions = {}): Work<T> {
-    this.#root(src);
+    rootRank(this.#caller, src);
     for (const tensor of tensors) dtypeOf(tensor, forArray(tensor, options).dtype);
     return coalesce(tensors, this.#clock, (flat) => this.broadcast(flat, src, forArray(flat, options)));
   }
@@ -393,58 +299,27 @@ export class ProcessGroup {
 
   /** Rank `src`'s value on every rank: data such as JSON, Map, Set, Date, BigInt, typed arrays. */
   async broadcastObject<T>(value: T | undefined, src: number, { timeoutMs }: TimeoutOption = {}): Promise<T> {
-    const isSource = this.rank === this.#root(src);
+    const isSource = this.rank === rootRank(this.#caller, src);
     if (!this.#isMember) return value as T;
-    const mine = isSource ? encodeObject(value) : new Uint8Array();
-    const sizeOf = this.broadcast(Float64Array.of(mine.length), src, { timeoutMs });
-    const bytes = await this.#inTwo(sizeOf, ([size]) =>
-      this.broadcast(isSource ? mine : bytesFor(size!), src, { timeoutMs }),
-    );
-    return isSource ? (value as T) : (decodeObject(bytes) as T);
+    return this.#objects.broadcast(value, src, isSource, { timeoutMs });
   }
 
   /** Every rank's value on every rank, in rank order. */
   async allGatherObject<T>(value: T, { timeoutMs }: TimeoutOption = {}): Promise<T[]> {
-    if (!this.#isMember) return [];
-    const mine = encodeObject(value);
-    const sizesOf = this.allGather(Float64Array.of(mine.length), { timeoutMs });
-    const parts = await this.#inTwo(sizesOf, (all) => this.allGather(mine, { sizes: sizesIn(all), timeoutMs }));
-    return parts.map((bytes, rank) => (rank === this.rank ? value : (decodeObject(bytes) as T)));
+    return this.#isMember ? this.#objects.allGather(value, { timeoutMs }) : [];
   }
 
   /** Every rank's value on `dst`, in rank order; `null` elsewhere. */
   async gatherObject<T>(value: T, dst: number, { timeoutMs }: TimeoutOption = {}): Promise<T[] | null> {
-    this.#root(dst);
-    if (!this.#isMember) return null;
-    const mine = encodeObject(value);
-    const sizesOf = this.allGather(Float64Array.of(mine.length), { timeoutMs });
-    const parts = await this.#inTwo(sizesOf, (all) => this.gather(mine, dst, { sizes: sizesIn(all), timeoutMs }));
-    return parts?.map((bytes, rank) => (rank === this.rank ? value : (decodeObject(bytes) as T))) ?? null;
+    rootRank(this.#caller, dst);
+    return this.#isMember ? this.#objects.gather(value, dst, { timeoutMs }) : null;
   }
 
   /** Rank r gets `values[r]` of rank `src`; only that rank passes any. */
   async scatterObjects<T>(values: readonly T[] | null, src: number, { timeoutMs }: TimeoutOption = {}): Promise<T> {
-    const isSource = this.rank === this.#root(src);
+    rootRank(this.#caller, src);
     if (!this.#isMember) return undefined as T;
-    if (!isSource && values !== null)
-      throw new UsageError(`Only rank ${src} scatters: pass null on rank ${this.#name}.`);
-    if (isSource && values?.length !== this.worldSize) {
-      throw new UsageError(
-        `Incorrect input list size: rank ${src} scatters ${this.worldSize} values, one per rank, not ${values?.length ?? 0}.`,
-      );
-    }
-    const encoded = (isSource ? values! : []).map(encodeObject);
-    const length = Float64Array.of(Math.max(0, ...encoded.map((bytes) => bytes.length)));
-    const bytes = await this.#inTwo(this.broadcast(length, src, { timeoutMs }), ([size]) => {
-      // Parts of a scatter are of one size: shorter ones are filled up with blanks, which JSON may end with.
-      const parts = encoded.map((part) => {
-        const filled = bytesFor(size!).fill(BLANK);
-        filled.set(part);
-        return filled;
-      });
-      return this.scatter(bytesFor(size!), src, isSource ? parts : null, { timeoutMs });
-    });
-    return isSource ? values![this.rank]! : (decodeObject(bytes) as T);
+    return this.#objects.scatter(checkScattered(this.#caller, src, values, 'values'), src, { timeoutMs });
   }
 
   /** Sends `tensor` to rank `dst`; resolves once that rank has asked for it and all of it is on its way. */
@@ -463,7 +338,7 @@ export class ProcessGroup {
     dst: number,
     { tag = 0, timeoutMs = this.timeoutMs, dtype }: MessageOptions = {},
   ): Work<void> {
-    const to = this.#peer(dst, 'destination');
+    const to = peerRank(this.#caller, dst, 'destination');
     checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
     if (!this.#isMember) return this.#nothing<void>(undefined);
@@ -476,7 +351,7 @@ export class ProcessGroup {
     src: number | null = null,
     { tag = 0, timeoutMs = this.timeoutMs, dtype }: MessageOptions = {},
   ): Work<number> {
-    const from = src === null ? null : this.#peer(src, 'source');
+    const from = src === null ? null : peerRank(this.#caller, src, 'source');
     checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
     if (!this.#isMember) return this.#nothing(-1);
@@ -502,12 +377,7 @@ export class ProcessGroup {
     if (this.worldSize !== this.#mesh.worldSize) {
       throw new UsageError('Make groups from the world group: all its ranks must take part.');
     }
-    const wrong = ranks.find((rank) => !this.ranks.includes(rank));
-    if (ranks.length === 0) throw new UsageError('A group needs at least one rank.');
-    if (wrong !== undefined)
-      throw new UsageError(`Rank ${wrong} does not exist: the world has ranks 0 .. ${this.worldSize - 1}.`);
-    if (new Set(ranks).size < ranks.length)
-      throw new UsageError(`A group names each rank once, not ${ranks.join(', ')}.`);
+    checkMembers(ranks, this.worldSize);
     // Ready to hear before anyone is told to speak.
     const group = new ProcessGroup(this.#mesh, { ...this.#options, timeoutMs }, ranks);
     const said = await this.allGather(Uint32Array.of(mixSeed(...ranks)), { timeoutMs });
@@ -551,28 +421,8 @@ export class ProcessGroup {
     );
   }
 
-  /**
-   * The two collectives of an object: sizes, then bytes, under a number that is taken now. Ranks that fail between the two
-   * would leave the others waiting, so the group fails.
-   */
-  async #inTwo<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
-    const later = this.#executor.reserve();
-    try {
-      const known = await sizes;
-      return await later(() => bytes(known));
-    } catch (error) {
-      this.abort(asError(error));
-      throw error;
-    }
-  }
-
   get #isMember(): boolean {
     return this.rank >= 0;
-  }
-
-  /** This rank in messages. */
-  get #name(): number {
-    return this.#mesh.rank;
   }
 
   #nothing<T>(value: T): Work<T> {
@@ -601,148 +451,19 @@ export class ProcessGroup {
     if (options.factor !== undefined && this.#isMember) scale(tensor, dtype, options.factor);
   }
 
-  /** The group's rank of global rank `rank`. */
-  #root(rank: number): number {
-    const root = this.ranks.indexOf(rank);
-    if (root >= 0) return root;
-    throw new UsageError(`Invalid root rank ${rank}: this group has ranks ${rangeOf(this.ranks)}.`);
-  }
-
-  #peer(rank: number, what: string): number {
-    const peer = this.ranks.indexOf(rank);
-    if (peer >= 0 && peer !== this.rank) return peer;
-    const why = peer >= 0 ? 'a rank does not send to itself' : `this group has ranks ${rangeOf(this.ranks)}`;
-    throw new UsageError(`Invalid ${what} rank ${rank}: ${why}.`);
-  }
-
-  #rooted(tensor: TypedArray, { algorithm }: RootedOptions): Algorithm {
-    return algorithm === 'direct' ? Algorithm.DIRECT : chooseRooted(this.worldSize, tensor.byteLength);
-  }
-
-  /** Sizes of all ranks' parts, where this rank's is `tensor`. */
-  #sizes(tensor: TypedArray, sizes: readonly number[] | undefined): readonly number[] {
-    if (sizes === undefined) return this.ranks.map(() => tensor.length);
-    this.#checkSizes(sizes, 'sizes');
-    if (this.#isMember && sizes[this.rank] !== tensor.length) {
-      throw new UsageError(
-        `sizes[${this.rank}] is ${sizes[this.rank]}, but rank ${this.#name}'s tensor has ${tensor.length} elements.`,
-      );
-    }
-    return sizes;
-  }
-
-  /** Sizes of the parts that a tensor of `length` elements is cut into. */
-  #splits(length: number, sizes: readonly number[] | undefined, name: string): readonly number[] {
-    const n = this.worldSize;
-    if (sizes === undefined) {
-      if (length % n === 0) return this.ranks.map(() => length / n);
-      throw new UsageError(`${length} elements cannot be cut into ${n} equal parts: pass ${name}.`);
-    }
-    const sum = this.#checkSizes(sizes, name).reduce((total, size) => total + size, 0);
-    if (sum !== length) throw new UsageError(`${name} add up to ${sum}, but the tensor has ${length} elements.`);
-    return sizes;
-  }
-
-  #checkSizes(sizes: readonly number[], name: string): readonly number[] {
-    if (sizes.length !== this.worldSize || !sizes.every((size) => Number.isSafeInteger(size) && size >= 0)) {
-      throw new UsageError(`${name} must be ${this.worldSize} whole numbers, one per rank, not ${sizes.join(', ')}.`);
-    }
-    return sizes;
-  }
-
-  #checkParts(parts: readonly TypedArray[] | null, tensor: TypedArray, dtype: Dtype, options: OpOptions): void {
-    if (parts?.length !== this.worldSize) {
-      throw new UsageError(
-        `Incorrect input list size: rank ${this.#name} scatters ${this.worldSize} parts, one per rank, not ${parts?.length ?? 0}.`,
-      );
-    }
-    const odd = parts.findIndex((one) => one.length !== tensor.length || dtypeOf(one, options.dtype) !== dtype);
-    if (odd < 0) return;
-    throw new UsageError(
-      `parts[${odd}] is ${parts[odd]!.length} ${dtypeOf(parts[odd]!, options.dtype).name}, where every rank receives ${tensor.length} ${dtype.name}.`,
-    );
-  }
-
   #copyOwn(input: TypedArray, inputCuts: Cuts, output: TypedArray, outputCuts: Cuts): void {
     const { rank } = this;
     const own = view(input, inputCuts[rank]!, inputCuts[rank + 1]!);
     if (own.length !== outputCuts[rank + 1]! - outputCuts[rank]!) {
       throw new UsageError(
-        `inputSplits[${rank}] and outputSplits[${rank}] differ, but are rank ${this.#name}'s part for itself.`,
+        `inputSplits[${rank}] and outputSplits[${rank}] differ, but are rank ${this.#mesh.rank}'s part for itself.`,
       );
     }
     copyInto(output, own, outputCuts[rank]!);
   }
 }
 
-/** @throws ProtocolError where another rank's object says that it is larger than any may be. */
-function checkObjectSize(size: number): void {
-  if (size >= 0 && size <= MAX_OBJECT_BYTES) return;
-  throw new ProtocolError(
-    `An object of ${size} bytes is more than ranks take (${MAX_OBJECT_BYTES}): send typed arrays.`,
-  );
-}
-
-/** Room for an object. */
-function bytesFor(size: number): Uint8Array {
-  checkObjectSize(size);
-  return new Uint8Array(size);
-}
-
-function sizesIn(all: readonly Float64Array[]): number[] {
-  for (const [size] of all) checkObjectSize(size!);
-  return all.map(([size]) => size!);
-}
-
 /** An op in which the root, or every rank, speaks to each other rank itself. */
 function direct(op: OpCode, dtype: Dtype, root: number) {
   return { op, dtype: dtype.code, reduceOp: ReduceOp.NONE, algorithm: Algorithm.DIRECT, root };
-}
-
-/** Options of a coalesced collective for one of its arrays: only an array of 16-bit words can hold halves. */
-function forArray<Options extends OpOptions>(flat: TypedArray, options: Options): Options {
-  return flat instanceof Uint16Array ? options : { ...options, dtype: undefined };
-}
-
-/** @throws UsageError where the op makes no sense for the dtype, or there is a factor and no PREMUL_SUM, or the reverse. */
-function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: ReduceOptions): void {
-  reducerFor(dtype, op);
-  if ((op === ReduceOp.PREMUL_SUM) === (factor !== undefined)) return;
-  throw new UsageError('PREMUL_SUM needs a factor, and only PREMUL_SUM takes one.');
-}
-
-function checkTag(what: 'tag' | 'bucket', value: number): void {
-  if (Number.isInteger(value) && value >= 0 && value <= MAX_TAG) return;
-  throw new UsageError(`A ${what} is a whole number from 0 to ${MAX_TAG}, not ${value}.`);
-}
-
-/** Differs, but for one list in 65 536, where sizes do: of the same sum, they would else look the same to other ranks. */
-function digestOf(sizes: readonly number[]): number {
-  return mixSeed(...sizes) % (MAX_TAG + 1);
-}
-
-/** `12` elements in equal parts, or `3 + 4 + 5`. */
-function amountOf(sizes: readonly number[]): string {
-  if (sizes.every((size) => size === sizes[0])) return String(sizes.length * sizes[0]!);
-  const more = sizes.length > MAX_SIZES_NAMED ? ' + ...' : '';
-  return `${sizes.slice(0, MAX_SIZES_NAMED).join(' + ')}${more}`;
-}
-
-/** `0 .. 3`, `0, 2, 5`. */
-function rangeOf(ranks: readonly number[]): string {
-  const isRange = ranks.every((rank, i) => rank === i);
-  return isRange ? `0 .. ${ranks.length - 1}` : ranks.join(', ');
-}
-
-/** When each chunk went and came: what the plan's ring steps show on a page. */
-function traceOf(op: PlanOp, startedAt: number, rank: number, n: number): OpTrace {
-  const left = modulo(rank - 1, n);
-  const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => ({
-    ringStep,
-    sentChunk: transferFrom(n, ringStep, rank).chunk,
-    receivedChunk: transferFrom(n, ringStep, left).chunk,
-    sentAt: op.endOf('send', ringStep),
-    receivedAt: op.endOf('receive', ringStep),
-  }));
-  return { startedAt, hops };
 }

@@ -1,5 +1,6 @@
 /** Work that one rank does for all: logs and files, and downloads that fill a cache. */
-import type { OpOptions, ProcessGroup } from '../collectives/processGroup.ts';
+import type { OpOptions } from '../collectives/options.ts';
+import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { messageOf, PeergradError } from '../util/errors.ts';
 
 /**

@@ -1,6 +1,7 @@
 /** For tests, the project's and its users': a world of ranks in one process. */
 import { Mesh } from '../collectives/mesh.ts';
-import { ProcessGroup, type ProcessGroupOptions } from '../collectives/processGroup.ts';
+import type { ProcessGroupOptions } from '../collectives/options.ts';
+import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Link } from '../transport/link.ts';
 import { createMemoryLinkPair } from '../transport/memoryLink.ts';
 import { asError } from '../util/errors.ts';

@@ -1,7 +1,7 @@
 /** Ranks that are late, frozen, hostile or gone, and what the others make of it. */
 import { describe, expect, test } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
-import { ProcessGroup, ReduceOp } from '../../src/collectives/processGroup.ts';
+import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import {
   Algorithm,
   createFrame,
@@ -10,6 +10,7 @@ import {
   encodeJsonFrame,
   FrameKind,
   OpCode,
+  ReduceOp,
 } from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
-import { ProcessGroup, type ProcessGroupOptions } from '../../src/collectives/processGroup.ts';
+import type { ProcessGroupOptions } from '../../src/collectives/options.ts';
+import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { EAGER_BYTES } from '../../src/collectives/executor.ts';
 import {
   Algorithm,

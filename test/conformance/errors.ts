@@ -1,5 +1,6 @@
 /** Wrong calls, and ranks that call different things. */
-import type { ProcessGroup, ReduceOptions } from '../../src/collectives/processGroup.ts';
+import type { ReduceOptions } from '../../src/collectives/options.ts';
+import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { MismatchError, PeerGoneError, UsageError } from '../../src/util/errors.ts';
 import type { ConformanceCase } from './case.ts';
