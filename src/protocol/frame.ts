@@ -170,6 +170,21 @@ export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
   view.setUint16(LENGTH_AT, frame.byteLength - FRAME_HEADER_BYTES, true);
 }
 
+/**
+ * A frame's epoch alone, for who passes frames on to whoever reads the rest.
+ *
+ * @throws ProtocolError where the bytes are too few for a frame.
+ */
+export function epochOf(frame: ArrayBuffer): number {
+  checkHeaderSize(frame);
+  return new DataView(frame).getUint32(EPOCH_AT, true);
+}
+
+function checkHeaderSize(frame: ArrayBuffer): void {
+  if (frame.byteLength >= FRAME_HEADER_BYTES) return;
+  throw new ProtocolError(`A frame of ${frame.byteLength} bytes is shorter than its header (${FRAME_HEADER_BYTES}).`);
+}
+
 const KINDS: ReadonlySet<number> = new Set(Object.values(FrameKind));
 
 /**
@@ -178,9 +193,7 @@ const KINDS: ReadonlySet<number> = new Set(Object.values(FrameKind));
  * @throws ProtocolError where the bytes are not a whole frame of this version.
  */
 export function readHeader(frame: ArrayBuffer): FrameHeader {
-  if (frame.byteLength < FRAME_HEADER_BYTES) {
-    throw new ProtocolError(`A frame of ${frame.byteLength} bytes is shorter than its header (${FRAME_HEADER_BYTES}).`);
-  }
+  checkHeaderSize(frame);
   const view = new DataView(frame, 0, FRAME_HEADER_BYTES);
   const version = view.getUint8(VERSION_AT);
   if (version !== FRAME_VERSION) {

@@ -6,26 +6,47 @@ import { MAX_FRAME_BYTES } from '../../src/protocol/frame.ts';
 import { HIGH_WATER_BYTES, type Link } from '../../src/transport/link.ts';
 import { PeerGoneError, UsageError } from '../../src/util/errors.ts';
 
+/**
+ * One end of a case.
+ *
+ * @param header what each frame begins with, on links that read it; frames are then that long at least.
+ */
+type Program = (link: Link, header?: Uint8Array) => Promise<void>;
+
 export interface LinkCase {
   name: string;
-  alice: (link: Link) => Promise<void>;
-  bob: (link: Link) => Promise<void>;
+  alice: Program;
+  bob: Program;
+  /** That one end sees the other close, as it does not of a shared link's view. */
+  isCloseSeen?: true;
 }
+
+const NO_HEADER: Uint8Array = new Uint8Array();
 
 function check(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(what);
 }
 
-/** A frame whose bytes tell its number and place. */
-function patterned(number: number, bytes: number): ArrayBuffer {
-  return Uint8Array.from({ length: bytes }, (_, i) => (number * 31 + i) % 251).buffer;
+function zeros(bytes: number, header = NO_HEADER): ArrayBuffer {
+  const frame = new Uint8Array(Math.max(bytes, header.length));
+  frame.set(header);
+  return frame.buffer;
 }
 
-function checkPattern(frame: ArrayBuffer, number: number, bytes: number): void {
-  check(frame instanceof ArrayBuffer, 'a frame is an ArrayBuffer');
-  check(frame.byteLength === bytes, `frame ${number} has ${frame.byteLength} bytes, not ${bytes}`);
+/** A frame whose bytes tell its number and place. */
+function patterned(number: number, bytes: number, header = NO_HEADER): ArrayBuffer {
+  const frame = zeros(bytes, header);
   const view = new Uint8Array(frame);
-  for (let i = 0; i < bytes; i++) check(view[i] === (number * 31 + i) % 251, `frame ${number} differs at byte ${i}`);
+  for (let i = header.length; i < view.length; i++) view[i] = (number * 31 + i) % 251;
+  return frame;
+}
+
+function checkPattern(frame: ArrayBuffer, number: number, bytes: number, header = NO_HEADER): void {
+  check(frame instanceof ArrayBuffer, 'a frame is an ArrayBuffer');
+  const expected = new Uint8Array(patterned(number, bytes, header));
+  check(frame.byteLength === expected.length, `frame ${number} has ${frame.byteLength} bytes, not ${expected.length}`);
+  const view = new Uint8Array(frame);
+  for (let i = 0; i < view.length; i++) check(view[i] === expected[i], `frame ${number} differs at byte ${i}`);
 }
 
 /** Resolves with the next `count` frames. */
@@ -49,10 +70,10 @@ function closed(link: Link): Promise<Error | null> {
   });
 }
 
-/** One byte each way: the other end has dealt with all before. */
-async function meet(link: Link): Promise<void> {
+/** A small frame each way: the other end has dealt with all before. */
+async function meet(link: Link, header?: Uint8Array): Promise<void> {
   const heard = receive(link, 1);
-  await link.send(new ArrayBuffer(1));
+  await link.send(zeros(1, header));
   await heard;
 }
 
@@ -67,127 +88,128 @@ async function rejection(promise: Promise<unknown>): Promise<unknown> {
 
 const SIZES = [1, 2, 3, 31, 32, 33, 1000, 4096, 65_535, MAX_FRAME_BYTES];
 
-async function sendAll(link: Link, sizes: readonly number[]): Promise<void> {
-  for (const [number, bytes] of sizes.entries()) await link.send(patterned(number, bytes));
+async function sendAll(link: Link, sizes: readonly number[], header?: Uint8Array): Promise<void> {
+  for (const [number, bytes] of sizes.entries()) await link.send(patterned(number, bytes, header));
 }
 
-async function expectAll(link: Link, sizes: readonly number[]): Promise<void> {
+async function expectAll(link: Link, sizes: readonly number[], header?: Uint8Array): Promise<void> {
   const frames = await receive(link, sizes.length);
-  for (const [number, frame] of frames.entries()) checkPattern(frame, number, sizes[number]!);
+  for (const [number, frame] of frames.entries()) checkPattern(frame, number, sizes[number]!, header);
 }
 
 export const LINK_CASES: LinkCase[] = [
   {
     name: 'carries frames of every size, whole and in order',
-    alice: async (link) => {
-      await sendAll(link, SIZES);
-      await meet(link);
+    alice: async (link, header) => {
+      await sendAll(link, SIZES, header);
+      await meet(link, header);
     },
-    bob: async (link) => {
-      await expectAll(link, SIZES);
-      await meet(link);
+    bob: async (link, header) => {
+      await expectAll(link, SIZES, header);
+      await meet(link, header);
     },
   },
   {
     name: 'carries both directions at once',
-    alice: async (link) => {
-      await Promise.all([sendAll(link, SIZES), expectAll(link, SIZES)]);
-      await meet(link);
+    alice: async (link, header) => {
+      await Promise.all([sendAll(link, SIZES, header), expectAll(link, SIZES, header)]);
+      await meet(link, header);
     },
-    bob: async (link) => {
-      await Promise.all([sendAll(link, SIZES), expectAll(link, SIZES)]);
-      await meet(link);
+    bob: async (link, header) => {
+      await Promise.all([sendAll(link, SIZES, header), expectAll(link, SIZES, header)]);
+      await meet(link, header);
     },
   },
   {
     name: 'keeps frames that come before there is a handler',
-    alice: async (link) => {
-      await sendAll(link, SIZES);
-      await meet(link);
+    alice: async (link, header) => {
+      await sendAll(link, SIZES, header);
+      await meet(link, header);
     },
-    bob: async (link) => {
+    bob: async (link, header) => {
       await new Promise((resolve) => setTimeout(resolve, 50));
-      await expectAll(link, SIZES);
-      await meet(link);
+      await expectAll(link, SIZES, header);
+      await meet(link, header);
     },
   },
   {
     name: 'gives frames to the handler that is set when they come',
-    alice: async (link) => {
-      await sendAll(link, [10, 20, 30]);
-      await meet(link);
+    alice: async (link, header) => {
+      await sendAll(link, [100, 200, 300], header);
+      await meet(link, header);
     },
-    bob: async (link) => {
+    bob: async (link, header) => {
       const sizes: number[] = [];
       for (let i = 0; i < 3; i++) sizes.push((await receive(link, 1))[0]!.byteLength);
-      check(sizes.join() === '10,20,30', `frames of ${sizes.join()} bytes came`);
-      await meet(link);
+      check(sizes.join() === '100,200,300', `frames of ${sizes.join()} bytes came`);
+      await meet(link, header);
     },
   },
   {
     name: 'holds the sender back above its mark and lets it go on below',
-    alice: async (link) => {
+    alice: async (link, header) => {
       const frames = (4 * HIGH_WATER_BYTES) / MAX_FRAME_BYTES;
       let unresolved = 0;
       let most = 0;
       const sends = Array.from({ length: frames }, async () => {
         unresolved += 1;
         most = Math.max(most, unresolved);
-        await link.send(new ArrayBuffer(MAX_FRAME_BYTES));
+        await link.send(zeros(MAX_FRAME_BYTES, header));
         unresolved -= 1;
       });
       check(most > 1, 'no send was held back');
       await Promise.all(sends);
       check(unresolved === 0, 'a send did not resolve');
-      await meet(link);
+      await meet(link, header);
     },
-    bob: async (link) => {
+    bob: async (link, header) => {
       await receive(link, (4 * HIGH_WATER_BYTES) / MAX_FRAME_BYTES);
-      await meet(link);
+      await meet(link, header);
     },
   },
   {
     name: 'counts frames and bytes',
-    alice: async (link) => {
-      await sendAll(link, [100, 200]);
+    alice: async (link, header) => {
+      await sendAll(link, [100, 200], header);
       await receive(link, 1);
       const { framesSent, bytesSent, framesReceived, bytesReceived } = link.counters;
       const counters = [framesSent, bytesSent, framesReceived, bytesReceived].join();
       check(counters === '2,300,1,50', `counters are ${counters}`);
-      await meet(link);
+      await meet(link, header);
     },
-    bob: async (link) => {
+    bob: async (link, header) => {
       await receive(link, 2);
-      await link.send(new ArrayBuffer(50));
-      await meet(link);
+      await link.send(zeros(50, header));
+      await meet(link, header);
     },
   },
   {
     name: 'refuses frames that are empty or too large, and stays open',
-    alice: async (link) => {
+    alice: async (link, header) => {
       for (const bytes of [0, MAX_FRAME_BYTES + 1]) {
         check(
           (await rejection(link.send(new ArrayBuffer(bytes)))) instanceof UsageError,
           `${bytes} bytes were not refused`,
         );
       }
-      await meet(link);
+      await meet(link, header);
     },
     bob: meet,
   },
   {
     name: 'says how bytes travel',
-    alice: async (link) => {
+    alice: async (link, header) => {
       const { route } = await link.describe();
       check(['direct', 'relayed', 'memory'].includes(route), `the route is ${route}`);
-      await meet(link);
+      await meet(link, header);
     },
     bob: meet,
   },
   {
     name: 'closes on both ends, once, and then refuses to send',
-    alice: async (link) => {
-      await meet(link);
+    isCloseSeen: true,
+    alice: async (link, header) => {
+      await meet(link, header);
       check(link.state === 'open', 'a fresh link is open');
       const gone = closed(link);
       link.close();
@@ -196,8 +218,8 @@ export const LINK_CASES: LinkCase[] = [
       check((link.state as string) === 'closed', 'a closed link is closed');
       check((await rejection(link.send(new ArrayBuffer(1)))) instanceof PeerGoneError, 'sending did not fail');
     },
-    bob: async (link) => {
-      await meet(link);
+    bob: async (link, header) => {
+      await meet(link, header);
       let times = 0;
       await new Promise<void>((resolve) => {
         link.onclose = () => {
@@ -213,8 +235,9 @@ export const LINK_CASES: LinkCase[] = [
   },
   {
     name: 'settles every send when it is closed while sending',
-    alice: async (link) => {
-      const sends = Array.from({ length: 100 }, () => link.send(new ArrayBuffer(MAX_FRAME_BYTES)));
+    isCloseSeen: true,
+    alice: async (link, header) => {
+      const sends = Array.from({ length: 100 }, () => link.send(zeros(MAX_FRAME_BYTES, header)));
       link.close();
       const outcomes = await Promise.allSettled(sends);
       for (const outcome of outcomes) {
@@ -230,9 +253,10 @@ export const LINK_CASES: LinkCase[] = [
   },
   {
     name: 'settles every send when the other end closes while receiving',
-    alice: async (link) => {
+    isCloseSeen: true,
+    alice: async (link, header) => {
       const gone = closed(link);
-      const sends = Array.from({ length: 200 }, () => link.send(new ArrayBuffer(MAX_FRAME_BYTES)));
+      const sends = Array.from({ length: 200 }, () => link.send(zeros(MAX_FRAME_BYTES, header)));
       await gone;
       await Promise.allSettled(sends);
     },

@@ -1,0 +1,239 @@
+import { describe, expect, test } from 'vitest';
+import { Mesh } from '../../src/collectives/mesh.ts';
+import { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { createFrame, emptyHeader, FRAME_HEADER_BYTES, FrameKind, readHeader } from '../../src/protocol/frame.ts';
+import { handshake, type Hello } from '../../src/transport/handshake.ts';
+import type { Link } from '../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { MAX_EARLY_BYTES, SharedLink } from '../../src/transport/sharedLink.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { PeerGoneError, ProtocolError, UsageError } from '../../src/util/errors.ts';
+import { LINK_CASES } from './linkCompliance.ts';
+
+/** Both ends of one link, shared. */
+function sharedPair(): [SharedLink, SharedLink] {
+  const [a, b] = createMemoryLinkPair();
+  return [new SharedLink(a), new SharedLink(b)];
+}
+
+const dataOf = (epoch: number, bytes = 4): ArrayBuffer => createFrame(emptyHeader(FrameKind.DATA, epoch), bytes);
+
+/** Until all that was sent over memory links has come. */
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Payload sizes of what a view has got. */
+function heard(view: Link): number[] {
+  const sizes: number[] = [];
+  view.onframe = (frame) => sizes.push(frame.byteLength - FRAME_HEADER_BYTES);
+  return sizes;
+}
+
+/** What a shared link and its views of epochs 1 and 2 tell when it closes, in order. */
+function witness(shared: SharedLink): unknown[][] {
+  const told: unknown[][] = [];
+  for (const epoch of [1, 2]) shared.view(epoch).onclose = (error) => told.push([epoch, error]);
+  shared.onclose = (error) => told.push(['owner', error]);
+  return told;
+}
+
+const hello = (epoch: number, rank: number): Hello => ({ room: 'K7F3QX', epoch, member: `member-${rank}`, rank });
+
+/** Greets over a view, as `rank` of two. */
+async function greet(view: Link, epoch: number, rank: number): Promise<Link> {
+  await handshake(view, hello(epoch, rank), hello(epoch, 1 - rank), { timeoutMs: 5000, clock: systemClock });
+  return view;
+}
+
+function groupOver(view: Link, epoch: number, rank: number): ProcessGroup {
+  return new ProcessGroup(new Mesh({ rank, worldSize: 2, epoch, links: new Map([[1 - rank, view]]) }));
+}
+
+describe('a view of a shared link', () => {
+  const header = new Uint8Array(dataOf(7, 0));
+
+  test.each(LINK_CASES.filter(({ isCloseSeen }) => !isCloseSeen))('$name', async ({ alice, bob }) => {
+    const [a, b] = sharedPair();
+    // Another epoch goes on beside it.
+    const [others, view] = [b.view(6), a.view(7)];
+    const elsewhere = heard(others);
+    await a.view(8).send(dataOf(6, 5));
+    await Promise.all([alice(view, header), bob(b.view(7), header)]);
+    expect(elsewhere).toEqual([5]);
+    a.close();
+  });
+
+  test('gets what came of its epoch before it was made, in order, and nothing of others', async () => {
+    const [a, b] = sharedPair();
+    const from = a.view(1);
+    for (const [epoch, bytes] of [
+      [3, 1],
+      [2, 2],
+      [4, 3],
+      [3, 4],
+    ] as const)
+      await from.send(dataOf(epoch, bytes));
+    await settled();
+    const third = heard(b.view(3));
+    await from.send(dataOf(3, 5));
+    await from.send(dataOf(2, 6));
+    await settled();
+    expect(third).toEqual([1, 4, 5]);
+    expect(heard(b.view(4))).toEqual([3]);
+    expect(() => b.view(2)).toThrow(UsageError);
+    expect(() => b.view(4)).toThrow('epoch 4 cannot follow 4');
+  });
+
+  test('closes alone, hears nothing more, and lets no send wait for ever', async () => {
+    const [a, b] = sharedPair();
+    const [mine, theirs, next] = [a.view(1), b.view(1), a.view(2)];
+    const closes: string[] = [];
+    mine.onclose = (error) => closes.push(`mine ${String(error)}`);
+    theirs.onclose = () => closes.push('theirs');
+    const after = heard(mine);
+    const sends = Array.from({ length: 40 }, () => mine.send(dataOf(1, 60_000)));
+    mine.close();
+    await Promise.all(sends);
+    await theirs.send(dataOf(1));
+    await theirs.send(dataOf(2, 9));
+    await settled();
+    expect([mine.state, theirs.state, next.state, a.state]).toEqual(['closed', 'open', 'open', 'open']);
+    expect(closes).toEqual(['mine null']);
+    expect(after).toEqual([]);
+    expect(heard(next)).toEqual([9]);
+    await expect(mine.send(dataOf(1))).rejects.toBeInstanceOf(PeerGoneError);
+  });
+
+  test('counts its own frames', async () => {
+    const [a, b] = sharedPair();
+    const [first, second] = [a.view(1), a.view(2)];
+    await first.send(dataOf(1, 10));
+    await second.send(dataOf(2, 20));
+    await settled();
+    expect([first, second, b.view(2)].map(({ counters }) => counters)).toEqual([
+      { framesSent: 1, bytesSent: 42, framesReceived: 0, bytesReceived: 0 },
+      { framesSent: 1, bytesSent: 52, framesReceived: 0, bytesReceived: 0 },
+      { framesSent: 0, bytesSent: 0, framesReceived: 1, bytesReceived: 52 },
+    ]);
+  });
+});
+
+describe('a shared link', () => {
+  test.each(['near', 'far'])('that the %s end closes closes all views on both', async (end) => {
+    const [a, b] = sharedPair();
+    const told = [witness(a), witness(b)];
+    (end === 'near' ? a : b).close();
+    await settled();
+    for (const lines of told)
+      expect(lines).toEqual([
+        ['owner', null],
+        [1, null],
+        [2, null],
+      ]);
+    expect([a.state, b.state]).toEqual(['closed', 'closed']);
+    // Whoever asks late is told too; a view that comes too late is closed.
+    let late: unknown = 'nothing';
+    a.onclose = (error) => (late = error);
+    expect(late).toBeNull();
+    const view = a.view(3);
+    await expect(view.send(dataOf(3))).rejects.toBeInstanceOf(PeerGoneError);
+  });
+
+  test('that breaks tells every open view why', async () => {
+    const [a, b] = createMemoryLinkPair();
+    const told = witness(new SharedLink(a));
+    await b.send(new ArrayBuffer(FRAME_HEADER_BYTES - 1));
+    await settled();
+    const error = expect.any(ProtocolError) as unknown;
+    expect(told).toEqual([
+      ['owner', error],
+      [1, error],
+      [2, error],
+    ]);
+    expect(String(told[0]![1])).toContain('31 bytes is shorter than its header');
+    expect(b.state).toBe('closed');
+  });
+
+  test('gives a late view what came before the close', async () => {
+    const [a, b] = createMemoryLinkPair();
+    const shared = new SharedLink(a);
+    await b.send(dataOf(1, 8));
+    b.close();
+    await settled();
+    const view = shared.view(1);
+    expect(view.state).toBe('closed');
+    expect(heard(view)).toEqual([8]);
+  });
+
+  test('breaks when more comes of later epochs than it keeps, and forgets what nobody will ask for', async () => {
+    const [a, b] = sharedPair();
+    const from = a.view(1);
+    const half = MAX_EARLY_BYTES / 2 - FRAME_HEADER_BYTES;
+    await from.send(dataOf(2, half));
+    await from.send(dataOf(3, half));
+    await settled();
+    b.view(3);
+    await from.send(dataOf(4, half));
+    await from.send(dataOf(5, half));
+    await settled();
+    expect(b.state).toBe('open');
+    let reason: unknown;
+    b.onclose = (error) => (reason = error);
+    await from.send(dataOf(4, 0));
+    await settled();
+    expect(reason).toBeInstanceOf(ProtocolError);
+    expect(String(reason)).toContain('more than 64 KiB of epoch 4');
+    expect(a.state).toBe('closed');
+  });
+});
+
+describe('from one epoch to the next', () => {
+  test('both ends agree, though one is late and data of the old epoch still comes', async () => {
+    const [a, b] = sharedPair();
+    const [oldA, oldB] = await Promise.all([greet(a.view(1), 1, 0), greet(b.view(1), 1, 1)]);
+    const early = greet(a.view(2), 2, 0);
+    await oldA.send(dataOf(1));
+    await oldB.send(dataOf(1));
+    await settled();
+    oldA.close();
+    const late = greet(b.view(2), 2, 1);
+    // Of an epoch that is over at the other end.
+    await oldB.send(dataOf(1));
+    const [newA, newB] = await Promise.all([early, late]);
+    const next = new Promise<ArrayBuffer>((resolve) => (newB.onframe = resolve));
+    await newA.send(dataOf(2, 3));
+    expect(readHeader(await next)).toMatchObject({ kind: FrameKind.DATA, epoch: 2 });
+    expect(newA.counters.framesReceived).toBe(2);
+  });
+
+  test('a peer that is not the expected one is refused on the view alone', async () => {
+    const [a, b] = sharedPair();
+    const kept = a.view(1);
+    const outcomes = await Promise.allSettled([greet(a.view(2), 2, 0), greet(b.view(2), 2, 0)]);
+    for (const outcome of outcomes) {
+      expect(String(outcome.status === 'rejected' && outcome.reason)).toContain('led to someone else');
+    }
+    expect([kept.state, a.state, b.state]).toEqual(['open', 'open', 'open']);
+  });
+
+  test('a long all-reduce of the old epoch ends while the new one greets and works', async () => {
+    const shared = sharedPair();
+    const old = shared.map((link, rank) => groupOver(link.view(1), 1, rank));
+    const count = 1_000_000;
+    const tensors = old.map(({ rank }) => new Float32Array(count).fill(rank + 1));
+    let isOldDone = false;
+    const long = Promise.all(old.map((group, rank) => group.allReduce(tensors[rank]!))).then(() => (isOldDone = true));
+    const groups = await Promise.all(
+      shared.map(async (link, rank) => groupOver(await greet(link.view(2), 2, rank), 2, rank)),
+    );
+    const sums = await Promise.all(groups.map(({ rank }, i) => groups[i]!.allReduce(Float32Array.of(rank + 10))));
+    expect(isOldDone).toBe(false);
+    expect(sums.map(([sum]) => sum)).toEqual([21, 21]);
+    await long;
+    for (const tensor of tensors) expect(tensor.every((value) => value === 3)).toBe(true);
+    // The old epoch goes; the new one does not notice.
+    for (const group of old) group.destroy();
+    await Promise.all(groups.map((group) => group.barrier()));
+    shared[0].close();
+    await expect(groups[1]!.barrier()).rejects.toBeInstanceOf(PeerGoneError);
+  });
+});
