@@ -28,6 +28,7 @@ export interface ServerContext {
 
 /** WebSocket close codes (RFC 6455, section 7.4.1). */
 const CLOSE_NORMAL = 1000;
+const CLOSE_GOING_AWAY = 1001;
 const CLOSE_POLICY = 1008;
 const CLOSE_INTERNAL = 1011;
 export const CLOSE_RESTART = 1012;
@@ -64,7 +65,8 @@ export class Connection implements Peer {
       this.refuse('silent', 'Nothing was said on this connection: reload the page.');
     });
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary));
-    socket.on('close', () => this.#leave(null));
+    // Going away (1001) is what a browser says for a page that is closed, or has crashed: nobody will come back.
+    socket.on('close', (code) => this.#leave(code === CLOSE_GOING_AWAY ? 'left' : null));
     // Without a listener an oversize frame or a reset connection would end the process; `close` follows it.
     socket.on('error', () => server.log.info({ member: this.member }, 'socket error'));
   }

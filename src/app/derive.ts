@@ -137,7 +137,7 @@ function toRanks(ranks: readonly number[]): string {
 }
 
 export function isHost(view: View): boolean {
-  return view.member !== null && view.lobby?.host === view.member;
+  return view.member !== null && (view.lobby?.hosts.includes(view.member) ?? false);
 }
 
 /** How many more must be ready before the room starts by itself; `null` when the host starts it. */
@@ -149,7 +149,7 @@ export function missingToStart(lobby: Lobby): number | null {
 /** Why the host cannot start yet, in one sentence; `null` when nothing stands in the way. */
 export function startObstacle(lobby: Lobby): string | null {
   if (lobby.phase !== 'FORMING') return lobby.phase === 'RUNNING' ? 'The run is on.' : 'Starting …';
-  const host = lobby.members.find((one) => one.member === lobby.host);
+  const host = lobby.members.find((one) => lobby.hosts.includes(one.member));
   if (host?.device !== null) {
     const ready = lobby.members.filter((one) => one.device !== null).length;
     if (lobby.job.strategy !== 'data-parallel' || ready < 2) return null;

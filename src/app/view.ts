@@ -10,11 +10,14 @@ import { append, emptySeries, type Series } from './series.ts';
 
 export interface Lobby {
   phase: RoomPhase;
-  /** Member id of the host. */
-  host: string;
+  /** Member ids of those who may control the room. */
+  hosts: string[];
   members: readonly RosterEntry[];
   job: JobSpec;
   startAt: number | null;
+  isLocked: boolean;
+  /** Ready members that are missing for a run to begin by itself, or to go on. */
+  waitingFor: number;
 }
 
 export interface LinkView {
@@ -87,6 +90,8 @@ export interface View {
   deviceNote: string | null;
   member: string | null;
   room: string | null;
+  /** Shown to the server, it makes this tab a host of the room again. */
+  hostKey: string | null;
   lobby: Lobby | null;
   model: ModelSizes | null;
   run: Run | null;
@@ -110,6 +115,7 @@ export const initialView: View = {
   deviceNote: null,
   member: null,
   room: null,
+  hostKey: null,
   lobby: null,
   model: null,
   run: null,
@@ -131,10 +137,10 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'device':
       return { ...view, device: event.device, deviceNote: event.note, warmup: null };
     case 'admitted':
-      return { ...view, member: event.member, room: event.room, failure: null };
+      return { ...view, member: event.member, room: event.room, hostKey: event.hostKey, failure: null };
     case 'room': {
-      const { phase, host, members, job, startAt } = event;
-      return { ...view, lobby: { phase, host, members, job, startAt } };
+      const { type: _, ...lobby } = event;
+      return { ...view, lobby };
     }
     case 'epoch':
       return { ...view, run: runAtEpoch(view, event), failure: null, recording: null };

@@ -1,12 +1,14 @@
 /**
- * The links of one epoch, as this rank makes them: to both ring neighbours at once, to any other rank when one of the two first
- * sends to it. What travels over them is the mesh's concern.
+ * The links of one epoch, as this rank makes them: to both ring neighbours and over every connection that stands at once, to any
+ * other rank when one of the two first sends to it. What travels over them is the mesh's concern.
  */
 import { Mesh } from '../collectives/mesh.ts';
 import type { IceServer, RosterEntry, ServerMessage } from '../protocol/control.ts';
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
-import { PeerGoneError, SignalingError } from '../util/errors.ts';
+import { deferred } from '../util/deferred.ts';
+import { SignalingError } from '../util/errors.ts';
+import type { LinkPool } from './linkPool.ts';
 import { Edge, type PeerConnector } from './linking.ts';
 import type { SignalingClient } from './signaling.ts';
 
@@ -21,11 +23,13 @@ export interface EpochLinksOptions {
   members: readonly RosterEntry[];
   iceServers: readonly IceServer[];
   connectPeer: PeerConnector;
-  /** Takes signals to the other ranks; what they answer comes by {@link EpochLinks.signal}. */
-  server: Pick<SignalingClient, 'isOpen' | 'send'>;
+  pool: LinkPool;
+  /** Pairs of members that must connect over a relay, and whether all must. */
+  relayed: readonly (readonly [string, string])[];
+  relayOnly: boolean;
+  /** Takes signals to the other ranks; what they answer comes by {@link EpochLinks.signal}. `null`: the server is away. */
+  server: () => SignalingClient | null;
   clock: Clock;
-  /** A neighbour's link is gone, and no process group has taken it over that would notice. */
-  onlost: (error: Error) => void;
 }
 
 export class EpochLinks {
@@ -37,6 +41,8 @@ export class EpochLinks {
   /** Links that this rank is opening on demand. */
   readonly #dialing = new Set<Promise<void>>();
   #mesh: Mesh | null = null;
+  /** Resolves once there is a mesh. */
+  readonly #opening = deferred();
 
   constructor(options: EpochLinksOptions) {
     this.#options = options;
@@ -47,19 +53,25 @@ export class EpochLinks {
   }
 
   /**
-   * Links to the neighbours. Others follow on demand of the mesh.
+   * Links to the neighbours. Others follow over connections that stand, or on demand of the mesh.
    *
    * @throws (rejects) TimeoutError naming a neighbour that could not be reached, PeerGoneError after {@link close}.
    */
   async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
     const { rank, epoch, members } = this.#options;
-    const opened = this.neighbours.map(async (peer) => [peer, await this.#link(peer)] as const);
+    const opened = this.neighbours.map(async (peer) => [peer, await this.#edgeTo(peer).link()] as const);
+    const others = members.flatMap(({ member }, peer) => {
+      const isNeighbour = peer === rank || this.neighbours.includes(peer);
+      return isNeighbour || this.#options.pool.get(member) === null ? [] : [peer];
+    });
+    for (const peer of others) void this.#follow(peer, (edge) => edge.reuse());
     const links = new Map(await Promise.all(opened));
     const mesh = new Mesh({
       ...{ rank, worldSize: members.length, epoch, links },
       connect: (peer) => this.#dial(peer),
     });
     this.#mesh = mesh;
+    this.#opening.resolve();
     return { mesh, links };
   }
 
@@ -71,10 +83,10 @@ export class EpochLinks {
     const isNew = !this.#edges.has(peer);
     const edge = this.#edgeTo(peer);
     edge.signal(attempt, signal);
-    if (isNew) void this.#follow(peer, edge);
+    if (isNew) void this.#follow(peer, () => edge.link(false));
   }
 
-  /** The epoch is over: ends the mesh's groups with `reason`, and closes all links. */
+  /** The epoch is over: ends the mesh's groups with `reason`, and lets go of all links. */
   close(reason: Error): void {
     // Closing hears no answer: whoever still waits for another rank is told now.
     this.#mesh?.end(reason);
@@ -84,31 +96,25 @@ export class EpochLinks {
   #edgeTo(peerRank: number): Edge {
     const existing = this.#edges.get(peerRank);
     if (existing) return existing;
-    const { room, epoch, rank, members, iceServers, connectPeer, server, clock } = this.#options;
+    const { room, epoch, rank, members, iceServers, connectPeer, pool, relayed, relayOnly, server, clock } =
+      this.#options;
     const [self, peer] = [members[rank]!.member, members[peerRank]!.member];
     const edge = new Edge({
       self: { room, epoch, member: self, rank },
       peer: { room, epoch, member: peer, rank: peerRank },
-      ...{ iceServers, connect: connectPeer, clock },
-      send: (attempt, signal) => server.send({ type: 'signal', epoch, to: peer, attempt, signal }),
+      ...{ iceServers, connect: connectPeer, pool, clock },
+      relayOnly: relayOnly || relayed.some((pair) => pair.includes(self) && pair.includes(peer)),
+      send: (attempt, signal) => server()?.send({ type: 'signal', epoch, to: peer, attempt, signal }),
     });
     this.#edges.set(peerRank, edge);
     return edge;
   }
 
-  async #link(neighbour: number): Promise<Link> {
-    const link = await this.#edgeTo(neighbour).link();
-    // Until a process group takes the link over, its loss must not go unnoticed.
-    link.onclose = (error) => {
-      this.#options.onlost(error ?? new PeerGoneError('A neighbour closed its link before training began.'));
-    };
-    return link;
-  }
-
   /** Opens a link on demand. */
   async #dial(peer: number): Promise<Link> {
     const { room, epoch, rank, server } = this.#options;
-    if (!server.isOpen) {
+    const edge = this.#edgeTo(peer);
+    if (!server()?.isOpen && !edge.canReuse) {
       throw new SignalingError(
         `Rank ${rank} has no link to rank ${peer} yet, and the signaling server is away: it is needed to make one.`,
         { room, epoch, rank, missing: [peer] },
@@ -116,7 +122,7 @@ export class EpochLinks {
     }
     while (this.#dialing.size >= MAX_DIALING) await Promise.race(this.#dialing);
     // The other end may have been first.
-    const dialed = this.#edgeTo(peer).link(true);
+    const dialed = edge.link(true);
     const over = dialed.then(
       () => {},
       () => {},
@@ -129,10 +135,13 @@ export class EpochLinks {
     }
   }
 
-  /** Another rank opens a link to this one. Where that fails, it tells. */
-  async #follow(peer: number, edge: Edge): Promise<void> {
+  /** A link that another rank opens, or that stood before. Where it does not come about, whoever needs it dials. */
+  async #follow(peer: number, link: (edge: Edge) => Promise<Link>): Promise<void> {
+    const edge = this.#edgeTo(peer);
     try {
-      this.#mesh?.accept(peer, await edge.link(false));
+      const opened = await link(edge);
+      await this.#opening.promise;
+      this.#mesh?.accept(peer, opened);
     } catch {
       if (this.#edges.get(peer) === edge) this.#edges.delete(peer);
     }

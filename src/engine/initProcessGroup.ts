@@ -10,14 +10,15 @@ import { parseRoomCode } from '../protocol/roomCode.ts';
 import { connectPeer } from '../transport/peerLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
-import { deferred } from '../util/deferred.ts';
-import { messageOf, PeerGoneError, TimeoutError, UsageError } from '../util/errors.ts';
-import { Rendezvous, type Epoch } from './rendezvous.ts';
+import { deferred, type Deferred } from '../util/deferred.ts';
+import { messageOf, PeerGoneError, PeergradError, TimeoutError, UsageError } from '../util/errors.ts';
+import type { StateReport } from './membership.ts';
+import { Rendezvous } from './rendezvous.ts';
 
 /** How long the other ranks may take to come: people open tabs by hand. */
 const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
 /** What ranks of a library world tell the server as their state: it is theirs to compare. */
-const NO_STATE = 'library';
+const NO_STATE: StateReport = { step: 0, stateHash: 'library' };
 
 export interface InitProcessGroupOptions {
   /** Address of the signaling server, `https://host:port`. */
@@ -40,9 +41,13 @@ export interface InitProcessGroupOptions {
 }
 
 interface Membership {
-  epoch: Epoch;
-  /** Lets the rendezvous end the epoch. */
+  /** Aborted when the epoch ends early. */
+  signal: AbortSignal;
+  /** Resolves once this rank is done with the group. */
+  released: Deferred<void>;
   release: () => void;
+  /** Resolves once all are. */
+  over: Deferred<void>;
   /** Leaves the room; resolves once the server knows. */
   leave: () => Promise<void>;
 }
@@ -66,19 +71,29 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   await tf.ready();
   const clock = systemClock;
   const joined = deferred<ProcessGroup>();
+  const over = deferred();
+  let formed: { group: ProcessGroup; membership: Membership } | null = null;
   const rendezvous: Rendezvous = new Rendezvous({
     ...{ server, clock, connectPeer },
     hello:
       room === null
-        ? { type: 'create', version: PROTOCOL_VERSION, name, rank, job: DEFAULT_JOB, startAt: worldSize ?? null }
+        ? {
+            type: 'create',
+            version: PROTOCOL_VERSION,
+            name,
+            rank,
+            job: DEFAULT_JOB,
+            startAt: worldSize ?? null,
+            nodes: null,
+          }
         : { type: 'join', version: PROTOCOL_VERSION, name, rank, room, worldSize },
     onadmitted: (message) => {
       options.onroom?.(message.room);
-      rendezvous.send({ type: 'ready', device: tensorflowDevice() });
+      rendezvous.send({ type: 'ready', device: tensorflowDevice(), holds: null });
     },
     onroom: () => {},
     onstate: () => {},
-    onepoch: async (epoch) => {
+    enter: (epoch) => {
       const { mesh, localRank, localWorldSize, signal } = epoch;
       const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize });
       const released = deferred();
@@ -93,13 +108,26 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
         void leave();
       };
       signal.addEventListener('abort', end, { once: true });
-      await epoch.synced(0, NO_STATE);
-      memberships.set(group, { epoch, release, leave });
-      joined.resolve(group);
-      await released.promise;
+      formed = { group, membership: { signal, released, release, over, leave } };
+      return Promise.resolve(NO_STATE);
     },
-    onfailed: joined.reject,
-    onfatal: joined.reject,
+    train: async () => {
+      const { group, membership } = formed!;
+      memberships.set(group, membership);
+      joined.resolve(group);
+      await membership.released.promise;
+      return NO_STATE;
+    },
+    scopeOf: () => 'run',
+    onended: (_, message) => {
+      over.resolve();
+      joined.reject(new PeergradError(message));
+    },
+    onrefused: joined.reject,
+    onfatal: (error) => {
+      over.resolve();
+      joined.reject(error);
+    },
   });
   async function leave(): Promise<void> {
     globalThis.removeEventListener('pagehide', onpagehide);
@@ -129,9 +157,10 @@ export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
   if (!membership)
     throw new UsageError('This process group was not made by initProcessGroup, or is destroyed already.');
   memberships.delete(group);
-  const { epoch, release, leave } = membership;
+  const { signal, released, release, over, leave } = membership;
+  released.resolve();
   // An epoch that has ended early is over for everyone: nobody is left to wait for.
-  if (!epoch.signal.aborted) await epoch.finished(0, NO_STATE).catch(() => {});
+  if (!signal.aborted) await over.promise;
   release();
   // Awaited, so that this rank cannot find its own place taken when it comes back at once.
   await leave();

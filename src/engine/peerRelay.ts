@@ -12,7 +12,7 @@ import type { PeerConnector } from './linking.ts';
 
 /** What the worker asks of the page. `id` names an attempt. */
 export type RelayRequest =
-  | { type: 'peer-connect'; id: number; initiator: boolean; iceServers: readonly IceServer[] }
+  | { type: 'peer-connect'; id: number; initiator: boolean; iceServers: readonly IceServer[]; relayOnly: boolean }
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
   | { type: 'peer-abort'; id: number };
 
@@ -30,11 +30,11 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
   const attempts = new Map<number, { link: Deferred<Link>; onsignal: (signal: PeerSignal) => void }>();
   let lastId = 0;
   return {
-    connect({ initiator, iceServers, onsignal }): PeerAttempt {
+    connect({ initiator, iceServers, relayOnly, onsignal }): PeerAttempt {
       const id = ++lastId;
       const link = deferred<Link>();
       attempts.set(id, { link, onsignal });
-      post({ type: 'peer-connect', id, initiator, iceServers });
+      post({ type: 'peer-connect', id, initiator, iceServers, relayOnly });
       return {
         link: link.promise,
         signal: (signal) => post({ type: 'peer-signal', id, signal }),
@@ -75,10 +75,10 @@ export class PeerHost {
     const { id } = request;
     switch (request.type) {
       case 'peer-connect': {
-        const { initiator, iceServers } = request;
+        const { initiator, iceServers, relayOnly } = request;
         const onsignal = (signal: PeerSignal): void => this.#reply({ type: 'peer-signal', id, signal }, []);
         try {
-          const attempt = this.#connect({ initiator, iceServers, onsignal });
+          const attempt = this.#connect({ initiator, iceServers, relayOnly, onsignal });
           this.#attempts.set(id, attempt);
           void this.#handOver(id, attempt);
         } catch (error) {

@@ -1,42 +1,60 @@
 /**
  * One member's life as the signaling server orders it: admitted to a room, linked to neighbours in an epoch, synchronised,
- * running, and back to waiting. Who trains what is not its concern: it hands each epoch to `onepoch`.
+ * running, and on to the next epoch. What follows what is `membership.ts`, a pure function; this carries it out. Who trains what
+ * is not its concern: it hands each epoch to `enter` and `train`.
  *
- *   OFFLINE -> WAITING -> LINKING(e) -> SYNCING(e) -> RUNNING(e) -> WAITING
- *
- * `prepare` of a newer epoch cancels whatever the older one was doing, from any state.
+ * A lost connection to the server is made anew for as long as there is something to go on with: a running ring needs no server.
  */
 import type { RankState } from '../protocol/events.ts';
-import type { ClientMessage, IceServer, RosterEntry, ServerMessage } from '../protocol/control.ts';
+import {
+  PROTOCOL_VERSION,
+  type ClientMessage,
+  type IceServer,
+  type RosterEntry,
+  type RoomSettings,
+  type ServerMessage,
+} from '../protocol/control.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import type { Mesh } from '../collectives/mesh.ts';
 import { localRankOf, type LocalRank } from '../protocol/ranks.ts';
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
-import { within } from '../util/deadline.ts';
-import { deferred, type Deferred } from '../util/deferred.ts';
-import { asError, PeerGoneError, PeergradError, ProtocolError, SignalingError } from '../util/errors.ts';
+import { asError, messageOf, PeerGoneError, PeergradError, SignalingError, TimeoutError } from '../util/errors.ts';
 import { browserId } from './browserId.ts';
 import { EpochLinks } from './epochLinks.ts';
 import type { PeerConnector } from './linking.ts';
+import { LinkPool } from './linkPool.ts';
+import {
+  advance,
+  OUTSIDE,
+  rankStateOf,
+  type MembershipEffect,
+  type MembershipEvent,
+  type MembershipState,
+  type StateReport,
+} from './membership.ts';
 import { SignalingClient } from './signaling.ts';
 
 /**
  * How long a rank that lost a neighbour waits for the server to say who left before it reports the loss itself: the server
- * hears of a closed tab within milliseconds and knows its name.
+ * hears of a closed tab within milliseconds.
  */
-const VERDICT_GRACE_MS = 1_500;
-
-/** Longer than the longest of the server's own deadlines (two minutes for SYNCING). */
-const SERVER_TIMEOUT_MS = 150_000;
+const VERDICT_GRACE_MS = 500;
 
 /** How long links stay open after a run that no server ended: a slower neighbour may still need the last frames. */
 const FAREWELL_MS = 2_000;
-const SERVER_AWAY = 'The run has ended, but the signaling server is away: reload the page to join again.';
+
+/** First wait before a lost connection to the server is made anew; each further one doubles, with as much again at random. */
+const RETURN_MS = 250;
+const MAX_RETURN_MS = 4_000;
+/** How long the server may be away from a member that does not train. */
+const AWAY_MS = 60_000;
 
 /** One epoch as its trainer sees it. */
 export interface Epoch extends LocalRank {
   readonly epoch: number;
+  /** Epochs of one run share its number. */
+  readonly run: number;
   readonly rank: number;
   readonly worldSize: number;
   /** In ring order: index is rank. */
@@ -48,11 +66,9 @@ export interface Epoch extends LocalRank {
   readonly links: ReadonlyMap<number, Link>;
   /** Aborted when the epoch ends before its run did. */
   readonly signal: AbortSignal;
-  /** Tells the server this rank's state; resolves once all ranks told the same. */
-  synced(step: number, stateHash: string): Promise<void>;
-  /** Tells the server that the run is done; resolves once all ranks did, or at once where the server is gone. */
-  finished(step: number, stateHash: string): Promise<void>;
 }
+
+type Ended = Extract<MembershipEffect, { type: 'end' }>;
 
 export interface RendezvousOptions {
   server: string;
@@ -60,69 +76,77 @@ export interface RendezvousOptions {
   hello: Extract<ClientMessage, { type: 'create' | 'join' }>;
   connectPeer: PeerConnector;
   clock: Clock;
+  /** Also after a return, and where the server has let this tab in as somebody new. */
   onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
   onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
   onstate: (state: RankState, epoch: number, detail: string) => void;
-  /** Runs an epoch from SYNCING on; a rejection ends the epoch for everybody. */
-  onepoch: (epoch: Epoch) => Promise<void>;
-  /** The epoch ended early; the member is still in the room. */
-  onfailed: (error: Error) => void;
+  /** SYNCING: resolves with what this rank has once it has what the others have. Never before the last one has settled. */
+  enter: (epoch: Epoch) => Promise<StateReport>;
+  /** RUNNING: resolves with the state after the last step. */
+  train: (epoch: Epoch) => Promise<StateReport>;
+  /** What a rejection of the two means for the others, where no rank that has gone is the cause. */
+  scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
+  /** The run is over; the member is still in the room. */
+  onended: (outcome: Ended['outcome'], message: string) => void;
+  /** The server refused a wish; nothing has changed. */
+  onrefused: (error: Error) => void;
   /** The member is out of the room: refused, or the server is gone. */
   onfatal: (error: Error) => void;
 }
 
-interface ActiveEpoch {
-  readonly epoch: number;
+/** An epoch whose links are made or being made. */
+interface Live {
   readonly links: EpochLinks;
   readonly abort: AbortController;
-  readonly sync: Deferred<void>;
-  readonly go: Deferred<void>;
-  readonly ended: Deferred<void>;
+  readonly members: RosterEntry[];
+  /** Once its links are up. */
+  view: Epoch | null;
 }
 
 export class Rendezvous {
   readonly #options: RendezvousOptions;
   #client: SignalingClient | null = null;
-  #state: RankState = 'OFFLINE';
-  #member = '';
-  #room = '';
+  #membership: MembershipState = OUTSIDE;
+  #admission: Extract<ServerMessage, { type: 'admitted' }> | null = null;
+  #browser = '';
   #iceServers: readonly IceServer[] = [];
-  #active: ActiveEpoch | null = null;
+  #settings: RoomSettings | null = null;
+  readonly #live = new Map<number, Live>();
+  readonly #pool: LinkPool;
+  /** `enter` and `train` of one epoch after the other. */
+  #work: Promise<void> = Promise.resolve();
+  #shown = '';
+  /** When the server was lost; `null` while it is there. */
+  #lostAt: number | null = null;
+  #returns = 0;
+  #cancelReturn: () => void = () => {};
   #isOver = false;
 
   constructor(options: RendezvousOptions) {
     this.#options = options;
+    this.#pool = new LinkPool((member, error) => this.#onLinkLost(member, error));
   }
 
   /** Connects and asks for admission. What follows comes through the handlers. */
   async start(): Promise<void> {
-    const { server, clock, hello } = this.#options;
+    this.#browser = await browserId();
     try {
-      const browser = await browserId();
-      this.#client = await SignalingClient.connect(server, clock, {
-        onmessage: (message) => this.#receive(message),
-        onclose: (error) => this.#lost(error),
-      });
-      if (this.#isOver) this.#client.close();
-      else this.#client.send({ ...hello, browser });
+      await this.#connect({ ...this.#options.hello, browser: this.#browser });
     } catch (error) {
       this.#fatal(asError(error));
     }
   }
 
-  /** Sends what the user decided: ready, configure, start. */
-  send(message: Extract<ClientMessage, { type: 'ready' | 'configure' | 'start' }>): void {
+  /** Sends what the user decided, or what has become of this tab. */
+  send(message: Extract<ClientMessage, { type: 'ready' | 'configure' | 'start' | 'stop' | 'remove' | 'lock' }>): void {
     this.#client?.send(message);
   }
 
   /** Leaves the room. Idempotent. */
   leave(): void {
     if (this.#isOver) return;
-    this.#isOver = true;
     this.#client?.send({ type: 'leave' });
-    this.#client?.close();
-    this.#cancel(new PeergradError('This tab left the room.'));
-    this.#enter('OFFLINE', 0, 'not connected');
+    this.#end(new PeergradError('This tab left the room.'), 'not connected');
   }
 
   /** Once this member has left: resolves when the server knows it, or is gone. */
@@ -130,160 +154,290 @@ export class Rendezvous {
     await this.#client?.closed;
   }
 
+  async #connect(hello: Extract<ClientMessage, { type: 'create' | 'join' | 'return' }>): Promise<void> {
+    const { server, clock } = this.#options;
+    const client = await SignalingClient.connect(server, clock, {
+      onmessage: (message) => this.#receive(message),
+      onclose: (error) => this.#onServerLost(error),
+    });
+    if (this.#isOver) return client.close();
+    this.#client = client;
+    client.send(hello);
+  }
+
   #receive(message: ServerMessage): void {
-    const active = this.#active;
     switch (message.type) {
       case 'admitted':
-        this.#member = message.member;
-        this.#room = message.room;
-        this.#iceServers = message.iceServers;
-        this.#client?.startHeartbeat(message.heartbeatMs);
-        this.#options.onadmitted(message);
-        return this.#enter('WAITING', 0, 'waiting for the run to start');
-      case 'room':
+        return this.#onAdmitted(message);
+      case 'room': {
+        const { job, startAt, nodes, isLocked } = message;
+        this.#settings = { job, startAt, nodes, isLocked };
         return this.#options.onroom(message);
+      }
+      case 'ice':
+        this.#iceServers = message.iceServers;
+        return;
       case 'heartbeat':
         return;
-      case 'prepare':
-        void this.#run(message);
-        return;
-      case 'sync':
-        if (active?.epoch === message.epoch) active.sync.resolve();
-        return;
-      case 'go':
-        if (active?.epoch === message.epoch) active.go.resolve();
-        return;
       case 'signal':
-        if (active?.epoch === message.epoch) active.links.signal(message);
-        return;
+        return this.#live.get(message.epoch)?.links.signal(message);
+      case 'prepare':
+      case 'sync':
+      case 'go':
+      case 'pause':
       case 'ended':
-        return this.#ended(message);
-      case 'refused': {
-        const error = new SignalingError(message.message, { room: this.#room });
-        if (message.code === 'server-closing') return this.#lost(error);
-        const stays = message.code === 'not-host' || message.code === 'not-now';
-        return stays ? this.#options.onfailed(error) : this.#fatal(error);
-      }
+        return this.#dispatch(message);
+      case 'refused':
+        return this.#onRefused(message);
       default:
         message satisfies never;
     }
   }
 
-  async #run({ epoch, members, job }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
-    this.#cancel(new PeergradError(`Epoch ${epoch} began.`));
-    const rank = members.findIndex(({ member }) => member === this.#member);
-    if (rank < 0) return this.#fatal(new ProtocolError('The server began an epoch that this tab is no member of.'));
-    const worldSize = members.length;
-    const client = this.#client!;
-    const epochLinks = new EpochLinks({
-      ...{ room: this.#room, epoch, rank, members, iceServers: this.#iceServers },
-      ...{ connectPeer: this.#options.connectPeer, server: client, clock: this.#options.clock },
-      onlost: (error) => this.#report(active, error),
-    });
-    const active: ActiveEpoch = {
-      ...{ epoch, links: epochLinks, abort: new AbortController() },
-      ...{ sync: deferred(), go: deferred(), ended: deferred() },
-    };
-    this.#active = active;
-    for (const { promise } of [active.sync, active.go, active.ended]) promise.catch(() => {});
-    try {
-      const { length } = epochLinks.neighbours;
-      this.#enter('LINKING', epoch, `connecting to ${length === 1 ? 'the other rank' : 'both neighbours'}`);
-      const { mesh, links } = await epochLinks.open();
-      client.send({ type: 'linked', epoch });
-      await this.#verdict(active.sync.promise);
-      this.#enter('SYNCING', epoch, 'loading the job and comparing states');
-      await this.#options.onepoch({
-        ...{ epoch, rank, worldSize, members, job, mesh, links },
-        ...localRankOf(rank, members),
-        signal: active.abort.signal,
-        synced: async (step, stateHash) => {
-          client.send({ type: 'synced', epoch, step, stateHash });
-          await this.#verdict(active.go.promise);
-          this.#enter('RUNNING', epoch, 'training');
-        },
-        finished: async (step, stateHash) => {
-          if (!client.isOpen) return;
-          client.send({ type: 'finished', epoch, step, stateHash });
-          await this.#verdict(active.ended.promise);
-        },
+  #onAdmitted(message: Extract<ServerMessage, { type: 'admitted' }>): void {
+    this.#admission = message;
+    this.#iceServers = message.iceServers;
+    this.#lostAt = null;
+    this.#client?.startHeartbeat(message.heartbeatMs);
+    this.#dispatch({ type: 'admitted', member: message.member });
+    this.#options.onadmitted(message);
+  }
+
+  #onRefused({ code, message }: Extract<ServerMessage, { type: 'refused' }>): void {
+    const error = new SignalingError(message, { room: this.#admission?.room });
+    switch (code) {
+      case 'not-host':
+      case 'not-now':
+        return this.#options.onrefused(error);
+      case 'silent':
+      case 'server-closing':
+      case 'not-member':
+        if (this.#admission === null) return this.#fatal(error);
+        // Its place is gone: as somebody new, then.
+        if (code === 'not-member') this.#admission = { ...this.#admission, token: '' };
+        return this.#onServerLost(error);
+      default:
+        return this.#fatal(error);
+    }
+  }
+
+  /** The server is gone, or has closed this connection: tries to come back. */
+  #onServerLost(error: Error): void {
+    if (this.#isOver || (this.#client === null && this.#lostAt !== null)) return;
+    this.#client?.close();
+    this.#client = null;
+    if (this.#admission === null) return this.#fatal(error);
+    this.#lostAt ??= this.#options.clock.now();
+    this.#returns = 0;
+    this.#dispatch({ type: 'lost' });
+    this.#comeBackLater(error);
+  }
+
+  #comeBackLater(error: Error): void {
+    const { clock } = this.#options;
+    const { active } = this.#membership;
+    const trains = active?.phase === 'RUNNING' || active?.phase === 'SYNCING';
+    if (!trains && clock.now() - (this.#lostAt ?? 0) > AWAY_MS) return this.#fatal(error);
+    const wait = Math.min(MAX_RETURN_MS, RETURN_MS * 2 ** this.#returns++);
+    // Not all members of all rooms at the same moment.
+    this.#cancelReturn = clock.after(wait * (1 + Math.random()), () => {
+      this.#connect(this.#returning()).catch((again: unknown) => {
+        if (!this.#isOver) this.#comeBackLater(asError(again));
       });
-      // The run is done, and nobody is there to end the epoch.
-      if (this.#active === active && !client.isOpen) {
-        this.#options.clock.after(FAREWELL_MS, () => this.#fatal(new SignalingError(SERVER_AWAY)));
-      }
-    } catch (error) {
-      this.#report(active, error);
-    }
+    });
   }
 
-  /** The server has deadlines of its own; this one is for a server that has stopped without closing the connection. */
-  #verdict(answer: Promise<void>): Promise<void> {
-    return within(
-      this.#options.clock,
-      SERVER_TIMEOUT_MS,
-      answer,
-      () => new SignalingError(`The signaling server said nothing for ${SERVER_TIMEOUT_MS / 1000} s.`),
-    );
-  }
-
-  /** This rank cannot go on in `active`: tells the server, which ends the epoch for all and says why. */
-  #report(active: ActiveEpoch, error: unknown): void {
-    if (this.#active !== active || active.abort.signal.aborted) return;
-    const failure = asError(error);
-    const tell = (): void => {
-      if (this.#active !== active) return;
-      if (!this.#client?.isOpen) return this.#fatal(failure);
-      this.#client.send({ type: 'failed', epoch: active.epoch, message: failure.message.slice(0, 1000) });
+  #returning(): Extract<ClientMessage, { type: 'join' | 'return' }> {
+    const { member, room, token, hostKey } = this.#admission!;
+    const { name, rank } = this.#options.hello;
+    const who = { version: PROTOCOL_VERSION, name, rank, browser: this.#browser, room } as const;
+    const key = hostKey === null ? {} : { hostKey };
+    if (token === '' || this.#settings === null) return { type: 'join', ...who, ...key };
+    const { run, epoch, active } = this.#membership;
+    const isSteady = active?.phase === 'RUNNING' || active?.phase === 'FINISHED';
+    const standing = {
+      ...{ settings: this.#settings, run, epoch },
+      active: active && { epoch: active.epoch, ring: [...active.members], isSteady },
     };
-    if (failure instanceof PeerGoneError) this.#options.clock.after(VERDICT_GRACE_MS, tell);
-    else tell();
+    return { type: 'return', ...who, ...key, member, token, standing };
   }
 
-  #ended({ epoch, outcome, message }: Extract<ServerMessage, { type: 'ended' }>): void {
-    const active = this.#active;
-    if (active?.epoch !== epoch) return;
-    if (outcome === 'finished') {
-      active.ended.resolve();
-      this.#cancel(new PeergradError(message));
-      return this.#enter('WAITING', epoch, message);
-    }
-    const error = new PeergradError(message, { room: this.#room, epoch });
-    this.#cancel(error);
-    this.#options.onfailed(error);
-    this.#enter('WAITING', epoch, message);
-  }
-
-  /** The server is gone. A running ring needs none: only what comes after it does. */
-  #lost(error: SignalingError): void {
+  #dispatch(event: MembershipEvent): void {
     if (this.#isOver) return;
-    const active = this.#active;
-    if (this.#state !== 'RUNNING' || !active) return this.#fatal(error);
-    active.ended.resolve();
-    this.#enter('RUNNING', active.epoch, 'training; the signaling server is away, which only joining and leaving need');
+    const { state, effects } = advance(this.#membership, event);
+    this.#membership = state;
+    for (const effect of effects) this.#carryOut(effect);
+    this.#show();
+  }
+
+  #carryOut(effect: MembershipEffect): void {
+    switch (effect.type) {
+      case 'send':
+        return this.#client?.send(effect.message);
+      case 'link':
+        void this.#link(effect.prepare);
+        return;
+      case 'drop':
+        return this.#drop(effect.epoch, new PeergradError(effect.reason));
+      case 'enter': {
+        const live = this.#live.get(effect.epoch);
+        this.#pool.retain(new Set(live?.members.map(({ member }) => member)));
+        return this.#perform(effect.epoch, 'entered', this.#options.enter);
+      }
+      case 'train':
+        return this.#perform(effect.epoch, 'trained', this.#options.train);
+      case 'end':
+        this.#pool.retain(new Set());
+        return this.#options.onended(effect.outcome, effect.message);
+      default:
+        effect satisfies never;
+    }
+  }
+
+  async #link({ epoch, run, members, job, relayed }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
+    const { connectPeer, clock } = this.#options;
+    const rank = members.findIndex(({ member }) => member === this.#membership.member);
+    const links = new EpochLinks({
+      ...{
+        room: this.#admission!.room,
+        epoch,
+        rank,
+        members,
+        iceServers: this.#iceServers,
+        connectPeer,
+        relayed,
+        clock,
+      },
+      ...{ pool: this.#pool, server: () => this.#client },
+      relayOnly: this.#admission!.iceTransportPolicy === 'relay',
+    });
+    const live: Live = { links, abort: new AbortController(), members, view: null };
+    this.#live.set(epoch, live);
+    try {
+      const opened = await links.open();
+      live.view = {
+        ...{ epoch, run, rank, worldSize: members.length, members, job, ...opened },
+        ...localRankOf(rank, members),
+        signal: live.abort.signal,
+      };
+      this.#dispatch({ type: 'linked', epoch });
+    } catch (error) {
+      this.#report(epoch, error);
+    }
+  }
+
+  #drop(epoch: number, reason: Error): void {
+    const live = this.#live.get(epoch);
+    this.#live.delete(epoch);
+    live?.abort.abort(reason);
+    live?.links.close(reason);
+  }
+
+  /** Runs a task of an epoch once those before it have settled. */
+  #perform(epoch: number, type: 'entered' | 'trained', task: (epoch: Epoch) => Promise<StateReport>): void {
+    const perform = async (): Promise<void> => {
+      const view = this.#live.get(epoch)?.view;
+      if (!view) return;
+      try {
+        const { step, stateHash } = await task(view);
+        this.#dispatch({ type, epoch, step, stateHash });
+        if (type === 'trained' && !this.#client?.isOpen) this.#farewell();
+      } catch (error) {
+        this.#report(epoch, error);
+      }
+    };
+    this.#work = this.#work.then(perform);
+  }
+
+  /** The run is done, and nobody is there to end it. */
+  #farewell(): void {
+    const { run } = this.#membership;
+    this.#options.clock.after(FAREWELL_MS, () => {
+      if (this.#client?.isOpen) return;
+      const message = 'The run has finished here. The signaling server is away.';
+      this.#dispatch({ type: 'ended', run, outcome: 'finished', message });
+    });
+  }
+
+  /** What went wrong in an epoch, for the server to decide what follows. */
+  #report(epoch: number, error: unknown): void {
+    const live = this.#live.get(epoch);
+    if (!live) return;
+    const failure = asError(error);
+    const self = live.members.findIndex(({ member }) => member === this.#membership.member);
+    const missing =
+      failure instanceof PeergradError ? failure.context.missing?.find((rank) => rank !== self) : undefined;
+    const peer = missing === undefined ? undefined : live.members[missing]?.member;
+    const isAboutPeers = failure instanceof PeerGoneError || failure instanceof TimeoutError;
+    const scope = isAboutPeers ? 'epoch' : this.#options.scopeOf(error);
+    const event: MembershipEvent =
+      isAboutPeers && peer !== undefined
+        ? { type: 'broken', epoch, peer }
+        : { type: 'failed', epoch, message: failure.message.slice(0, 1000), scope };
+    if (failure instanceof PeerGoneError) this.#dispatchUnlessOver(epoch, event);
+    else this.#dispatch(event);
+  }
+
+  /** The server may know better: it hears of members that leave. */
+  #dispatchUnlessOver(epoch: number, event: MembershipEvent): void {
+    this.#options.clock.after(VERDICT_GRACE_MS, () => {
+      if (this.#live.has(epoch)) this.#dispatch(event);
+    });
+  }
+
+  #onLinkLost(member: string, error: Error | null): void {
+    for (const [epoch, { members, links }] of this.#live) {
+      const peer = members.findIndex((entry) => entry.member === member);
+      const lost = error ?? new PeerGoneError('A neighbour closed its link.', { epoch, missing: [peer] });
+      if (links.neighbours.includes(peer)) {
+        this.#report(epoch, new PeerGoneError(messageOf(lost), { epoch, missing: [peer] }));
+      }
+    }
   }
 
   #fatal(error: Error): void {
     if (this.#isOver) return;
-    this.#isOver = true;
-    this.#client?.close();
-    this.#cancel(error);
     this.#options.onfatal(error);
-    this.#enter('OFFLINE', 0, error.message);
+    this.#end(error, error.message);
   }
 
-  /** Ends the active epoch here: every wait in it rejects with `reason`, its links close. */
-  #cancel(reason: Error): void {
-    const active = this.#active;
-    if (!active) return;
-    this.#active = null;
-    active.abort.abort(reason);
-    for (const wait of [active.sync, active.go, active.ended]) wait.reject(reason);
-    active.links.close(reason);
+  #end(reason: Error, detail: string): void {
+    this.#isOver = true;
+    this.#cancelReturn();
+    this.#client?.close();
+    for (const epoch of [...this.#live.keys()]) this.#drop(epoch, reason);
+    this.#pool.retain(new Set());
+    this.#options.onstate('OFFLINE', 0, detail);
   }
 
-  #enter(state: RankState, epoch: number, detail: string): void {
-    this.#state = state;
+  #show(): void {
+    const { state, epoch } = rankStateOf(this.#membership);
+    const detail = this.#detail(state);
+    const shown = `${state} ${epoch} ${detail}`;
+    if (shown === this.#shown) return;
+    this.#shown = shown;
     this.#options.onstate(state, epoch, detail);
+  }
+
+  #detail(state: RankState): string {
+    const { linking, active, pausedFor, isConnected } = this.#membership;
+    const isAway = !isConnected && this.#admission !== null;
+    switch (state) {
+      case 'OFFLINE':
+        return 'not connected';
+      case 'WAITING':
+        if (isAway) return 'waiting for the signaling server, which is away';
+        if (pausedFor !== null) return `paused: waiting for ${pausedFor} more`;
+        return active === null ? 'waiting for the run to start' : 'a rank has gone: finding together again';
+      case 'LINKING':
+        return `connecting to ${linking?.members.length === 2 ? 'the other rank' : 'both neighbours'}`;
+      case 'SYNCING':
+        return 'loading the job and comparing states';
+      case 'RUNNING':
+        if (isAway) return 'training; the signaling server is away, which only joining and leaving need';
+        return linking === null ? 'training' : 'training; others are joining';
+      default:
+        return state satisfies never;
+    }
   }
 }

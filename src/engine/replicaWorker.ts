@@ -6,7 +6,7 @@ import { asError } from '../util/errors.ts';
 import { openDevice } from './device.ts';
 import { createJobTask } from './jobTask.ts';
 import { meshOf, type ReplicaStart } from './replicas.ts';
-import { SYNCING_TIMEOUT_MS } from './session.ts';
+import { SYNCING_TIMEOUT_MS } from './training.ts';
 import { TrainingRun } from './trainingRun.ts';
 
 async function train({ rank, worldSize, epoch, job, files, baseUrl, ports }: ReplicaStart): Promise<void> {

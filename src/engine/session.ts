@@ -1,24 +1,24 @@
 /**
- * One tab's engine: does what the page commands, joins a room, trains each epoch, and tells all of it in events. Knows no
+ * One tab's engine: does what the page commands, joins a room, trains each of its runs, and tells all of it in events. Knows no
  * thread: it runs in a worker, or on the page itself.
  */
-import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../collectives/processGroup.ts';
-import { loadData } from '../jobs/index.ts';
-import { PROTOCOL_VERSION, type ClientMessage } from '../protocol/control.ts';
-import type { EngineCommand, EngineEvent, RunResult } from '../protocol/events.ts';
+import { MAX_WORLD_SIZE, PROTOCOL_VERSION, type ClientMessage, type ServerMessage } from '../protocol/control.ts';
+import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { systemClock } from '../util/clock.ts';
-import { asError, messageOf, PeergradError, UsageError } from '../util/errors.ts';
+import { DataError, DeviceError, DivergenceError, messageOf, PeergradError } from '../util/errors.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 import type { PeerConnector } from './linking.ts';
-import { startReplicas } from './replicas.ts';
-import { Rendezvous, type Epoch } from './rendezvous.ts';
-import { createJobTask } from './jobTask.ts';
-import type { Task } from './task.ts';
-import { TrainingRun } from './trainingRun.ts';
+import type { StateReport } from './membership.ts';
+import { Rendezvous, type Epoch, type RendezvousOptions } from './rendezvous.ts';
+import { Training } from './training.ts';
+import type { RunState } from './trainingRun.ts';
 
-/** Loading data and compiling shaders take as long as the slowest rank; the server ends SYNCING after the same time. */
-export const SYNCING_TIMEOUT_MS = 120_000;
+/** Times a tab's GPU may be lost in a run before the tab gives up: a driver that falls over again and again helps nobody. */
+const MAX_RECOVERIES = 3;
+
+/** Ranks may come and go in rooms that a page opens. */
+const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
 
 export interface SessionOptions {
   connectPeer: PeerConnector;
@@ -27,18 +27,25 @@ export interface SessionOptions {
   baseUrl: string;
 }
 
+type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
+
 export class Session {
   readonly #options: SessionOptions;
   readonly #clock = systemClock;
   #rendezvous: Rendezvous | null = null;
+  #member = '';
+  #room: RoomMessage | null = null;
   #device: Promise<OpenedDevice> | null = null;
   #files: File[] = [];
-  /** The room's job, once admitted. */
-  #job: JobSpec | null = null;
-  /** The kind of data this rank has said it is ready for: another kind may need files first. */
-  #readyFor: JobSpec['data']['kind'] | null = null;
-  /** Of the latest run. */
-  #group: ProcessGroup | null = null;
+  /** The run that this tab takes part in, or is about to. */
+  #training: { run: number; job: JobSpec; ready: Promise<Training> } | null = null;
+  /** Of the run that is on, once there is one. */
+  #current: Training | null = null;
+  /** What it has told the server it is ready for; `null`: nothing, or it must tell again. */
+  #announced: string | null = null;
+  #recoveries = 0;
+  /** Why this tab cannot take part until something changes. */
+  #isOut = false;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -48,17 +55,30 @@ export class Session {
     switch (command.type) {
       case 'create': {
         const { name, rank, job, startAt } = command;
-        return this.#enter(command.server, { type: 'create', version: PROTOCOL_VERSION, name, rank, job, startAt });
+        const hello = {
+          type: 'create',
+          version: PROTOCOL_VERSION,
+          name,
+          rank,
+          job,
+          startAt,
+          nodes: ANY_NODES,
+        } as const;
+        return this.#enter(command.server, hello);
       }
       case 'join': {
-        const { name, rank, room } = command;
-        return this.#enter(command.server, { type: 'join', version: PROTOCOL_VERSION, name, rank, room });
+        const { name, rank, room, hostKey } = command;
+        return this.#enter(command.server, { type: 'join', version: PROTOCOL_VERSION, name, rank, room, hostKey });
       }
       case 'configure':
       case 'start':
+      case 'stop':
+      case 'remove':
+      case 'lock':
         return this.#rendezvous?.send(command);
       case 'files':
         this.#files = command.files;
+        this.#isOut = false;
         void this.#announce();
         return;
       case 'recording':
@@ -66,7 +86,7 @@ export class Session {
       case 'leave':
         this.#rendezvous?.leave();
         this.#rendezvous = null;
-        return;
+        return this.#endTraining();
       default:
         command satisfies never;
     }
@@ -75,40 +95,61 @@ export class Session {
   #enter(server: string, hello: Extract<ClientMessage, { type: 'create' | 'join' }>): void {
     const { connectPeer, emit } = this.#options;
     this.#rendezvous?.leave();
-    this.#job = null;
-    this.#readyFor = null;
+    this.#endTraining();
+    this.#room = null;
+    this.#announced = null;
     const rendezvous = new Rendezvous({
       ...{ server, hello, connectPeer, clock: this.#clock },
-      onadmitted: ({ member, room }) => emit({ type: 'admitted', member, room }),
-      onroom: ({ phase, host, members, job, startAt }) => {
-        emit({ type: 'room', phase, host, members, job, startAt });
-        this.#job = job;
+      onadmitted: ({ member, room, hostKey }) => {
+        this.#member = member;
+        this.#announced = null;
+        emit({ type: 'admitted', member, room, hostKey });
         void this.#announce();
       },
+      onroom: (message) => this.#onRoom(message),
       onstate: (state, epoch, detail) => emit({ type: 'state', state, epoch, detail }),
-      onepoch: (epoch) => this.#train(epoch),
-      onfailed: (error) => this.#fail(error, false),
+      enter: (epoch) => this.#enterEpoch(epoch),
+      train: (epoch) => this.#train(epoch),
+      scopeOf: (error) => this.#scopeOf(error),
+      onended: (outcome, message) => this.#onEnded(outcome, message),
+      onrefused: (error) => this.#fail(error, false),
       onfatal: (error) => this.#fail(error, true),
     });
     this.#rendezvous = rendezvous;
     void rendezvous.start();
   }
 
-  /** Says that this rank can be counted on, once its device is open and it has what the job needs. */
+  #onRoom(message: RoomMessage): void {
+    const { phase, hosts, members, job, startAt, isLocked, waitingFor } = message;
+    this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, isLocked, waitingFor });
+    this.#room = message;
+    void this.#announce();
+  }
+
+  /**
+   * Says that this rank can be counted on: once its device is open and it has what the job needs; while a run is on, once it is
+   * prepared so far that the others need not wait for it.
+   */
   async #announce(): Promise<void> {
-    const rendezvous = this.#rendezvous;
-    if (!rendezvous || !this.#job) return;
-    const { kind } = this.#job.data;
-    if (this.#readyFor === kind) return;
-    this.#readyFor = null;
+    const [rendezvous, room] = [this.#rendezvous, this.#room];
+    if (!rendezvous || !room || this.#isOut) return;
+    const { phase, run, job, members } = room;
+    const { kind } = job.data;
+    const isRunOn = phase !== 'FORMING';
+    const due = isRunOn ? `${kind} ${run}` : kind;
+    const isCounted = members.find(({ member }) => member === this.#member)?.device !== null;
+    if (this.#announced === due || (isRunOn && isCounted && this.#announced !== null)) return;
     if (kind === 'files' && this.#files.length === 0) return;
-    this.#readyFor = kind;
+    this.#announced = due;
     try {
       const { device } = await this.#openDevice();
-      rendezvous.send({ type: 'ready', device });
+      const training = isRunOn ? await this.#prepare(run, job, members.length) : null;
+      if (this.#announced === due) rendezvous.send({ type: 'ready', device, holds: training?.hasState ? run : null });
     } catch (error) {
-      this.#fail(error, true);
-      rendezvous.leave();
+      if (this.#rendezvous !== rendezvous) return;
+      this.#isOut = true;
+      this.#fail(error, error instanceof DeviceError);
+      if (error instanceof DeviceError) rendezvous.leave();
     }
   }
 
@@ -120,85 +161,88 @@ export class Session {
     return this.#device;
   }
 
-  async #train(epoch: Epoch): Promise<void> {
-    const { job, members, worldSize, signal } = epoch;
-    if (job.strategy !== 'data-parallel') return this.#run(epoch, epoch);
-    if (worldSize > 1) {
-      throw new UsageError(
-        `The strategy data-parallel runs in one tab, and this room has ${worldSize}: choose ring for several tabs.`,
-      );
-    }
-    const { files, baseUrl } = { files: this.#files, baseUrl: this.#options.baseUrl };
-    const lost = new AbortController();
-    const replicas = startReplicas({ worldSize: job.replicas, epoch: epoch.epoch, job, files, baseUrl }, (error) =>
-      lost.abort(error),
-    );
-    const [self] = members;
-    const workers = Array.from({ length: job.replicas }, (_, i) => ({ ...self!, name: `replica ${i}` }));
-    try {
-      await this.#run(epoch, {
-        ...{ rank: 0, worldSize: job.replicas, localRank: 0, localWorldSize: job.replicas },
-        ...{ members: workers, mesh: replicas.mesh, links: replicas.links },
-        signal: AbortSignal.any([signal, lost.signal]),
-      });
-    } finally {
-      replicas.stop();
-    }
-  }
-
-  /** Trains as a rank of `world`: the room's, or this tab's own. */
-  async #run(epoch: Epoch, world: Omit<Epoch, 'epoch' | 'job' | 'synced' | 'finished'>): Promise<void> {
+  /** This tab's part in a run, made once. */
+  #prepare(run: number, job: JobSpec, worldSize: number, from: RunState | null = null): Promise<Training> {
+    if (this.#training?.run === run && from === null) return this.#training.ready;
+    this.#endTraining();
     const { emit, baseUrl } = this.#options;
-    const { job } = epoch;
-    const { rank, worldSize, localRank, localWorldSize, members, mesh, links, signal } = world;
-    emit({ type: 'epoch', epoch: epoch.epoch, rank, worldSize, localRank, localWorldSize, members, job });
-    const group = new ProcessGroup(mesh, {
-      ...{ localRank, localWorldSize, clock: this.#clock },
-      timeoutMs: SYNCING_TIMEOUT_MS,
-    });
-    this.#group = group;
-    signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
-    let task: Task | null = null;
-    let run: TrainingRun | null = null;
-    try {
-      const transport = await this.#describeLinks(links);
-      const opened = await this.#openDevice();
-      emit({ type: 'warmup', message: job.data.kind === 'drawn' ? 'Drawing digits' : 'Loading the data' });
-      const data = await loadData(job, { files: this.#files, baseUrl, signal });
-      task = createJobTask(job, data, worldSize);
-      run = await TrainingRun.prepare({
-        ...{ plan: job, task, group, transport, signal, emit, clock: this.#clock },
-        device: opened.device,
-        checkDevice: () => opened.check(),
-      });
-      await epoch.synced(0, run.stateHash());
-      group.timeoutMs = DEFAULT_OP_TIMEOUT_MS;
-      const result = await run.run();
-      await epoch.finished(result.steps, result.stateHash[rank]!);
-      emit({ type: 'finished', result });
-    } catch (error) {
-      // The others need not find out by their deadlines.
-      if (!signal.aborted) group.abort(asError(error));
-      throw error;
-    } finally {
-      run?.dispose();
-      task?.dispose();
-      group.destroy();
-    }
+    const ready = this.#openDevice().then((opened) =>
+      Training.prepare({ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from }),
+    );
+    const training = { run, job, ready };
+    this.#training = training;
+    ready.then(
+      (prepared) => {
+        if (this.#training === training) this.#current = prepared;
+        else prepared.dispose();
+      },
+      () => {
+        if (this.#training === training) this.#training = null;
+      },
+    );
+    return ready;
   }
 
-  async #describeLinks(links: Epoch['links']): Promise<RunResult['transport']> {
-    let transport: RunResult['transport'] = 'none';
-    for (const [peerRank, link] of links) {
-      const { route, roundTripMs } = await link.describe();
-      transport = route === 'memory' ? 'memory' : 'webrtc';
-      this.#options.emit({ type: 'link', peerRank, up: link.state === 'open', route, roundTripMs });
+  #endTraining(): void {
+    this.#current?.dispose();
+    this.#current = null;
+    this.#training = null;
+  }
+
+  async #enterEpoch(epoch: Epoch): Promise<StateReport> {
+    const training = await this.#prepare(epoch.run, epoch.job, epoch.worldSize);
+    epoch.signal.throwIfAborted();
+    return training.enter(epoch);
+  }
+
+  async #train({ run, job, worldSize }: Epoch): Promise<StateReport> {
+    const training = await this.#prepare(run, job, worldSize);
+    return training.train();
+  }
+
+  /** What an error of this rank's means for the others; a lost GPU is set up again. */
+  #scopeOf(error: unknown): ReturnType<RendezvousOptions['scopeOf']> {
+    if (error instanceof DivergenceError) return 'epoch';
+    if (error instanceof DeviceError) {
+      this.#announced = null;
+      void this.#recover(error);
+      return 'rank';
     }
-    return transport;
+    if (error instanceof DataError) {
+      this.#isOut = true;
+      this.#fail(error, false);
+      return 'rank';
+    }
+    return 'run';
+  }
+
+  /** Sets the lost GPU up again on the same page, and gives it the state that the CPU has kept. */
+  async #recover(lost: DeviceError): Promise<void> {
+    const [current, training] = [this.#current, this.#training];
+    if (!current || !training || ++this.#recoveries > MAX_RECOVERIES) {
+      this.#fail(lost, true);
+      return this.#rendezvous?.leave();
+    }
+    this.#options.emit({ type: 'warmup', message: 'The GPU was lost: setting it up again' });
+    const state = current.hasState ? current.snapshot() : null;
+    this.#endTraining();
+    this.#device = null;
+    const { run, job } = training;
+    if (state !== null) await this.#prepare(run, job, this.#room?.members.length ?? 1, state).catch(() => {});
+    await this.#announce();
+  }
+
+  #onEnded(outcome: 'finished' | 'stopped' | 'failed', message: string): void {
+    const result = this.#current?.result ?? null;
+    if (outcome === 'finished' && result) this.#options.emit({ type: 'finished', result });
+    else this.#fail(new PeergradError(message), false);
+    this.#recoveries = 0;
+    this.#announced = null;
+    this.#endTraining();
   }
 
   #tellRecording(): void {
-    this.#options.emit({ type: 'recording', recording: this.#group?.flightRecording ?? null });
+    this.#options.emit({ type: 'recording', recording: this.#current?.recording ?? null });
   }
 
   #fail(error: unknown, fatal: boolean): void {

@@ -100,14 +100,19 @@ export type EngineEvent =
   | { type: 'state'; state: RankState; epoch: number; detail: string }
   /** `note` says in a sentence why this is not WebGPU, when it is not. */
   | { type: 'device'; device: Device; note: string | null }
-  | { type: 'admitted'; member: string; room: string }
+  /** `hostKey`: whoever shows it to the server when it joins is a host; `null` for guests. */
+  | { type: 'admitted'; member: string; room: string; hostKey: string | null }
   | {
       type: 'room';
       phase: RoomPhase;
-      host: string;
+      /** Members that may control the room. */
+      hosts: string[];
       members: RosterEntry[];
       job: JobSpec;
       startAt: number | null;
+      isLocked: boolean;
+      /** Ready members that are missing for a run to begin by itself, or to go on. */
+      waitingFor: number;
     }
   | {
       type: 'epoch';
@@ -169,9 +174,13 @@ export type EngineEvent =
 /** What a page may ask of its engine. `rank`: the one that this tab wants. */
 export type EngineCommand =
   | { type: 'create'; server: string; name: string; rank?: number; job: JobSpec; startAt: number | null }
-  | { type: 'join'; server: string; name: string; rank?: number; room: string }
+  | { type: 'join'; server: string; name: string; rank?: number; room: string; hostKey?: string }
   | { type: 'configure'; job: JobSpec }
   | { type: 'start' }
+  /** Hosts only: ends the run; sends a member out; lets nobody in any more. */
+  | { type: 'stop' }
+  | { type: 'remove'; member: string }
+  | { type: 'lock'; isLocked: boolean }
   /** IDX files the user picked, for jobs with data of kind `files`. */
   | { type: 'files'; files: File[] }
   /** Asks for what the flight recorder holds. */

@@ -29,6 +29,8 @@ export interface PeerConnectOptions {
   /** Exactly one side is; by convention the one with the lower member id. */
   initiator: boolean;
   iceServers: readonly IceServer[];
+  /** Over TURN relays only. */
+  relayOnly: boolean;
   /** Called with what the other side's `signal` must be given. */
   onsignal: (signal: PeerSignal) => void;
 }
@@ -136,6 +138,7 @@ export function connectPeer(options: PeerConnectOptions): PeerAttempt {
         ...(username === undefined ? {} : { username }),
         ...(credential === undefined ? {} : { credential }),
       })),
+      iceTransportPolicy: options.relayOnly ? 'relay' : 'all',
     },
   });
   peer.on('signal', (signal: Peer.SignalData) => {

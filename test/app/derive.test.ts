@@ -28,7 +28,10 @@ function fold(...events: EngineEvent[]): View {
 }
 
 function lobby(change: Partial<Lobby>): Lobby {
-  return { phase: 'FORMING', host: MEMBERS[0]!.member, members: MEMBERS, job: DEFAULT_JOB, startAt: null, ...change };
+  return {
+    ...{ phase: 'FORMING', hosts: [MEMBERS[0]!.member], members: MEMBERS, job: DEFAULT_JOB, startAt: null },
+    ...{ isLocked: false, waitingFor: 0, ...change },
+  };
 }
 
 function statistics(step: number, gradientBytesSent: number): EngineEvent {
@@ -139,7 +142,7 @@ describe('spoken states', () => {
 
   test('know the neighbours before the epoch is announced: who is ready, in the room’s order', () => {
     const members = [member('Ada'), member('Late', false), member('Grace'), member('Edsger'), member('Barbara')];
-    const admitted: EngineEvent = { type: 'admitted', member: 'member-grace', room: 'K7F3QX' };
+    const admitted: EngineEvent = { type: 'admitted', member: 'member-grace', room: 'K7F3QX', hostKey: null };
     const room: EngineEvent = { type: 'room', ...lobby({ phase: 'LINKING' }), members };
     expect(said(admitted, room, state('LINKING'))).toBe('connecting to ranks 0 and 2');
     const asked = members.map((one, i) => (i === 2 ? { ...one, rank: 2 } : one));
@@ -157,7 +160,7 @@ describe('spoken states', () => {
   });
 
   test('say for whom a lobby waits', () => {
-    const admitted: EngineEvent = { type: 'admitted', member: MEMBERS[1]!.member, room: 'K7F3QX' };
+    const admitted: EngineEvent = { type: 'admitted', member: MEMBERS[1]!.member, room: 'K7F3QX', hostKey: null };
     const room: EngineEvent = { type: 'room', ...lobby({}), members: MEMBERS };
     const on: EngineEvent = { ...room, phase: 'RUNNING' };
     expect(said(admitted, state('WAITING'), on)).toContain('for the next start');

@@ -6,14 +6,16 @@ import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { member, RESULT, stepEvent } from './events.ts';
 
 const MEMBERS = [member('Ada'), member('Grace'), member('Edsger')];
-const ADMITTED: EngineEvent = { type: 'admitted', member: MEMBERS[1]!.member, room: 'K7F3QX' };
+const ADMITTED: EngineEvent = { type: 'admitted', member: MEMBERS[1]!.member, room: 'K7F3QX', hostKey: null };
 const ROOM: EngineEvent = {
   type: 'room',
   phase: 'FORMING',
-  host: MEMBERS[0]!.member,
+  hosts: [MEMBERS[0]!.member],
   members: MEMBERS,
   job: DEFAULT_JOB,
   startAt: null,
+  isLocked: false,
+  waitingFor: 0,
 };
 const EPOCH: EngineEvent = {
   ...{ type: 'epoch', epoch: 1, rank: 1, worldSize: 3, localRank: 1, localWorldSize: 3 },

@@ -1,5 +1,6 @@
 /** Linking two ends of an edge, over memory links that a test makes and breaks. */
 import { describe, expect, test } from 'vitest';
+import { LinkPool } from '../../src/engine/linkPool.ts';
 import { Edge, LINKING_TIMEOUT_MS, type PeerConnector } from '../../src/engine/linking.ts';
 import type { PeerSignal } from '../../src/protocol/control.ts';
 import type { Hello } from '../../src/transport/handshake.ts';
@@ -47,13 +48,14 @@ function pair(opens: (attempt: number) => boolean) {
         },
       };
     };
-  const edges = {
+  const common = { iceServers: [], relayOnly: false, clock };
+  const edges: Record<'alice' | 'bob', Edge> = {
     alice: new Edge({
-      ...{ self: alice, peer: bob, iceServers: [], clock, connect: connector('alice') },
+      ...{ ...common, self: alice, peer: bob, connect: connector('alice'), pool: new LinkPool(() => {}) },
       send: (attempt, signal) => edges.bob.signal(attempt, signal),
     }),
     bob: new Edge({
-      ...{ self: bob, peer: alice, iceServers: [], clock, connect: connector('bob') },
+      ...{ ...common, self: bob, peer: alice, connect: connector('bob'), pool: new LinkPool(() => {}) },
       send: (attempt, signal) => edges.alice.signal(attempt, signal),
     }),
   };

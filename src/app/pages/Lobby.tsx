@@ -89,7 +89,7 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
           <RankMark rank={places.indexOf(one)} size={20} />
           <span class="ellipsis">
             {one.name}
-            <span class="dim">{roles(one.member === view.member, one.member === lobby.host)}</span>
+            <span class="dim">{roles(one.member === view.member, lobby.hosts.includes(one.member))}</span>
           </span>
           <span class="dim small ellipsis">{one.device === null ? 'getting ready …' : one.device.adapter}</span>
         </li>
