@@ -3,7 +3,7 @@ import { Argument, type Command, Option } from 'commander';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { example, EXAMPLE_NAMES, type ExampleOptions } from './example.ts';
 import type { Io } from './io.ts';
-import { addJobOptions, wholeNumber } from './jobOptions.ts';
+import { addJobOptions, nodes, wholeNumber } from './jobOptions.ts';
 import { join, type JoinOptions } from './join.ts';
 import { GPU_MODES } from './browser.ts';
 import type { Environment } from './placement.ts';
@@ -59,19 +59,20 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--turn <url>', 'a TURN server for the tabs, e.g. turn:host:3478 (may be repeated)', collect, [])
     .option('--turn-secret <secret>', "the TURN server's static-auth-secret")
     .option('--start-at <n>', 'open a room that starts by itself when n tabs are ready', wholeNumber(1, MAX_WORLD_SIZE))
+    .option('--nnodes <min:max>', 'fewest and most tabs of that room; others come and go (with a job: 1:64)', nodes)
     .addOption(
       new Option('--log <level>', 'what the server logs on stderr')
         .choices(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
         .default('warn'),
     );
-  addJobOptions(serveCommand).action((options: ServeOptions) => serve(options, io));
+  addJobOptions(serveCommand).action((options: ServeOptions) => serve(options, io, env));
 
   const runCommand = program
     .command('run')
     .description('train with N headless tabs on this machine, or on each of several, and say how it went')
     .option('--tabs <n>', 'number of tabs, each a rank (default: 4)', wholeNumber(1, MAX_WORLD_SIZE))
     .option('--nproc-per-node <n>', "the same, by torchrun's name", wholeNumber(1, MAX_WORLD_SIZE))
-    .option('--nnodes <n>', 'number of machines, each with as many tabs (default: 1)', wholeNumber(1, MAX_WORLD_SIZE))
+    .option('--nnodes <n>', 'machines, each with as many tabs (default: 1); MIN:MAX: they may come and go', nodes)
     .option('--node-rank <i>', 'which of them this is, from 0; node 0 serves', wholeNumber(0, MAX_WORLD_SIZE - 1))
     .option('--master-addr <host>', "node 0's address for the others; https unless it is a loopback")
     .option('--master-port <p>', "node 0's port (default: 29500 where there are others)", wholeNumber(1, MAX_PORT))

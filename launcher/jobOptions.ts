@@ -8,6 +8,7 @@ import {
   STRATEGY_NAMES,
   type JobSpec,
 } from '../src/protocol/job.ts';
+import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
 import { UsageError } from '../src/util/errors.ts';
 import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
 
@@ -37,6 +38,16 @@ export function wholeNumber(min = 0, max = Number.MAX_SAFE_INTEGER) {
     const bounds = max === Number.MAX_SAFE_INTEGER ? '' : ` from ${min} to ${max}`;
     throw new InvalidArgumentError(`It must be a whole number${bounds}.`);
   };
+}
+
+/** Reads torchrun's `--nnodes`: a number, or a range `MIN:MAX`. */
+export function nodes(text: string): number | Nodes {
+  const one = wholeNumber(1, MAX_WORLD_SIZE);
+  if (!text.includes(':')) return one(text);
+  const [min, max] = text.split(':').map(one);
+  if (max === undefined || text.split(':').length > 2) throw new InvalidArgumentError('It must be n or MIN:MAX.');
+  if (min! > max) throw new InvalidArgumentError('MIN must not be above MAX.');
+  return { min: min!, max };
 }
 
 function decimal(text: string): number {

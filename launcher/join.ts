@@ -42,6 +42,7 @@ export async function join(address: string, options: JoinOptions, io: Io, env: E
       tabs,
       timeoutMs: options.timeout * 1000,
       waitsForOthers: true,
+      mayLoseTabs: true,
       screenshot: null,
     },
     io,

@@ -3,7 +3,7 @@
  * torch.distributed's `env://` reads (https://docs.pytorch.org/docs/stable/elastic/run.html,
  * https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization).
  */
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
 import { UsageError } from '../src/util/errors.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -11,15 +11,18 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface PlacementOptions {
   tabs?: number;
   nprocPerNode?: number;
-  nnodes?: number;
+  /** Machines; a range: ranks may come and go. */
+  nnodes?: number | Nodes;
   nodeRank?: number;
   masterAddr?: string;
   masterPort?: number;
 }
 
 export interface Placement {
-  /** Ranks of all processes together. */
+  /** Ranks of all processes together; where they may come and go, those that the run starts with. */
   worldSize: number;
+  /** Fewest and most ranks of the run; `null`: it needs all of them, as they are numbered. */
+  elastic: Nodes | null;
   /** This process's tabs are the ranks from here on. The process with rank 0 serves. */
   firstRank: number;
   tabs: number;
@@ -36,11 +39,12 @@ const LOOPBACK = '127.0.0.1';
 /** @throws UsageError where options and environment contradict each other, or name what cannot be. */
 export function placementOf(options: PlacementOptions, env: Environment): Placement {
   const nodes = options.nnodes === undefined && isSet(env['RANK']) ? oneRank(options, env) : nodesOf(options, env);
-  const { worldSize, nodeRank, tabs } = nodes;
-  if (worldSize > MAX_WORLD_SIZE) {
-    throw new UsageError(`A world of ${worldSize} ranks is too large: ${MAX_WORLD_SIZE} is the most.`);
+  const { worldSize, nodeRank, tabs, elastic } = nodes;
+  const most = elastic?.max ?? worldSize;
+  if (most > MAX_WORLD_SIZE) {
+    throw new UsageError(`A world of ${most} ranks is too large: ${MAX_WORLD_SIZE} is the most.`);
   }
-  const isAlone = tabs === worldSize;
+  const isAlone = tabs === most;
   const port = agreed('--master-port', options.masterPort, 'MASTER_PORT', wholeEnv(env, 'MASTER_PORT', 1, 65535));
   const host = agreed('--master-addr', options.masterAddr, 'MASTER_ADDR', textEnv(env, 'MASTER_ADDR'));
   if (host === undefined && nodes.needsMaster) {
@@ -48,7 +52,7 @@ export function placementOf(options: PlacementOptions, env: Environment): Placem
     throw new UsageError(`${others}: pass --master-addr (or MASTER_ADDR), the address of the process with rank 0.`);
   }
   return {
-    ...{ worldSize, tabs, firstRank: nodeRank * tabs },
+    ...{ worldSize, elastic, tabs, firstRank: nodeRank * tabs },
     master: { host: host ?? LOOPBACK, port: port ?? (isAlone ? 0 : DEFAULT_MASTER_PORT) },
   };
 }
@@ -60,8 +64,9 @@ export function rankOfJoin(tabs: number, env: Environment): number | null {
   return rank ?? null;
 }
 
-interface Nodes {
+interface Machines {
   worldSize: number;
+  elastic: Nodes | null;
   nodeRank: number;
   /** Per node. */
   tabs: number;
@@ -70,8 +75,10 @@ interface Nodes {
 }
 
 /** As torchrun starts them: `nnodes` machines with as many tabs each. */
-function nodesOf(options: PlacementOptions, env: Environment): Nodes {
-  const { nnodes = 1 } = options;
+function nodesOf(options: PlacementOptions, env: Environment): Machines {
+  const range = typeof options.nnodes === 'object' ? options.nnodes : null;
+  const nnodes = typeof options.nnodes === 'object' ? options.nnodes.min : (options.nnodes ?? 1);
+  const most = range?.max ?? nnodes;
   const rank = wholeEnv(env, 'RANK', 0);
   const localRank = wholeEnv(env, 'LOCAL_RANK', 0);
   const envWorldSize = wholeEnv(env, 'WORLD_SIZE', 1);
@@ -84,12 +91,10 @@ function nodesOf(options: PlacementOptions, env: Environment): Nodes {
       `WORLD_SIZE is ${envWorldSize}, but --nnodes ${nnodes} with ${tabs} tabs each are ${worldSize}.`,
     );
   }
-  if (nodeRank >= nnodes) {
-    throw new UsageError(
-      `There is no node rank ${nodeRank} with --nnodes ${nnodes}: node ranks are 0 .. ${nnodes - 1}.`,
-    );
+  if (nodeRank >= most) {
+    throw new UsageError(`There is no node rank ${nodeRank} with --nnodes ${most}: node ranks are 0 .. ${most - 1}.`);
   }
-  if (rank !== undefined && rank >= worldSize) throw new UsageError(noRank(rank, worldSize));
+  if (rank !== undefined && rank >= most * tabs) throw new UsageError(noRank(rank, most * tabs));
   if (localRank !== undefined && localRank >= tabs) {
     throw new UsageError(`LOCAL_RANK is ${localRank}, but a node has ${tabs} tabs: local ranks are 0 .. ${tabs - 1}.`);
   }
@@ -97,11 +102,12 @@ function nodesOf(options: PlacementOptions, env: Environment): Nodes {
   if (rank !== undefined && (rank < first || rank >= first + tabs)) {
     throw new UsageError(`RANK is ${rank}, but node ${nodeRank} has the ranks ${first} .. ${first + tabs - 1}.`);
   }
-  return { worldSize, nodeRank, tabs, needsMaster: nnodes > 1 };
+  const elastic = range && { min: range.min * tabs, max: range.max * tabs };
+  return { worldSize, elastic, nodeRank, tabs, needsMaster: nnodes > 1 };
 }
 
 /** As `env://` has it: a process for every rank, started by hand. */
-function oneRank(options: PlacementOptions, env: Environment): Nodes {
+function oneRank(options: PlacementOptions, env: Environment): Machines {
   const rank = wholeEnv(env, 'RANK', 0)!;
   const worldSize = wholeEnv(env, 'WORLD_SIZE', 1);
   const localRank = wholeEnv(env, 'LOCAL_RANK', 0);
@@ -118,7 +124,7 @@ function oneRank(options: PlacementOptions, env: Environment): Nodes {
   if (options.nodeRank !== undefined) {
     throw new UsageError(`--node-rank ${options.nodeRank} needs --nnodes; without it RANK ${rank} says who this is.`);
   }
-  return { worldSize, nodeRank: rank, tabs, needsMaster: rank > 0 };
+  return { worldSize, elastic: null, nodeRank: rank, tabs, needsMaster: rank > 0 };
 }
 
 function tabsOf({ tabs, nprocPerNode }: PlacementOptions): number | undefined {

@@ -56,7 +56,7 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
 /** Trains in tabs of this machine; says on `io.err` how far it is. @throws (rejects) UsageError, PeergradError. */
 export async function train(options: TrainOptions, io: Io, env: Environment): Promise<RunResult> {
   const placement = placementOf(options, env);
-  const { firstRank, worldSize } = placement;
+  const { firstRank, worldSize, elastic } = placement;
   const resolved = firstRank === 0 ? await resolveJob(options) : null;
   const screenshot = options.screenshot ?? null;
   if (screenshot !== null && !existsSync(path.dirname(path.resolve(screenshot)))) {
@@ -67,7 +67,9 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
     resolved === null ? meetThere(placement, options, io) : await meetHere(placement, options, resolved, io);
   const tabs = Array.from({ length: placement.tabs }, (_, i) => {
     const name = `tab-${firstRank + i + 1}`;
-    return { name, url: `${meeting.url}/#${meeting.room}?name=${name}&auto&rank=${firstRank + i}` };
+    // Where ranks come and go nobody keeps one.
+    const rank = elastic === null ? `&rank=${firstRank + i}` : '';
+    return { name, url: `${meeting.url}/#${meeting.room}?name=${name}&auto${rank}` };
   });
   try {
     return await withRestarts(options, io, async (timeoutMs, restarts) => {
@@ -83,6 +85,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
           tabs,
           timeoutMs,
           waitsForOthers: tabs.length < worldSize,
+          mayLoseTabs: elastic !== null,
           screenshot,
         },
         io,
@@ -96,21 +99,21 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
 
 /** The process with rank 0 serves: to other machines over https, for their pages must be secure to have WebGPU. */
 async function meetHere(
-  { worldSize, tabs, master }: Placement,
+  { worldSize, elastic, tabs, master }: Placement,
   { rdzvId }: TrainOptions,
   { job, folder }: { job: JobSpec; folder: string | null },
   io: Io,
 ): Promise<Meeting> {
   await ensureBuilt(io);
   const { host, port } = master;
-  const others = worldSize - tabs;
+  const others = Math.max(0, worldSize - tabs);
   const tls = isLoopback(host) ? null : await selfSignedCertificate();
   // The others' address for this machine need not be one that it knows itself by.
   const anyAddress = host.includes(':') ? '::' : '0.0.0.0';
   const server = await startSignaling({ host: tls === null ? host : anyAddress, port, tls, dist: DIST, data: folder });
-  const isNamed = rdzvId !== undefined || others > 0;
+  const isNamed = rdzvId !== undefined || (elastic?.max ?? worldSize) > tabs;
   const code = isNamed ? { code: roomCodeOf(rdzvId ?? DEFAULT_RDZV_ID) } : {};
-  const room = server.createRoom({ job, startAt: worldSize, ...code });
+  const room = server.createRoom({ job, startAt: worldSize, nodes: elastic, ...code });
   io.err(`${job.job}/${job.model} in a world of ${worldSize === 1 ? '1 rank' : `${worldSize} ranks`}.`);
   if (others > 0) io.err(`Waiting for ${others} of them at ${urlOf(host, server.port)}.`);
   return {

@@ -1,4 +1,5 @@
 /** `peergrad serve`: the page and the signaling server, until Ctrl-C. */
+import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
 import { UsageError } from '../src/util/errors.ts';
 import {
   checkIceOptions,
@@ -11,6 +12,7 @@ import {
   type SignalingOptions,
 } from '../signaling/index.ts';
 import { DIST, ensureBuilt } from './build.ts';
+import type { Environment } from './placement.ts';
 import { interrupted, type Io } from './io.ts';
 import { checkDataFolder, type JobOptions, resolveJob, saysJob } from './jobOptions.ts';
 
@@ -24,24 +26,29 @@ export interface ServeOptions extends JobOptions {
   turn: string[];
   turnSecret?: string;
   startAt?: number;
+  nnodes?: number | Nodes;
   log: NonNullable<SignalingOptions['logLevel']>;
 }
 
-export async function serve(options: ServeOptions, io: Io): Promise<void> {
+export async function serve(options: ServeOptions, io: Io, env: Environment): Promise<void> {
   const ice = { stun: options.stun, turn: options.turn, turnSecret: options.turnSecret ?? null };
   checkIceOptions(ice);
   const startAt = options.startAt ?? null;
   const room = startAt !== null || saysJob(options) ? await resolveJob(options) : null;
+  // A room for the page is open to who comes and goes; programs of one's own count on a world that stays.
+  const range = typeof options.nnodes === 'object' ? options.nnodes : null;
+  const nodes = range ?? (saysJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);
   const folder = room === null ? await dataFolder(options.data) : room.folder;
   const tls = await chooseCertificate(options);
   const host = options.host ?? (tls === null ? '127.0.0.1' : '0.0.0.0');
 
   const { port, log: logLevel } = options;
+  const secret = env['PEERGRAD_SECRET'] || null;
   // Listening first: a port in use need not wait for the build to be told.
-  const server = await startSignaling({ host, port, tls, dist: DIST, data: folder, ice, logLevel });
+  const server = await startSignaling({ host, port, tls, dist: DIST, data: folder, ice, logLevel, secret });
   try {
     await ensureBuilt(io);
-    const hash = room === null ? '' : `#${server.createRoom({ job: room.job, startAt })}`;
+    const hash = room === null ? '' : `#${server.createRoom({ job: room.job, startAt, nodes })}`;
     for (const url of server.urls) io.out(`${url}/${hash}`);
     if (tls !== null) io.err(`Certificate, SHA-256: ${fingerprint(tls)}`);
     else if (!isLoopback(host)) {

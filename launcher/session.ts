@@ -14,6 +14,8 @@ export interface SessionOptions extends LaunchOptions {
   timeoutMs: number;
   /** Others decide when the room starts: wait for it as long as `timeoutMs` allows. */
   waitsForOthers: boolean;
+  /** Ranks may come and go: the run is lost with the last of the tabs only. */
+  mayLoseTabs: boolean;
   /** Where to put a picture of rank 0's page, or `null`. */
   screenshot: string | null;
 }
@@ -40,6 +42,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     timeoutMs: options.timeoutMs,
     stallMs: STALL_MS,
     stallsWhileWaiting: !options.waitsForOthers,
+    mayLoseTabs: options.mayLoseTabs,
     clock: systemClock,
   });
   const ranks = new Map<string, number>();
@@ -73,7 +76,8 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     await camera.idle;
     const differ = disagreement(results);
     if (differ !== null) throw new PeergradError(differ);
-    const rank0 = tabs.findIndex((tab) => ranks.get(tab.name) === 0);
+    const finished = tabs.filter((tab) => watch.hasFinished(tab.name));
+    const rank0 = finished.findIndex((tab) => ranks.get(tab.name) === 0);
     return results[Math.max(rank0, 0)]!;
   } finally {
     io.signal.removeEventListener('abort', interrupt);

@@ -13,6 +13,8 @@ export interface WatchOptions {
   stallMs: number;
   /** Whether silence counts while a tab waits for its room to start: not where a person starts it. */
   stallsWhileWaiting: boolean;
+  /** Whether the others go on without a tab that is lost. */
+  mayLoseTabs: boolean;
   clock: Clock;
 }
 
@@ -20,6 +22,7 @@ interface Tab {
   state: RankState;
   /** Steps done. */
   step: number;
+  isLost: boolean;
   result: RunResult | null;
 }
 
@@ -33,7 +36,9 @@ export class RunWatch {
 
   constructor(options: WatchOptions) {
     this.#options = options;
-    this.#tabs = new Map(options.tabs.map((name) => [name, { state: 'OFFLINE', step: 0, result: null }]));
+    this.#tabs = new Map(
+      options.tabs.map((name) => [name, { state: 'OFFLINE', step: 0, isLost: false, result: null }]),
+    );
     this.#startedAt = options.clock.now();
     this.#heardAt = this.#startedAt;
     // Whoever opens the tabs may fail before anybody awaits this.
@@ -42,9 +47,9 @@ export class RunWatch {
   }
 
   /**
-   * Every tab's result, in the tabs' order.
+   * Every tab's result, in the tabs' order; without those that were lost where that may be.
    *
-   * @throws PeergradError naming the tab that first failed before it had finished; TimeoutError saying what each tab was doing.
+   * @throws PeergradError naming the tab that first (or, of those that may be lost, last) failed before it had finished; TimeoutError saying what each tab was doing.
    */
   get done(): Promise<RunResult[]> {
     return this.#done.promise;
@@ -55,21 +60,33 @@ export class RunWatch {
     if (tab === undefined) return;
     this.#heardAt = this.#options.clock.now();
     if (event.type === 'state') tab.state = event.state;
-    else if (event.type === 'step') tab.step = event.step + 1;
+    else if (event.type === 'step') Object.assign(tab, { step: event.step + 1, isLost: false });
     else if (event.type === 'failed') this.fail(name, event.message);
     else if (event.type === 'finished') {
       tab.result = event.result;
-      const results = Array.from(this.#tabs.values(), (t) => t.result).filter((result) => result !== null);
-      if (results.length < this.#tabs.size) return;
-      this.#cancelTimer();
-      this.#done.resolve(results);
+      this.#finishIfAllHave();
     }
+  }
+
+  hasFinished(name: string): boolean {
+    return (this.#tabs.get(name)?.result ?? null) !== null;
+  }
+
+  #finishIfAllHave(): void {
+    const tabs = [...this.#tabs.values()].filter(({ isLost }) => !isLost);
+    const results = tabs.map(({ result }) => result).filter((result) => result !== null);
+    if (tabs.length === 0 || results.length < tabs.length) return;
+    this.#cancelTimer();
+    this.#done.resolve(results);
   }
 
   /** A tab is lost: so is the run, unless the tab has finished. What comes after, such as a server gone, cannot undo it. */
   fail(name: string, message: string): void {
-    const isFinished = (this.#tabs.get(name)?.result ?? null) !== null;
-    if (isFinished) return;
+    const tab = this.#tabs.get(name);
+    if (tab === undefined || tab.result !== null) return;
+    tab.isLost = true;
+    if (this.#options.mayLoseTabs && [...this.#tabs.values()].some(({ isLost }) => !isLost))
+      return this.#finishIfAllHave();
     this.abort(new PeergradError(`${name}: ${message.replace(/[^.!?]$/, '$&.')}`));
   }
 
