@@ -103,7 +103,7 @@ function nodesOf(options: PlacementOptions, env: Environment): Machines {
     throw new UsageError(`RANK is ${rank}, but node ${nodeRank} has the ranks ${first} .. ${first + tabs - 1}.`);
   }
   const elastic = range && { min: range.min * tabs, max: range.max * tabs };
-  return { worldSize, elastic, nodeRank, tabs, needsMaster: nnodes > 1 };
+  return { worldSize, elastic, nodeRank, tabs, needsMaster: most > 1 };
 }
 
 /** As `env://` has it: a process for every rank, started by hand. */

@@ -12,9 +12,11 @@ function environment(variables: string): Environment {
 }
 
 const MASTER = { masterAddr: '10.0.0.1' };
-const at = (worldSize: number, firstRank: number, tabs: number, host = '127.0.0.1', port = 0) => ({
-  ...{ worldSize, firstRank, tabs, master: { host, port } },
-});
+type World = number | { start: number; elastic: { min: number; max: number } };
+const at = (world: World, firstRank: number, tabs: number, host = '127.0.0.1', port = 0) => {
+  const { start: worldSize, elastic } = typeof world === 'number' ? { start: world, elastic: null } : world;
+  return { worldSize, elastic, firstRank, tabs, master: { host, port } };
+};
 
 describe('who this process is', () => {
   test.each<[string, PlacementOptions, string, ReturnType<typeof at>]>([
@@ -44,6 +46,18 @@ describe('who this process is', () => {
       at(3, 2, 1, 'host', 29500),
     ],
     ['env://, alone', {}, 'RANK=0 WORLD_SIZE=1', at(1, 0, 1)],
+    [
+      'node 0 of two to four that come and go',
+      { nnodes: { min: 2, max: 4 }, tabs: 2, ...MASTER },
+      '',
+      at({ start: 4, elastic: { min: 4, max: 8 } }, 0, 2, '10.0.0.1', 29500),
+    ],
+    [
+      'one that comes later',
+      { nnodes: { min: 1, max: 4 }, nodeRank: 3, tabs: 1, ...MASTER },
+      '',
+      at({ start: 1, elastic: { min: 1, max: 4 } }, 3, 1, '10.0.0.1', 29500),
+    ],
     ['variables that are set to nothing', {}, 'RANK= WORLD_SIZE= MASTER_ADDR=', at(4, 0, 4)],
   ])('%s', (_, options, variables, expected) => {
     expect(place(options, variables)).toEqual(expected);

@@ -30,7 +30,10 @@ const state = (name: 'WAITING' | 'RUNNING'): EngineEvent => ({ type: 'state', st
 function watch(stallsWhileWaiting = true) {
   const clock = new ManualClock();
   const tabs = ['tab-1', 'tab-2'];
-  return { clock, watch: new RunWatch({ tabs, timeoutMs: 900_000, stallMs: 120_000, stallsWhileWaiting, mayLoseTabs: false, clock }) };
+  return {
+    clock,
+    watch: new RunWatch({ tabs, timeoutMs: 900_000, stallMs: 120_000, stallsWhileWaiting, mayLoseTabs: false, clock }),
+  };
 }
 
 test('is done when every tab has finished, in the order of the tabs', async () => {
