@@ -49,6 +49,7 @@ export { fromHalf, toHalf } from './util/float16.ts';
 export {
   DataError,
   DeviceError,
+  DivergenceError,
   EarlyTerminationError,
   MismatchError,
   PeerGoneError,

@@ -192,12 +192,12 @@ function reduceRun(run: Run, event: RunEvent): Run {
       return { ...run, links: { ...run.links, [event.peerRank]: { up, route, roundTripMs } } };
     }
     case 'step': {
-      const { step, dataEpoch, loss, samples, ms, at } = event;
+      const { step, dataEpoch, offset, loss, samples, ms, at } = event;
       const earlier = run.recent.filter((one) => one.step < step).slice(1 - RECENT_STEPS);
       return {
         ...run,
         losses: append(run.losses, { step, at, value: loss }),
-        recent: [...earlier, { step, dataEpoch, loss, samples, ms, at }],
+        recent: [...earlier, { step, dataEpoch, offset, loss, samples, ms, at }],
         evaluations: run.evaluations.some((one) => one.step > step)
           ? run.evaluations.filter((one) => one.step <= step)
           : run.evaluations,

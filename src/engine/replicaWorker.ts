@@ -16,13 +16,12 @@ async function train({ rank, worldSize, epoch, job, files, baseUrl, ports }: Rep
     const opened = await openDevice(systemClock);
     const data = await loadData(job, { files, baseUrl });
     const run = await TrainingRun.prepare({
-      ...{ plan: job, task: createJobTask(job, data, worldSize), group, clock: systemClock },
+      ...{ plan: job, task: createJobTask(job, data, worldSize), clock: systemClock },
       device: opened.device,
       emit: () => {},
       checkDevice: () => opened.check(),
-      transport: 'memory',
-      signal: new AbortController().signal,
     });
+    await run.enter({ group, transport: 'memory', signal: new AbortController().signal });
     await run.run();
   } catch (error) {
     // The first replica hears it, and tells.

@@ -93,11 +93,11 @@ export class Trainer {
     try {
       const teller = new CallbackTeller(this.#callbacks);
       run = await TrainingRun.prepare({
-        ...{ plan: this.#plan, task, group, transport, clock: systemClock, device: tensorflowDevice() },
+        ...{ plan: this.#plan, task, clock: systemClock, device: tensorflowDevice() },
         emit: (event) => teller.tell(event),
         checkDevice: () => gpu?.check(),
-        signal: new AbortController().signal,
       });
+      await run.enter({ group, transport, signal: new AbortController().signal });
       await teller.begin();
       const result = await run.run();
       await teller.end();

@@ -1,19 +1,25 @@
 /**
- * One run of a task on one epoch's process group: prepare (agree, compile), then step after step to the end, by the strategy that
- * was chosen. What it does is told in events; what it computes with is TensorFlow.js's current backend.
+ * One run of a task: prepare it on this rank alone (compile), enter a world (agree), then step after step to the end, by the
+ * strategy that was chosen. A world is an epoch's process group; one that ends early is followed by another, in which an elastic
+ * strategy goes on: what was applied stays, and every sample of a pass counts once. What it does is told in events; what it
+ * computes with is TensorFlow.js's current backend.
  */
-import type { ProcessGroup } from '../collectives/processGroup.ts';
+import { Mesh } from '../collectives/mesh.ts';
+import { ProcessGroup } from '../collectives/processGroup.ts';
 import { createOptimizer } from '../optim/index.ts';
-import { dealWindow, GlobalCursor } from '../parallel/cursor.ts';
+import { dealWindow, GlobalCursor, type SampleWindow } from '../parallel/cursor.ts';
+import { deal, type Holding } from '../parallel/deal.ts';
 import { keepingBuffers } from '../parallel/flatten.ts';
 import { allGatherHashes } from '../parallel/hashes.ts';
-import { createStrategy, type StepReport, type Strategy } from '../parallel/strategies/index.ts';
+import { startOfRun, type Progress } from '../parallel/progress.ts';
+import { oddOnes, refuseOdd } from '../parallel/standing.ts';
+import { createStrategy, Ring, type Arrival, type RingState, type StepReport } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
 import type { EngineEvent, RankStatistics, RunResult, StepTimes } from '../protocol/events.ts';
-import type { TrainingPlan } from '../protocol/job.ts';
+import { isElastic, type TrainingPlan } from '../protocol/job.ts';
 import { median, quantile } from '../telemetry/statistics.ts';
 import type { Clock } from '../util/clock.ts';
-import { DataError, MismatchError, PeergradError } from '../util/errors.ts';
+import { DataError, DivergenceError, MismatchError, PeergradError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { dissenters } from '../util/majority.ts';
 import { exchangeStatistics } from './exchange.ts';
@@ -29,76 +35,118 @@ const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
 export interface TrainingRunOptions {
   plan: TrainingPlan;
   task: Task;
-  group: ProcessGroup;
   device: Device;
   clock: Clock;
   /** May be asynchronous: the run waits for it. */
   emit: (event: EngineEvent) => void | Promise<void>;
   /** Throws if the device's results are void. */
   checkDevice: () => void;
+}
+
+/** All that it takes to go on from the last step that was applied, in whatever world. */
+export interface RunState {
+  progress: Progress;
+  ring: RingState;
+}
+
+/** Where a run takes place for a while. */
+export interface World {
+  group: ProcessGroup;
   /** How the ranks are linked, for the result. */
   transport: RunResult['transport'];
   signal: AbortSignal;
 }
 
+/** What ranks tell each other on entering a world, beside their state. */
+interface Note {
+  holding: Holding | null;
+  /** Whether something is left to do after its last step. */
+  isDue: boolean;
+}
+
+/** This rank's part of the next step. */
+interface Turn {
+  window: SampleWindow;
+  /** Epoch in which the window was first dealt out. */
+  dealtIn: number;
+  /** Its samples, by their places in the window: first those whose gradients it holds, then what it is to compute. */
+  positions: Uint32Array;
+  /** Micro-batches, at least one. */
+  rounds: number;
+}
+
+/** What comes after a step, once all ranks agree: how many held-out samples to test, and whether to compare ranks. */
+interface Duties {
+  samples: number;
+  comparison: boolean;
+}
+
+type AnyStrategy = Awaited<ReturnType<typeof createStrategy>>;
+
+const NO_DUTIES: Duties = { samples: 0, comparison: false };
+
 export class TrainingRun {
   readonly #options: TrainingRunOptions;
-  readonly #strategy: Strategy;
+  readonly #strategy: AnyStrategy;
+  readonly #dataHash: string;
   readonly #cursor: GlobalCursor;
-  readonly #stepsPerEpoch: number;
-  readonly #totalSteps: number;
-  readonly #evaluateEvery: number;
+  readonly #progress = startOfRun();
   readonly #times: StepTimes[] = [];
-  /** Of all ranks' samples, by step. */
-  readonly #losses: number[] = [];
   /** Steps whose losses only their ranks know yet: summed loss and samples of this one's. */
   readonly #ownLosses: { sum: number; samples: number }[] = [];
+  #world: World | null = null;
+  /** Of the next step, once it is dealt out. */
+  #turn: Turn | null = null;
+  #due = NO_DUTIES;
+  /** Losses known to be numbers. */
+  #checkedLosses = 0;
   #statistics: RankStatistics[] = [];
   #hashes: string[] = [];
   /** Of the latest test. */
   #tested: { loss: number; accuracy: number | null } | null = null;
+  /** Of all worlds. */
   #gradientBytes = { sent: 0, received: 0 };
+  /** In worlds before this one. */
+  #earlierBytesSent = 0;
+  /** The group's bytes up to here are counted: what comes before the next mark is the strategy's, or is not. */
+  #mark = { sent: 0, received: 0 };
   #timesReported = 0;
+  #worlds = 0;
+  #startedAt: number | null = null;
 
-  private constructor(options: TrainingRunOptions, strategy: Strategy) {
+  private constructor(options: TrainingRunOptions, strategy: AnyStrategy, dataHash: string) {
     this.#options = options;
     this.#strategy = strategy;
-    const { plan, task, group } = options;
+    this.#dataHash = dataHash;
+    const { plan, task } = options;
     this.#cursor = new GlobalCursor({ datasetSize: task.trainSamples, seed: plan.seed });
-    this.#stepsPerEpoch = Math.ceil(task.trainSamples / (plan.batchSize * group.worldSize));
-    this.#totalSteps = Math.min(plan.epochs * this.#stepsPerEpoch, plan.maxSteps ?? Infinity);
-    this.#evaluateEvery = Math.min(this.#stepsPerEpoch, Math.ceil(this.#totalSteps / EVALUATIONS_PER_RUN));
   }
 
   /**
-   * Agrees on the task with the other ranks and compiles its shaders, so that the first step is like any other.
+   * Makes the run ready on this rank alone, and compiles its shaders, so that the first step is like any other.
    *
-   * @throws (rejects) DataError where ranks hold different data, MismatchError where they hold different models, and what the
-   *   collectives reject with.
+   * @param from a state to go on from, of the same task and plan.
+   * @throws (rejects) UsageError where there is nothing to train, or a state for a strategy that is not elastic; MismatchError
+   *   where it is of another model.
    */
-  static async prepare(options: TrainingRunOptions): Promise<TrainingRun> {
-    const { plan, task, group, emit, clock, checkDevice } = options;
-    await verifyData(group, task);
+  static async prepare({
+    from = null,
+    ...options
+  }: TrainingRunOptions & { from?: RunState | null }): Promise<TrainingRun> {
+    const { plan, task, emit, clock, checkDevice } = options;
     const { optimizer, learningRate } = plan;
+    const dataHash = await task.dataHash();
+    const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 0, links: new Map() }), { clock });
     const strategy = await createStrategy(plan, {
-      ...{ model: task.model, group, clock, checkGradients: checkDevice },
+      ...{ model: task.model, group: alone, clock, checkGradients: checkDevice },
       createOptimizer: (size) => createOptimizer(optimizer, { learningRate }, size),
       createOuterOptimizer: (size) => createOptimizer('nesterov', OUTER_OPTIMIZER, size),
     });
     try {
-      const run = new TrainingRun(options, strategy);
+      const run = new TrainingRun(options, strategy, dataHash);
       await emit({ type: 'warmup', message: 'Compiling the model for this GPU' });
       await run.#warmUp();
-      // After the first backward, which puts buckets into their order.
-      await emit({
-        type: 'model',
-        parameters: strategy.size,
-        gradientBytes: strategy.gradientBytes,
-        bucketBytes: [...strategy.bucketBytes],
-        totalSteps: run.#totalSteps,
-        trainSamples: task.trainSamples,
-        testSamples: task.testSamples,
-      });
+      if (from) run.#load(from);
       return run;
     } catch (error) {
       strategy.dispose();
@@ -112,68 +160,290 @@ export class TrainingRun {
   }
 
   /**
-   * Runs all steps. Every rank resolves with the same figures but for times that only it can know.
+   * Copies of all that it takes to go on from the last step that was applied when it is called.
    *
-   * @throws (rejects) DeviceError, MismatchError where states differ, what the collectives reject with, and the reason of
-   *   `signal`.
+   * @throws (rejects) UsageError for a strategy that is not elastic.
+   */
+  async snapshot(): Promise<RunState> {
+    const progress = structuredClone(this.#progress);
+    return { progress, ring: await this.#ring('saved').snapshot() };
+  }
+
+  /**
+   * Agrees with the ranks of a world: on the data and the model, on one state, and on who computes what of the next step. Every
+   * rank must call it. With an elastic strategy it may be called again for each later world, whatever the end of the one before;
+   * with the others once.
+   *
+   * @returns what all ranks have now.
+   * @throws (rejects) where data or models differ from those of most ranks, DataError or MismatchError on the ranks that do,
+   *   PeergradError on the others, with `context.odd`; PeergradError where the strategy cannot go on in another world; what the
+   *   collectives reject with, and the reason of `signal`.
+   */
+  async enter(world: World): Promise<{ step: number; stateHash: string }> {
+    const { group, signal } = world;
+    const { plan, emit, task } = this.#options;
+    const strategy = this.#strategy;
+    signal.throwIfAborted();
+    if (this.#worlds > 0 && !isElastic(plan)) {
+      throw new PeergradError(
+        `Ranks have come or gone, and the strategy ${plan.strategy} cannot go on without those it began with: start again, or ` +
+          'choose ring.',
+        { rank: group.rank, worldSize: group.worldSize },
+      );
+    }
+    await this.#verifyData(group);
+    let arrivals: Arrival<Note>[] = [];
+    if (strategy instanceof Ring) {
+      const { samples, comparison } = this.#due;
+      const note = { holding: this.#holding(strategy), isDue: samples > 0 || comparison };
+      arrivals = await strategy.attach(group, this.#progress, note);
+      this.#takeTurn(group, strategy, arrivals);
+    } else {
+      await strategy.attach(group);
+    }
+    if (this.#world) this.#earlierBytesSent += this.#world.group.bytesSent;
+    this.#world = world;
+    this.#worlds += 1;
+    const progress = this.#progress;
+    if (progress.evaluateEvery === 0) progress.evaluateEvery = this.#chooseEvaluateEvery();
+    this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow() : NO_DUTIES;
+    await emit({
+      type: 'model',
+      parameters: strategy.size,
+      gradientBytes: strategy.gradientBytes,
+      bucketBytes: [...strategy.bucketBytes],
+      totalSteps: this.#totalSteps,
+      trainSamples: task.trainSamples,
+      testSamples: task.testSamples,
+    });
+    return { step: progress.step, stateHash: this.stateHash() };
+  }
+
+  /**
+   * Takes all steps that are left in the world that was entered. Every rank resolves with the same figures but for times that
+   * only it can know. After a rejection an elastic strategy goes on exactly where it was, in the next world.
+   *
+   * @throws (rejects) DeviceError, DivergenceError where states differ (MismatchError for a strategy that is not elastic), what
+   *   the collectives reject with, and the reason of `signal`.
    */
   async run(): Promise<RunResult> {
-    const { plan, clock, emit, signal, group } = this.#options;
-    const strategy = this.#strategy;
-    const startedAt = clock.now();
-    /** Samples to test, and whether to compare ranks, at the next step after which all agree. */
-    let due = { samples: 0, comparison: false };
-    /** From here on bytes are the strategy's: also those on their way between two steps, where ranks do not wait. */
-    let mark = { sent: group.bytesSent, received: group.bytesReceived };
-    for (let step = 0; step < this.#totalSteps; step++) {
+    const { clock } = this.#options;
+    const { group, signal } = this.#here;
+    this.#startedAt ??= clock.now();
+    this.#mark = { sent: group.bytesSent, received: group.bytesReceived };
+    for (;;) {
+      await this.#doDuties();
+      if (this.#isOver) return this.#result(clock.now() - this.#startedAt);
       signal.throwIfAborted();
-      const window = this.#cursor.window(step, plan.batchSize * group.worldSize);
-      const { dataEpoch } = window;
-      const share = dealWindow(window.indices, group.rank, group.worldSize);
-      const known = strategy.reportsAllRanks ? window.indices : share;
-      await emit({ type: 'begin', step, dataEpoch, samples: known.length });
-      const stepAt = clock.now();
-      const report = await this.#step(share);
-      const isLast = step + 1 === this.#totalSteps;
-      if (isLast) await strategy.synchronize();
-      this.#gradientBytes.sent += group.bytesSent - mark.sent;
-      this.#gradientBytes.received += group.bytesReceived - mark.received;
-      mark = { sent: group.bytesSent, received: group.bytesReceived };
-      const now = clock.now();
-      const ms = timesOf(report, now - stepAt);
-      this.#times.push(ms);
-      this.#ownLosses.push({ sum: report.loss * report.samples, samples: report.samples });
-      for (const [bucket, trace] of report.traces.entries()) {
-        if (!trace?.hops.length) continue;
-        const { startedAt: since, hops } = trace;
-        const bytes = strategy.bucketBytes[bucket]!;
-        await emit({ type: 'trace', step, bucket, bytes, startedAt: since, hops: [...hops] });
-      }
-      const { loss, samples } = report;
-      await emit({ type: 'step', step, dataEpoch, loss, samples, ms, at: now - startedAt });
-      const done = step + 1;
-      const endsPass = window.next.offset === 0;
-      if (isLast || endsPass) due.samples = Infinity;
-      else if (done % this.#evaluateEvery === 0) due.samples = Math.max(due.samples, INTERMEDIATE_SAMPLES);
-      if (isLast || done % plan.hashEvery === 0) due.comparison = true;
-      if (!strategy.isSynchronized) continue;
-      await this.#collectLosses();
-      if (due.samples > 0) await this.#evaluate(step, due.samples);
-      if (due.comparison) await this.#compare(step);
-      due = { samples: 0, comparison: false };
-      mark = { sent: group.bytesSent, received: group.bytesReceived };
+      await this.#takeStep(this.#startedAt);
     }
-    return this.#result(clock.now() - startedAt);
   }
 
   dispose(): void {
     this.#strategy.dispose();
   }
 
-  /** Learns from this rank's samples `indices`. */
-  #step(indices: Uint32Array): Promise<StepReport> {
-    const options = { samples: indices.length, reduction: 'sum' } as const;
-    return this.#options.task.withBatch(indices, (pass) => this.#strategy.step(pass, options));
+  get #here(): World {
+    if (!this.#world) throw new UsageError('A run takes place in a world: call enter first.');
+    return this.#world;
+  }
+
+  get #isOver(): boolean {
+    const { plan } = this.#options;
+    const { step, position } = this.#progress;
+    return position.dataEpoch >= plan.epochs || step >= (plan.maxSteps ?? Infinity);
+  }
+
+  /** Steps of the whole run, if the world stays as it is. */
+  get #totalSteps(): number {
+    const { plan, task } = this.#options;
+    const { step, position } = this.#progress;
+    const globalBatch = plan.batchSize * this.#here.group.worldSize;
+    const inPass = Math.ceil((task.trainSamples - position.offset) / globalBatch);
+    const passesAfter = plan.epochs - position.dataEpoch - 1;
+    const left = this.#isOver ? 0 : inPass + passesAfter * Math.ceil(task.trainSamples / globalBatch);
+    return Math.min(step + left, plan.maxSteps ?? Infinity);
+  }
+
+  #chooseEvaluateEvery(): number {
+    const { plan, task } = this.#options;
+    const stepsPerPass = Math.ceil(task.trainSamples / (plan.batchSize * this.#here.group.worldSize));
+    return Math.min(stepsPerPass, Math.ceil(this.#totalSteps / EVALUATIONS_PER_RUN));
+  }
+
+  /** @throws UsageError for a strategy that is not elastic. */
+  #ring(done: string): Ring {
+    if (this.#strategy instanceof Ring) return this.#strategy;
+    throw new UsageError(
+      `A run by the strategy ${this.#options.plan.strategy} cannot be ${done}, as ranks have state of their own: choose ring.`,
+    );
+  }
+
+  #load({ progress, ring }: RunState): void {
+    this.#ring('gone on with').load(ring);
+    Object.assign(this.#progress, structuredClone(progress));
+    // What was still to be done then is not known: it changes nothing to do it again.
+    this.#due = this.#dutiesNow();
+  }
+
+  /** Windows are dealt out by index, so every rank must hold the same samples. */
+  async #verifyData(group: ProcessGroup): Promise<void> {
+    const isFresh = !(this.#strategy instanceof Ring) || this.#strategy.isFresh;
+    const all = await group.allGatherObject({ data: this.#dataHash, isFresh });
+    const odd = oddOnes(
+      all.map(({ data }) => data),
+      all.map((one) => one.isFresh),
+    );
+    if (odd.length === 0) return;
+    const message = `Rank ${odd.join(', ')} has other data than the others: ${this.#options.task.dataAdvice}.`;
+    refuseOdd(group, odd, DataError, message);
+  }
+
+  /** What this rank has of the step that it was taking. */
+  #holding(ring: Ring): Holding | null {
+    const turn = this.#turn;
+    if (!turn || ring.heldSamples === 0) return null;
+    const { window, dealtIn, positions } = turn;
+    const { dataEpoch, offset, indices } = window;
+    return {
+      window: { dataEpoch, offset, size: indices.length, dealtIn },
+      positions: positions.slice(0, ring.heldSamples),
+    };
+  }
+
+  /** Deals out the next step, of which ranks may hold parts. */
+  #takeTurn(group: ProcessGroup, ring: Ring, arrivals: readonly Arrival<Note>[]): void {
+    const { plan } = this.#options;
+    const { rank } = group;
+    const held = this.#holding(ring);
+    this.#turn = null;
+    if (this.#isOver) return;
+    const fresh = this.#cursor.windowAt(this.#progress.position, plan.batchSize * group.worldSize);
+    const { dataEpoch, offset, indices } = fresh;
+    const { window, keeps, positions, rounds } = deal(
+      { dataEpoch, offset, size: indices.length, dealtIn: group.epoch },
+      // Of an earlier step, or of another state, a gradient is worth nothing.
+      arrivals.map(({ isCurrent, note }) => (isCurrent ? note.holding : null)),
+      { rank, batchSize: plan.batchSize },
+    );
+    if (!keeps) ring.drop();
+    this.#turn = {
+      window: this.#cursor.windowAt(window, window.size),
+      dealtIn: window.dealtIn,
+      positions: keeps && held ? Uint32Array.from([...held.positions, ...positions]) : positions,
+      rounds,
+    };
+  }
+
+  /** This rank's part of a step that nobody has tried. */
+  #newTurn(): Turn {
+    const { group } = this.#here;
+    const window = this.#cursor.windowAt(this.#progress.position, this.#options.plan.batchSize * group.worldSize);
+    const all = Uint32Array.from(window.indices.keys());
+    return { window, dealtIn: group.epoch, positions: dealWindow(all, group.rank, group.worldSize), rounds: 1 };
+  }
+
+  async #takeStep(startedAt: number): Promise<void> {
+    const { clock, emit } = this.#options;
+    const strategy = this.#strategy;
+    const { step } = this.#progress;
+    const turn = (this.#turn ??= this.#newTurn());
+    const { dataEpoch, offset, indices } = turn.window;
+    const samples = strategy.reportsAllRanks ? indices.length : turn.positions.length;
+    await emit({ type: 'begin', step, dataEpoch, samples });
+    const stepAt = clock.now();
+    let report: StepReport;
+    try {
+      report = await this.#learn(turn);
+      if (this.#isOver) await strategy.synchronize();
+    } finally {
+      this.#countBytes();
+    }
+    const now = clock.now();
+    const ms = timesOf(report, now - stepAt);
+    this.#times.push(ms);
+    for (const [bucket, trace] of report.traces.entries()) {
+      if (!trace?.hops.length) continue;
+      const { startedAt: since, hops } = trace;
+      const bytes = strategy.bucketBytes[bucket]!;
+      await emit({ type: 'trace', step, bucket, bytes, startedAt: since, hops: [...hops] });
+    }
+    const { loss } = report;
+    await emit({ type: 'step', step, dataEpoch, offset, loss, samples: report.samples, ms, at: now - startedAt });
+  }
+
+  /** Learns from this rank's part of a step, in micro-batches where it is more than fits one. */
+  async #learn({ window, positions, rounds }: Turn): Promise<StepReport> {
+    const { task, plan } = this.#options;
+    const strategy = this.#strategy;
+    const optionsOf = ({ length }: Uint32Array) => ({ samples: length, reduction: 'sum' }) as const;
+    const todo = positions.slice(strategy instanceof Ring ? strategy.heldSamples : 0).map((at) => window.indices[at]!);
+    const batches = Array.from({ length: rounds }, (_, i) =>
+      todo.subarray(i * plan.batchSize, (i + 1) * plan.batchSize),
+    );
+    const last = batches.pop()!;
+    if (strategy instanceof Ring) {
+      for (const batch of batches) {
+        await task.withBatch(batch, (pass) => strategy.accumulate(pass, optionsOf(batch)));
+      }
+    }
+    return task.withBatch(last, (pass) =>
+      strategy.step(pass, optionsOf(last), ({ loss, samples }) => {
+        const progress = this.#progress;
+        progress.step += 1;
+        progress.position = window.next;
+        if (strategy.reportsAllRanks) progress.losses.push(loss);
+        else this.#ownLosses.push({ sum: loss * samples, samples });
+        const now = this.#dutiesNow();
+        this.#due = {
+          samples: Math.max(this.#due.samples, now.samples),
+          comparison: this.#due.comparison || now.comparison,
+        };
+        this.#turn = null;
+      }),
+    );
+  }
+
+  /** Counts what was sent since the last time as gradients. */
+  #countBytes(): void {
+    const { bytesSent: sent, bytesReceived: received } = this.#here.group;
+    this.#gradientBytes.sent += sent - this.#mark.sent;
+    this.#gradientBytes.received += received - this.#mark.received;
+    this.#mark = { sent, received };
+  }
+
+  /** What is due after the last step that was applied. */
+  #dutiesNow(): Duties {
+    const { step, position, evaluateEvery } = this.#progress;
+    if (step === 0) return NO_DUTIES;
+    const isOver = this.#isOver;
+    const endsPass = position.offset === 0;
+    const isTest = isOver || endsPass || step % evaluateEvery === 0;
+    return {
+      samples: isOver || endsPass ? Infinity : isTest ? INTERMEDIATE_SAMPLES : 0,
+      comparison: isOver || step % this.#options.plan.hashEvery === 0,
+    };
+  }
+
+  /** Whether a rank has duties left after the last step, or is late for them: then all do them, again if need be. */
+  #isAnyoneDue(arrivals: readonly Arrival<Note>[]): boolean {
+    const { step } = this.#progress;
+    // Who comes after the last step wants a result, too.
+    if (this.#isOver) return true;
+    return arrivals.some((one) => !one.isFresh && (one.step === step ? one.note.isDue : one.step === step - 1));
+  }
+
+  /** What is due, if all ranks agree now. */
+  async #doDuties(): Promise<void> {
+    if (!this.#strategy.isSynchronized) return;
+    const { samples, comparison } = this.#due;
+    const last = this.#progress.step - 1;
+    await this.#collectLosses();
+    if (samples > 0) await this.#evaluate(last, samples);
+    if (comparison) await this.#compare(last);
+    this.#due = NO_DUTIES;
+    const { bytesSent: sent, bytesReceived: received } = this.#here.group;
+    this.#mark = { sent, received };
   }
 
   /** Runs everything once, without a trace in the state. */
@@ -192,19 +462,22 @@ export class TrainingRun {
    * @throws (rejects) PeergradError where one is no number: on all ranks after the same step, as all know the same losses here.
    */
   async #collectLosses(): Promise<void> {
+    const { losses } = this.#progress;
     const own = this.#ownLosses.splice(0);
-    const sums = Float64Array.from(own.flatMap(({ sum, samples }) => [sum, samples]));
-    if (!this.#strategy.reportsAllRanks) await this.#options.group.allReduce(sums);
-    for (let i = 0; i < sums.length; i += 2) {
-      const loss = sums[i + 1]! > 0 ? sums[i]! / sums[i + 1]! : 0;
-      checkLoss(loss, this.#losses.length);
-      this.#losses.push(loss);
+    if (own.length > 0) {
+      const sums = Float64Array.from(own.flatMap(({ sum, samples }) => [sum, samples]));
+      await this.#here.group.allReduce(sums);
+      for (let i = 0; i < sums.length; i += 2) losses.push(sums[i + 1]! > 0 ? sums[i]! / sums[i + 1]! : 0);
+    }
+    for (; this.#checkedLosses < losses.length; this.#checkedLosses++) {
+      checkLoss(losses[this.#checkedLosses]!, this.#checkedLosses);
     }
   }
 
   /** Loss and accuracy on the first held-out samples, at most `most`: each rank tests its share, the sums are summed. */
   async #evaluate(step: number, most: number): Promise<void> {
-    const { task, group, emit } = this.#options;
+    const { task, emit } = this.#options;
+    const { group } = this.#here;
     if (task.testSamples === 0) return;
     const samples = Math.min(most, task.testSamples);
     const share = dealWindow(
@@ -225,17 +498,18 @@ export class TrainingRun {
 
   /** Compares state hashes and exchanges statistics. */
   async #compare(step: number): Promise<void> {
-    const { group, emit } = this.#options;
+    const { emit, plan } = this.#options;
+    const { group } = this.#here;
     const hashes = await allGatherHashes(group, this.stateHash());
     const dissenting = dissenters(hashes);
     this.#hashes = hashes;
     await emit({ type: 'hashes', step, hashes, agree: dissenting.length === 0 });
     if (dissenting.length > 0) {
-      throw new MismatchError(
-        `After step ${step + 1} the state of rank ${dissenting.join(', ')} differs from the others', so the run stopped: ` +
-          'that machine computes wrongly or runs another version of the page.',
-        { rank: group.rank, worldSize: group.worldSize, step },
-      );
+      const differs = `After step ${step + 1} the state of rank ${dissenting.join(', ')} differs from the others'`;
+      const reason = 'that machine computes wrongly or runs another version of the page.';
+      const context = { rank: group.rank, worldSize: group.worldSize, step, odd: dissenting };
+      if (isElastic(plan)) throw new DivergenceError(`${differs}, and has to be replaced: ${reason}`, context);
+      throw new MismatchError(`${differs}, so the run stopped: ${reason}`, context);
     }
     const recent = this.#times.slice(this.#timesReported);
     this.#timesReported = this.#times.length;
@@ -246,13 +520,15 @@ export class TrainingRun {
       stepMs: median(recent.map(({ total }) => total)),
       gradientBytesSent,
       gradientBytesReceived,
-      otherBytesSent: group.bytesSent - gradientBytesSent,
+      otherBytesSent: this.#earlierBytesSent + group.bytesSent - gradientBytesSent,
     });
     await emit({ type: 'ranks', step, ranks: this.#statistics });
   }
 
   #result(ms: number): RunResult {
-    const { device, group, plan, transport } = this.#options;
+    const { device, plan } = this.#options;
+    const { group, transport } = this.#here;
+    const { step, position, losses } = this.#progress;
     const times = this.#times;
     return {
       worldSize: group.worldSize,
@@ -260,9 +536,9 @@ export class TrainingRun {
       backend: device.backend,
       adapter: device.adapter,
       transport,
-      steps: this.#totalSteps,
-      epochs: Math.ceil(this.#totalSteps / this.#stepsPerEpoch),
-      loss: this.#losses.at(-1)!,
+      steps: step,
+      epochs: position.dataEpoch + (position.offset > 0 ? 1 : 0),
+      loss: losses.at(-1)!,
       accuracy: this.#tested?.accuracy ?? null,
       valLoss: this.#tested?.loss ?? null,
       stateHash: this.#hashes,
@@ -280,21 +556,11 @@ export class TrainingRun {
         communicate: median(times.map(({ communicate }) => communicate)),
         exposed: median(times.map(({ exposed }) => exposed)),
       },
-      losses: this.#losses,
-      restarts: 0,
+      losses: [...losses],
+      restarts: this.#worlds - 1,
       ms,
     };
   }
-}
-
-/** Windows are dealt out by index, so every rank must hold the same samples. */
-async function verifyData(group: ProcessGroup, task: Task): Promise<void> {
-  const [odd] = dissenters(await allGatherHashes(group, await task.dataHash()));
-  if (odd === undefined) return;
-  throw new DataError(`Rank ${odd} has other data than the others: ${task.dataAdvice}.`, {
-    rank: group.rank,
-    worldSize: group.worldSize,
-  });
 }
 
 /** A diverged run goes on for ever and learns nothing. */

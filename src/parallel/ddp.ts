@@ -43,7 +43,6 @@ export interface UpdateRule {
 }
 
 export class DistributedDataParallel {
-  readonly group: ProcessGroup;
   /**
    * All parameters, flat, as {@link layout} says. Equal on all ranks. Steps are taken here and the model's weights follow:
    * what is given to the model itself after {@link create}, as by `setWeights`, is lost with the next {@link step}. Give it to
@@ -56,6 +55,7 @@ export class DistributedDataParallel {
   readonly #clock: Clock;
   readonly #reducer: Reducer;
   readonly #graph: StaticGraph | null;
+  #group: ProcessGroup;
   #isOrdered = false;
   #isLocal = false;
   #join: JoinContext | null = null;
@@ -63,11 +63,11 @@ export class DistributedDataParallel {
   private constructor(
     variables: ModelVariables,
     group: ProcessGroup,
-    { clock, checkGradients, shared }: ReturnType<typeof resolveOptions>,
+    { clock, checkGradients, keepGradients, shared }: ReturnType<typeof resolveOptions>,
   ) {
     const { broadcastBuffers, findUnusedParameters, staticGraph } = shared;
     const { parameters, buffers } = variables;
-    this.group = group;
+    this.#group = group;
     this.#variables = variables;
     this.#buffers = new ModelBuffers(buffers, group);
     this.#options = shared;
@@ -75,7 +75,7 @@ export class DistributedDataParallel {
     const layout = this.#createLayout();
     this.parameters = new Float32Array(layout.size);
     this.#reducer = new Reducer(layout, {
-      ...{ group, clock, checkGradients },
+      ...{ group, clock, checkGradients, keepsLocal: keepGradients },
       shapes: parameters.map(({ shape }) => shape),
       tracksUsage: findUnusedParameters || staticGraph,
       flags: broadcastBuffers ? buffers.length : 0,
@@ -105,6 +105,10 @@ export class DistributedDataParallel {
     return ddp;
   }
 
+  get group(): ProcessGroup {
+    return this.#group;
+  }
+
   /** Where each parameter lies in the flat arrays. Another one after the first backward that reduces. */
   get layout(): FlatLayout {
     return this.#reducer.layout;
@@ -123,6 +127,36 @@ export class DistributedDataParallel {
   /** The same by bucket. */
   get bucketBytes(): number[] {
     return this.#reducer.bucketBytes;
+  }
+
+  /** Samples whose gradients wait for the next {@link backward} outside {@link noSync}. */
+  get pendingSamples(): number {
+    return this.#reducer.pendingSamples;
+  }
+
+  /** Forgets the gradients that wait. */
+  dropPending(): void {
+    this.#reducer.drop();
+  }
+
+  /**
+   * Goes on in another group, all of whose ranks hold the same parameters in the same layout, which stays, and the same buffers.
+   */
+  regroup(group: ProcessGroup): void {
+    this.#group = group;
+    this.#isOrdered = true;
+    this.#reducer.regroup(group);
+    this.#buffers.regroup(group);
+  }
+
+  /**
+   * Lays parameters out in another rank's order, indices in forward order: fill {@link parameters} anew afterwards. Gradients
+   * are dropped.
+   */
+  relayout(order: readonly number[]): void {
+    this.#isOrdered = true;
+    this.#reducer.drop();
+    this.#reducer.relayout(this.#createLayout(order));
   }
 
   /**

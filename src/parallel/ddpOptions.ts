@@ -20,18 +20,26 @@ export interface DistributedDataParallelOptions {
   findUnusedParameters?: boolean;
   /** As `findUnusedParameters`, and the parameters that a rank uses must be the same in every pass. Default false. */
   staticGraph?: boolean;
+  /**
+   * Whether what a rank has computed outlives a `backward` that fails because its group does: it counts as kept by `noSync`, for
+   * the next `backward`, after `regroup` in another group. Costs an array of the gradient's size. Default false.
+   */
+  keepGradients?: boolean;
   clock?: Clock;
   /** Called when a step's gradients are read and before any is sent; throws if they are void, as after a GPU error. */
   checkGradients?: () => void;
 }
 
 /** What has to be the same on every rank. */
-export type SharedOptions = Required<Omit<DistributedDataParallelOptions, 'clock' | 'checkGradients'>>;
+export type SharedOptions = Required<
+  Omit<DistributedDataParallelOptions, 'keepGradients' | 'clock' | 'checkGradients'>
+>;
 
 /** `options` with the defaults filled in. */
 export function resolveOptions({
   clock = systemClock,
   checkGradients = () => {},
+  keepGradients = false,
   firstBucketBytes = FIRST_BUCKET_BYTES,
   bucketCapBytes = BUCKET_CAP_BYTES,
   average = 'samples',
@@ -43,5 +51,5 @@ export function resolveOptions({
     ...{ firstBucketBytes, bucketCapBytes, average },
     ...{ broadcastBuffers, findUnusedParameters, staticGraph },
   };
-  return { clock, checkGradients, shared };
+  return { clock, checkGradients, keepGradients, shared };
 }

@@ -8,7 +8,7 @@ import { TensorReader, writeVariables, type Variable } from './flatten.ts';
 
 export class ModelBuffers {
   readonly #variables: readonly Variable[];
-  readonly #group: ProcessGroup;
+  #group: ProcessGroup;
   readonly #reader = new TensorReader();
   /** What each held when all ranks last had the same: a variable that is assigned holds other data. */
   #shared: readonly object[] = [];
@@ -17,6 +17,12 @@ export class ModelBuffers {
   constructor(variables: readonly Variable[], group: ProcessGroup) {
     this.#variables = variables;
     this.#group = group;
+  }
+
+  /** Goes on in another group, all of whose ranks hold the same values. */
+  regroup(group: ProcessGroup): void {
+    this.#group = group;
+    this.#shared = this.#variables.map(({ dataId }) => dataId);
   }
 
   get count(): number {

@@ -51,9 +51,14 @@ export interface ReducerOptions {
   /** How many flags ranks add up beside the gradient. */
   flags: number;
   checkGradients: () => void;
+  /**
+   * Whether this rank's gradients outlive a reduction that fails with its group: they are then kept as by
+   * {@link Reducer.accumulate}. Costs an array of the gradient's size.
+   */
+  keepsLocal: boolean;
 }
 
-/** Passes that were not reduced yet (`noSync`). */
+/** Passes that were not reduced yet (`noSync`, or a reduction that failed). */
 interface Pending {
   gradient: Float32Array<ArrayBuffer>;
   used: boolean[];
@@ -81,17 +86,21 @@ export class Reducer {
   readonly gradient: Float32Array<ArrayBuffer>;
   /** Carries the buckets in place of the plain all-reduce. */
   hook: CommHook | null = null;
-  readonly #options: ReducerOptions;
+  readonly #options: Omit<ReducerOptions, 'group'>;
   readonly #reader = new TensorReader();
   /** What goes round the ring: the gradient, then the tally. */
   readonly #buffer: Float32Array<ArrayBuffer>;
   readonly #tally: Float32Array<ArrayBuffer>;
   #layout: FlatLayout;
   #usedRanges: readonly Range[];
+  #group: ProcessGroup;
   #pending: Pending | null = null;
+  /** With `keepsLocal`: this rank's own sum, from step to step. */
+  #local: Float32Array<ArrayBuffer> | null = null;
 
-  constructor(layout: FlatLayout, options: ReducerOptions) {
+  constructor(layout: FlatLayout, { group, ...options }: ReducerOptions) {
     const { shapes, tracksUsage, flags } = options;
+    this.#group = group;
     this.#options = options;
     this.#layout = layout;
     this.#usedRanges = rangesOf(layout.slots, () => true);
@@ -119,12 +128,27 @@ export class Reducer {
     return this.#pending !== null;
   }
 
+  /** Samples whose gradients are kept for the next {@link reduce}. */
+  get pendingSamples(): number {
+    return this.#pending?.samples ?? 0;
+  }
+
   /** Stretches of parameters that some rank used in the last reduction; everything where that is not tracked. */
   get usedRanges(): readonly Range[] {
     return this.#usedRanges;
   }
 
-  /** Takes another layout of the same parameters, before the first reduction: {@link gradient} is still zero everywhere. */
+  /** Reduces in another group from now on. */
+  regroup(group: ProcessGroup): void {
+    this.#group = group;
+  }
+
+  /** Forgets what is kept for the next {@link reduce}. */
+  drop(): void {
+    this.#pending = null;
+  }
+
+  /** Takes another layout of the same parameters; {@link gradient} is void afterwards, unless it was zero everywhere. */
   relayout(layout: FlatLayout): void {
     if (this.#pending) rearrange(this.#pending.gradient, this.#layout, layout);
     this.#layout = layout;
@@ -134,26 +158,36 @@ export class Reducer {
   async accumulate({ computed, samples }: LocalPass): Promise<{ loss: number; computedAt: number }> {
     const { shapes, clock, checkGradients } = this.#options;
     const pending: Pending = this.#pending ?? {
-      gradient: new Float32Array(this.#layout.size),
+      gradient: this.#newLocal(),
       used: shapes.map(() => false),
       loss: 0,
       samples: 0,
     };
     const reads = this.#read(computed, pending.gradient, this.#pending !== null);
-    const loss = await reads.loss;
-    const computedAt = clock.now();
-    await Promise.all(reads.buckets);
-    checkGradients();
-    pending.loss += loss;
-    pending.samples += samples;
-    pending.used = pending.used.map((used, parameter) => used || computed.used[parameter]!);
-    this.#pending = pending;
-    return { loss, computedAt };
+    try {
+      const loss = await reads.loss;
+      const computedAt = clock.now();
+      await Promise.all(reads.buckets);
+      checkGradients();
+      pending.loss += loss;
+      pending.samples += samples;
+      pending.used = pending.used.map((used, parameter) => used || computed.used[parameter]!);
+      this.#pending = pending;
+      return { loss, computedAt };
+    } catch (error) {
+      // Some of it may have been added to what was kept before.
+      this.#pending = null;
+      await Promise.allSettled(reads.buckets);
+      throw error;
+    }
   }
 
   /**
    * Adds up all ranks' passes, those kept by {@link accumulate} included, and divides. Every rank must call it; one without a
    * pass contributes zeros.
+   *
+   * Where it fails, all reads are over; with `keepsLocal`, what this rank has computed is kept if it was the group that failed,
+   * and all is dropped if the device did.
    *
    * @param flags this rank's, as many as the options say; their sums come back.
    * @throws (rejects) DeviceError, what the hook and {@link ProcessGroup.allReduce} reject with.
@@ -163,22 +197,38 @@ export class Reducer {
     flags: readonly number[],
     divisor: Divisor,
   ): Promise<OpenReduction & { flags: Float32Array }> {
-    const { clock, shapes, tracksUsage } = this.#options;
+    const { clock, shapes, tracksUsage, keepsLocal } = this.#options;
     const pending = this.#pending;
     const used = shapes.map((_, i) => (pass?.computed.used[i] ?? false) || (pending?.used[i] ?? false));
     const unused = tracksUsage ? this.#layout.slots.filter(({ parameter }) => !used[parameter]) : [];
     const untouched = unused.map(({ offset, size }) => this.gradient.slice(offset, offset + size));
 
-    if (pending) this.gradient.set(pending.gradient);
-    else if (!pass) this.gradient.fill(0);
-    const reads = this.#read(pass?.computed ?? null, this.gradient, pending !== null);
-    const loss = (await reads.loss) + (pending?.loss ?? 0);
+    const local = keepsLocal && (pending || pass) ? (pending?.gradient ?? this.#newLocal()) : this.gradient;
+    if (pending && !keepsLocal) this.gradient.set(pending.gradient);
+    else if (!pending && !pass) this.gradient.fill(0);
+    const reads = this.#read(pass?.computed ?? null, local, pending !== null);
+    const buckets = local === this.gradient ? reads.buckets : this.#copied(reads.buckets, local);
     const samples = (pass?.samples ?? 0) + (pending?.samples ?? 0);
-    this.#tally.set([loss, samples, ...(tracksUsage ? used.map(Number) : []), ...flags]);
-    const computedAt = clock.now();
-    const { traces, issuedAt, lastReadAt } = this.hook
-      ? await this.#runHook(this.hook, reads.buckets, divisor)
-      : await this.#allReduceBuckets(reads.buckets, divisor);
+    let loss = 0;
+    let computedAt: number;
+    let transfer: Transfer;
+    try {
+      loss = (await reads.loss) + (pending?.loss ?? 0);
+      this.#tally.set([loss, samples, ...(tracksUsage ? used.map(Number) : []), ...flags]);
+      computedAt = clock.now();
+      transfer = this.hook
+        ? await this.#runHook(this.hook, buckets, divisor)
+        : await this.#allReduceBuckets(buckets, divisor);
+    } catch (error) {
+      await Promise.allSettled(buckets);
+      if (keepsLocal) {
+        // The group's failure is reported once all is read and found good.
+        const isWhole = error === this.#group.failure && samples > 0;
+        this.#pending = isWhole ? { gradient: local, used, loss, samples } : null;
+      }
+      throw error;
+    }
+    const { traces, issuedAt, lastReadAt } = transfer;
     const doneAt = clock.now();
     this.#pending = null;
 
@@ -203,6 +253,23 @@ export class Reducer {
 
   dispose(): void {
     this.#reader.dispose();
+  }
+
+  /** Zeros, or with `keepsLocal` anything: what is added to or overwritten first. */
+  #newLocal(): Float32Array<ArrayBuffer> {
+    if (!this.#options.keepsLocal) return new Float32Array(this.#layout.size);
+    return (this.#local ??= new Float32Array(this.#layout.size));
+  }
+
+  /** Copies each bucket of `local` into {@link gradient} once it is read. */
+  #copied(reads: readonly Promise<void>[], local: Float32Array): Promise<void>[] {
+    return reads.map((read, bucket) => {
+      const { start, end } = this.#layout.buckets[bucket]!;
+      const copied = read.then(() => this.gradient.set(local.subarray(start, end), start));
+      // As in #read.
+      copied.catch(() => {});
+      return copied;
+    });
   }
 
   /** Starts to read the loss, and each bucket of `computed` into its stretch of `into`. */
@@ -232,7 +299,8 @@ export class Reducer {
   }
 
   async #allReduceBuckets(reads: readonly Promise<void>[], divisor: Divisor): Promise<Transfer> {
-    const { group, clock, checkGradients } = this.#options;
+    const { clock, checkGradients } = this.#options;
+    const group = this.#group;
     let issuedAt = 0;
     let lastReadAt = 0;
     const works = [];
@@ -254,7 +322,8 @@ export class Reducer {
 
   /** The weights need everyone's samples, so the tally goes first. */
   async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Divisor): Promise<Transfer> {
-    const { group, clock, shapes, checkGradients } = this.#options;
+    const { clock, shapes, checkGradients } = this.#options;
+    const group = this.#group;
     const issuedAt = clock.now();
     const tallied = group.allReduce(this.#tally);
     await Promise.all(reads);

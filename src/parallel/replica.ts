@@ -48,6 +48,7 @@ export class Replica {
   readonly #slots: readonly Slot[];
   readonly #reader = new TensorReader();
   readonly #options: ReplicaOptions;
+  #group: ProcessGroup;
 
   private constructor(variables: ModelVariables, options: ReplicaOptions) {
     const layout = createLayout(variables.parameters.map(({ size }) => size));
@@ -59,28 +60,40 @@ export class Replica {
     this.#buffers = new ModelBuffers(variables.buffers, options.group);
     this.#slots = layout.slots;
     this.#options = options;
+    this.#group = options.group;
   }
 
-  /** Checks that ranks have the same model, and gives every rank rank 0's parameters and buffers. @throws as DDP's. */
+  /** As DDP's `create`, see {@link attach}. */
   static async create(options: ReplicaOptions): Promise<Replica> {
     const { model, group } = options;
-    const variables = variablesOf(model);
-    await verifyModel(group, variables, {});
-    const replica = new Replica(variables, options);
-    if (group.rank === 0) await readVariables(variables.parameters, replica.#slots, replica.parameters);
-    await group.broadcast(replica.parameters, group.ranks[0]!);
-    if (group.rank !== 0) replica.write();
-    await replica.#buffers.broadcast(0);
+    const replica = new Replica(variablesOf(model), options);
+    await replica.attach(group);
     return replica;
+  }
+
+  /**
+   * Goes on in `group`: checks that its ranks have the same model, and gives every rank rank 0's variables.
+   *
+   * @throws (rejects) as DDP's `create`.
+   */
+  async attach(group: ProcessGroup): Promise<void> {
+    const { parameters } = this.#variables;
+    await verifyModel(group, this.#variables, {});
+    if (group.rank === 0) await readVariables(parameters, this.#slots, this.parameters);
+    await group.broadcast(this.parameters, group.ranks[0]!);
+    if (group.rank !== 0) this.write();
+    this.#group = group;
+    this.#buffers.regroup(group);
+    await this.#buffers.broadcast(0);
   }
 
   /** Computes {@link sums} of this rank's samples; zeros where it has none. */
   async compute<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<LocalGradient> {
-    const { clock, group, checkGradients } = this.#options;
+    const { clock, checkGradients } = this.#options;
     const { samples } = options;
     const startedAt = clock.now();
     this.sums.fill(0);
-    const computed = await differentiate(pass, options, this.#variables, group);
+    const computed = await differentiate(pass, options, this.#variables, this.#group);
     if (computed) {
       try {
         const tensors = [...this.#slots.map(({ parameter }) => computed.gradients[parameter]!), computed.value];
@@ -112,7 +125,7 @@ export class Replica {
   /** Gives every rank rank 0's values of those buffers that any rank has changed since the last time. */
   async shareBuffers(): Promise<void> {
     if (this.#buffers.count === 0) return;
-    const changes = await this.#options.group.allReduce(Float32Array.from(this.#buffers.changes()));
+    const changes = await this.#group.allReduce(Float32Array.from(this.#buffers.changes()));
     await this.#buffers.broadcast(0, changes);
   }
 

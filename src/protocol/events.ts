@@ -91,7 +91,7 @@ export interface RunResult {
   stepMs: { median: number; p95: number; compute: number; communicate: number; exposed: number };
   /** Mean loss of every step, all ranks' samples together. */
   losses: number[];
-  /** Times this rank had to start over. */
+  /** Times that the ranks changed since this one began. */
   restarts: number;
   ms: number;
 }
@@ -144,8 +144,9 @@ export type EngineEvent =
   | {
       type: 'step';
       step: number;
-      /** Pass over the data this step belongs to, from 0. */
+      /** Pass over the data this step belongs to, from 0, and samples of the pass that were done before it. */
       dataEpoch: number;
+      offset: number;
       /** Mean loss over this step's samples: of all ranks, or of this one where ranks learn by themselves. */
       loss: number;
       samples: number;

@@ -18,6 +18,8 @@ export interface ErrorContext {
   seq?: number | undefined;
   /** Ranks that were waited for. */
   missing?: number[] | undefined;
+  /** Ranks that differ from most: in their data, model or state. */
+  odd?: number[] | undefined;
 }
 
 export class PeergradError extends Error {
@@ -48,6 +50,14 @@ export class PeerGoneError extends PeergradError {
 /** Ranks issued different collectives or hold different models: the program differs between ranks, so give up. */
 export class MismatchError extends PeergradError {
   override readonly name: string = 'MismatchError';
+}
+
+/**
+ * Some ranks' state (`context.odd`) is no longer that of the others: begin another epoch, at whose start theirs is replaced; if it
+ * comes again, go on without them.
+ */
+export class DivergenceError extends PeergradError {
+  override readonly name: string = 'DivergenceError';
 }
 
 /** Bytes or messages that our protocol does not allow: the other side is broken, hostile or of another version. */

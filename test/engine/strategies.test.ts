@@ -1,8 +1,10 @@
 /** Every strategy over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { createStrategy, type Strategy, type StrategyChoice } from '../../src/parallel/strategies/index.ts';
+import { Mesh } from '../../src/collectives/mesh.ts';
+import { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { startOfRun } from '../../src/parallel/progress.ts';
+import { createStrategy, Ring, type StrategyChoice } from '../../src/parallel/strategies/index.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { STRATEGY_NAMES } from '../../src/protocol/job.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -14,22 +16,28 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** A strategy that trains `model` with plain SGD; DiLoCo's outer optimizer takes the whole way. */
-function makeStrategy(
+/** A strategy that trains `model` with plain SGD in `group`; DiLoCo's outer optimizer takes the whole way. */
+async function makeStrategy(
   strategy: StrategyChoice['strategy'],
   group: ProcessGroup,
   model: readonly tf.Variable[],
   { syncEvery = 4, staleness = 2, learningRate = 0.1 } = {},
-): Promise<Strategy> {
-  return createStrategy(
+) {
+  const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 0, links: new Map() }));
+  const made = await createStrategy(
     { strategy, syncEvery, staleness },
     {
-      ...{ model, group, clock: systemClock, checkGradients: () => {} },
+      ...{ model, group: alone, clock: systemClock, checkGradients: () => {} },
       createOptimizer: (size) => createOptimizer('sgd', { learningRate }, size),
       createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
     },
   );
+  if (made instanceof Ring) await made.attach(group, startOfRun(), null);
+  else await made.attach(group);
+  return made;
 }
+
+const ignore = (): void => {};
 
 const SYNCHRONOUS = ['ring', 'parameter-server', 'data-parallel'] as const;
 
@@ -104,7 +112,7 @@ describe('strategies', () => {
       });
       // Rank r's loss is (r + 1) w_0 + w_1: the mean gradient is (1.5, 1).
       const loss = () => tf.tidy(() => variable.mul(tf.tensor1d([group.rank + 1, 1])).sum<tf.Scalar>());
-      await strategy.step(loss, { samples: 1 });
+      await strategy.step(loss, { samples: 1 }, ignore);
       strategy.dispose();
       return Array.from(await variable.data());
     });
@@ -128,7 +136,11 @@ describe('strategies', () => {
         const made = await makeStrategy(strategy, group, [variable], { syncEvery: 2, learningRate: 0.5 });
         const seen: number[] = [];
         for (const count of samples[group.rank]!) {
-          await made.step(() => tf.tidy(() => variable.mul(group.rank + 1).sum<tf.Scalar>()), { samples: count });
+          await made.step(
+            () => tf.tidy(() => variable.mul(group.rank + 1).sum<tf.Scalar>()),
+            { samples: count },
+            ignore,
+          );
           if (made.isSynchronized) seen.push((await variable.data())[0]!);
         }
         made.dispose();
@@ -158,7 +170,7 @@ describe('strategies', () => {
           if (changes) average.assign(tf.scalar(10 * step + rank));
           return weight.square().asScalar();
         };
-        await made.step(() => tf.tidy(loss), { samples: 1 });
+        await made.step(() => tf.tidy(loss), { samples: 1 }, ignore);
       }
       expect(made.isSynchronized).toBe(true);
       expect(group.bytesSent - sentBefore).toBeLessThan(frozen.size * Float32Array.BYTES_PER_ELEMENT);
@@ -187,7 +199,7 @@ describe('strategies', () => {
       for (let step = 0; step < 12; step++) {
         // The last rank is slow.
         if (group.rank === 2) await new Promise((resolve) => setTimeout(resolve, 3));
-        await strategy.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 });
+        await strategy.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 }, ignore);
         steps[group.rank]! += 1;
         // Counted here after the answer has come: the slow rank may be one further already.
         expect(steps[group.rank]! - Math.min(...steps)).toBeLessThanOrEqual(staleness + 1);
@@ -203,7 +215,7 @@ describe('strategies', () => {
     const agreed = await runWorld(3, async (group) => {
       const variable = tf.variable(tf.scalar(1));
       const strategy = await makeStrategy('async-parameter-server', group, [variable], { syncEvery: 4, staleness: 1 });
-      const step = () => strategy.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 });
+      const step = () => strategy.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 }, ignore);
       for (let i = 0; i < 3; i++) await step();
       await strategy.synchronize();
       const synchronized: boolean[] = [];
@@ -229,7 +241,7 @@ describe('strategies', () => {
       try {
         for (let step = 0; step < 12; step++) {
           if (group.rank === 1 && step === 2) group.abort(new Error('gave up'));
-          await made.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 });
+          await made.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 }, ignore);
         }
       } catch (error) {
         failures.push(error);

@@ -41,15 +41,15 @@ export async function train(
     let run: TrainingRun | null = null;
     try {
       run = await TrainingRun.prepare({
-        ...{ plan: job, task, group, signal, clock: systemClock },
+        ...{ plan: job, task, clock: systemClock },
         device: { backend: 'cpu', adapter: 'test' },
-        transport: n === 1 ? 'none' : 'memory',
         emit: (event) => {
           events[group.rank]!.push(event);
           if (event.type === 'step') onStep();
         },
         checkDevice: () => {},
       });
+      await run.enter({ group, signal, transport: n === 1 ? 'none' : 'memory' });
       tamper(run, group);
       return await run.run();
     } catch (error) {

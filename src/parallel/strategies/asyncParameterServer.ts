@@ -11,7 +11,7 @@ import { deferred, type Deferred } from '../../util/deferred.ts';
 import type { Pass, PassOptions } from '../pass.ts';
 import { Replica, type LocalGradient } from '../replica.ts';
 import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
-import type { StatefulUpdateRule, StepReport, StrategyOptions } from './strategy.ts';
+import type { Applied, StatefulUpdateRule, StepReport, StrategyOptions } from './strategy.ts';
 
 /** Tags of the two messages of a step. */
 const PUSH = 1;
@@ -28,14 +28,10 @@ export interface AsyncOptions {
 
 export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & AsyncOptions> {
   readonly reportsAllRanks = false;
-  readonly #server: Server | null;
+  /** Rank 0's. */
+  #server: Server | null = null;
   /** Steps since all last waited for all. */
   #steps = 0;
-
-  private constructor(replica: Replica, options: StrategyOptions & AsyncOptions) {
-    super(replica, options);
-    this.#server = options.group.rank === 0 ? new Server(replica, options) : null;
-  }
 
   static async create(options: StrategyOptions & AsyncOptions): Promise<AsyncParameterServer> {
     return new AsyncParameterServer(await Replica.create(options), options);
@@ -45,10 +41,15 @@ export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & Asyn
     return this.#steps === 0;
   }
 
-  override step(pass: Pass, options: PassOptions): Promise<StepReport> {
+  protected override begin(): void {
+    const { group, replica, options } = this;
+    this.#server = group.rank === 0 ? new Server(replica, { ...options, group }) : null;
+  }
+
+  override step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport> {
     // Others may be done first: rank 0 serves them while it computes.
     if (this.isSynchronized) this.#server?.beginRound();
-    return super.step(pass, options);
+    return super.step(pass, options, onapplied);
   }
 
   protected async learn({ loss, samples }: LocalGradient): Promise<Learned> {
@@ -80,7 +81,7 @@ export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & Asyn
 
   /** Pushes {@link Replica.sums} and waits for the parameters. */
   async #exchange(): Promise<void> {
-    const { group } = this.options;
+    const { group } = this;
     const server = group.ranks[0]!;
     const answered = group.irecv(this.replica.parameters, server, { tag: PULL });
     await group.send(this.replica.sums, server, { tag: PUSH });

@@ -23,13 +23,17 @@ export class Diloco extends LocalSteps {
 
   private constructor(replica: Replica, options: StrategyOptions & DilocoOptions) {
     super(replica, options);
-    this.#shared = replica.parameters.slice();
+    this.#shared = new Float32Array(replica.size);
     this.#outer = options.createOuterOptimizer(replica.size);
     this.#distance = new Float32Array(replica.size);
   }
 
   static async create(options: StrategyOptions & DilocoOptions): Promise<Diloco> {
     return new Diloco(await Replica.create(options), options);
+  }
+
+  protected override begin(): void {
+    this.#shared.set(this.replica.parameters);
   }
 
   protected async exchange(): Promise<void> {

@@ -4,9 +4,11 @@ import { Diloco } from './diloco.ts';
 import { LocalSgd } from './localSgd.ts';
 import { ParameterServer } from './parameterServer.ts';
 import { Ring } from './ring.ts';
-import type { StatefulUpdateRule, Strategy, StrategyOptions } from './strategy.ts';
+import type { ReplicaStrategy } from './replicaStrategy.ts';
+import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
 
-export type { StatefulUpdateRule, StepReport, Strategy } from './strategy.ts';
+export { Ring, type Arrival, type RingState } from './ring.ts';
+export type { StatefulUpdateRule, StepReport } from './strategy.ts';
 
 export interface StrategyChoice {
   /** `data-parallel` is a parameter server whose ranks share a page. */
@@ -23,11 +25,11 @@ const DILOCO_STEPS = 20;
 /** Steps after which a server without a clock lets all catch up: often enough to test and compare ranks. */
 const ASYNC_STEPS = 10;
 
-/** Every rank must call it, with the same choice. */
+/** Makes it on this rank alone; then every rank attaches its own, of the same choice, to their group. */
 export function createStrategy(
   { strategy, syncEvery, staleness }: StrategyChoice,
   options: StrategyOptions & { createOuterOptimizer: (size: number) => StatefulUpdateRule },
-): Promise<Strategy> {
+): Promise<Ring | ReplicaStrategy> {
   switch (strategy) {
     case 'ring':
       return Ring.create(options);

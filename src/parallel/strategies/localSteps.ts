@@ -50,7 +50,7 @@ export abstract class LocalSteps extends ReplicaStrategy<StrategyOptions & { syn
     const { sums, gradient, size } = this.replica;
     for (let i = 0; i < size; i++) sums[i] = values[i]! * this.#samples;
     sums.set([0, this.#samples], size);
-    await this.options.group.allReduce(sums);
+    await this.group.allReduce(sums);
     if (Replica.average(sums).samples > 0) values.set(gradient);
   }
 

@@ -11,14 +11,13 @@ import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
 export class ParameterServer extends ReplicaStrategy {
   readonly reportsAllRanks = true;
   readonly isSynchronized = true;
-  readonly #optimizer: StatefulUpdateRule;
   /** The parameters, and behind them the step's mean loss and samples: what rank 0 answers. */
   readonly #answer: Float32Array;
+  /** The server's alone: the others have no averages to keep. */
+  #optimizer: StatefulUpdateRule | null = null;
 
   private constructor(replica: Replica, options: StrategyOptions) {
     super(replica, options);
-    // The server's alone: the others have no averages to keep.
-    this.#optimizer = options.createOptimizer(options.group.rank === 0 ? replica.size : 0);
     this.#answer = new Float32Array(replica.sums.length);
   }
 
@@ -26,14 +25,18 @@ export class ParameterServer extends ReplicaStrategy {
     return new ParameterServer(await Replica.create(options), options);
   }
 
+  protected override begin(): void {
+    this.#optimizer = this.group.rank === 0 ? this.options.createOptimizer(this.replica.size) : null;
+  }
+
   protected async learn(): Promise<Learned> {
-    const { group, clock } = this.options;
-    const { replica } = this;
+    const { clock } = this.options;
+    const { group, replica } = this;
     const server = group.ranks[0]!;
     const startedAt = clock.now();
     await group.reduce(replica.sums, server, { algorithm: 'direct' });
     const answer = this.#answer;
-    if (group.rank === 0) {
+    if (this.#optimizer) {
       const mean = Replica.average(replica.sums);
       this.#optimizer.apply(replica.parameters, replica.gradient);
       answer.set(replica.parameters);

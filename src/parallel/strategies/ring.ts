@@ -1,24 +1,73 @@
-/** `ring`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops. */
+/**
+ * `ring`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops.
+ *
+ * It is elastic: a step that ends early with its group changes nothing but what the rank holds, and in the next group
+ * {@link Ring.attach} makes all ranks' states one. As an update needs everyone's gradient, ranks of one group are one step
+ * apart at most, so what a rank has to keep for the others is its last averaged gradient.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { MismatchError } from '../../util/errors.ts';
+import { hashState } from '../../util/hash.ts';
+import { CommittedBuffers } from '../committedBuffers.ts';
 import { DistributedDataParallel } from '../ddp.ts';
+import { variablesOf, type ModelVariables } from '../flatten.ts';
+import { allGatherHashes } from '../hashes.ts';
 import type { Pass, PassOptions } from '../pass.ts';
-import type { StatefulUpdateRule, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import type { Progress } from '../progress.ts';
+import { gatherSlices } from '../slices.ts';
+import { compareStandings, oddOnes, refuseOdd, type Comparison, type Standing } from '../standing.ts';
+import { describeModel, differenceBetween, type ModelDescription } from '../verifyModel.ts';
+import type {
+  Applied,
+  StatefulUpdateRule,
+  StepReport,
+  Strategy,
+  StrategyOptions,
+  UpdateRuleState,
+} from './strategy.ts';
+
+/** What is the same on all ranks after a step, beside the run's {@link Progress}. */
+export interface RingState {
+  /** Parameters, indices in forward order, as they lie in the flat arrays. */
+  order: number[];
+  parameters: Float32Array<ArrayBuffer>;
+  optimizer: UpdateRuleState;
+  /** The model's buffers, flat. */
+  buffers: Float32Array<ArrayBuffer>;
+}
+
+/** A rank as it came to a group. */
+export interface Arrival<Note> extends Standing {
+  /** Whether it had the state that all have now. */
+  isCurrent: boolean;
+  note: Note;
+}
 
 export class Ring implements Strategy {
   readonly reportsAllRanks = true;
   readonly isSynchronized = true;
   readonly #ddp: DistributedDataParallel;
+  readonly #variables: ModelVariables;
+  readonly #buffers: CommittedBuffers;
   readonly #optimizer: StatefulUpdateRule;
   readonly #options: StrategyOptions;
+  #isFresh = true;
+  /** The averaged gradient of the last step, for a rank that did not get as far. */
+  #kept: Float32Array<ArrayBuffer> | null = null;
+  #keepsGradient = false;
 
   private constructor(ddp: DistributedDataParallel, options: StrategyOptions) {
     this.#ddp = ddp;
     this.#options = options;
+    this.#variables = variablesOf(options.model);
+    this.#buffers = new CommittedBuffers(this.#variables.buffers);
     this.#optimizer = options.createOptimizer(ddp.layout.size);
   }
 
   static async create(options: StrategyOptions): Promise<Ring> {
     const { model, group, clock, checkGradients } = options;
-    return new Ring(await DistributedDataParallel.create(model, group, { clock, checkGradients }), options);
+    const ddp = await DistributedDataParallel.create(model, group, { clock, checkGradients, keepGradients: true });
+    return new Ring(ddp, options);
   }
 
   get size(): number {
@@ -33,11 +82,36 @@ export class Ring implements Strategy {
     return this.#ddp.bucketBytes;
   }
 
-  async step(pass: Pass, options: PassOptions): Promise<StepReport> {
+  /** Whether it has never shared a state with others, nor loaded one. */
+  get isFresh(): boolean {
+    return this.#isFresh;
+  }
+
+  /** Samples whose gradients this rank holds for the next step: those of {@link accumulate}, and of a step that failed. */
+  get heldSamples(): number {
+    return this.#ddp.pendingSamples;
+  }
+
+  /** Forgets them. */
+  drop(): void {
+    this.#ddp.dropPending();
+  }
+
+  /** Adds this rank's samples to those of the next {@link step}: where there are more than fit one batch. */
+  async accumulate(pass: Pass, options: PassOptions): Promise<void> {
+    await this.#ddp.noSync(() => this.#ddp.backward(pass, options));
+  }
+
+  async step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport> {
     const { clock } = this.#options;
     const reduction = await this.#ddp.backward(pass, options);
     const reducedAt = clock.now();
     this.#ddp.step(this.#optimizer);
+    this.#kept ??= new Float32Array(this.size);
+    this.#kept.set(this.#ddp.gradient);
+    // Buffers follow from no gradient.
+    this.#keepsGradient = !this.#buffers.commit();
+    onapplied(reduction);
     return { ...reduction, update: clock.now() - reducedAt };
   }
 
@@ -52,7 +126,145 @@ export class Ring implements Strategy {
     return [this.#ddp.parameters, scalars, ...slots];
   }
 
+  /** Copies, of when it is called. */
+  async snapshot(): Promise<RingState> {
+    const { name, scalars, slots } = this.#optimizer.state();
+    return {
+      order: this.#order,
+      parameters: this.#ddp.parameters.slice(),
+      optimizer: { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) },
+      buffers: await this.#buffers.read(),
+    };
+  }
+
+  /**
+   * Copies a state in. What is held of a step is dropped.
+   *
+   * @throws MismatchError where it is of another model or optimizer; nothing was changed.
+   */
+  load({ order, parameters, optimizer, buffers }: RingState): void {
+    const { length } = this.#variables.parameters;
+    const bufferSize = this.#variables.buffers.reduce((sum, { size }) => sum + size, 0);
+    if (order.length !== length || parameters.length !== this.size || buffers.length !== bufferSize) {
+      throw new MismatchError(
+        `The state has ${parameters.length} parameters in ${order.length} variables and ${buffers.length} buffers, and this ` +
+          `model ${this.size} in ${length} and ${bufferSize}: load a state of the same model.`,
+      );
+    }
+    this.#optimizer.load(optimizer);
+    this.#ddp.relayout(order);
+    this.#ddp.parameters.set(parameters);
+    this.#ddp.writeParameters();
+    this.#buffers.write(buffers);
+    this.#keepsGradient = false;
+    this.#isFresh = false;
+  }
+
+  /**
+   * Goes on in `group`, whose ranks need not have come equally far: all get the state with the most steps, of several the one that
+   * most ranks have. Who lacks the last step gets its averaged gradient and applies it; who lacks more gets everything,
+   * in slices from all that have it. Every rank must call it. Whatever it is interrupted by, a rank has one whole state, and the
+   * progress that belongs to it.
+   *
+   * @param progress this rank's; becomes that of the state.
+   * @param note anything that the other ranks are to know.
+   * @returns all ranks as they came.
+   * @throws (rejects) where models differ from that of most, MismatchError on the ranks that do, PeergradError on the others,
+   *   with `context.odd`; MismatchError where states differ in the end; what collectives reject with.
+   */
+  async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<Arrival<Note>[]> {
+    // What a pass in vain did to buffers is undone, and its gradients go with it: taken again, it does both anew.
+    if (this.#buffers.rollBack()) this.drop();
+    const mine = {
+      ...{ isFresh: this.#isFresh, step: progress.step, digest: await this.#digest(progress) },
+      ...{ keepsGradient: this.#keepsGradient, model: describeModel(this.#variables, {}), note },
+    };
+    const standings = await group.allGatherObject(mine);
+    this.#verifyModels(group, standings);
+    const comparison = compareStandings(standings);
+    if (comparison.sources.length < group.worldSize) await this.#equalize(group, standings, comparison, progress);
+    this.#isFresh = false;
+    this.#ddp.regroup(group);
+    return standings.map((standing, rank) => ({ ...standing, isCurrent: comparison.sources.includes(rank) }));
+  }
+
   dispose(): void {
     this.#ddp.dispose();
+    this.#buffers.dispose();
+  }
+
+  get #order(): number[] {
+    return this.#ddp.layout.slots.map(({ parameter }) => parameter);
+  }
+
+  /** Of everything that makes two ranks go on alike. */
+  async #digest({ step, position, evaluateEvery }: Progress): Promise<string> {
+    const order = Int32Array.from(this.#order);
+    const cursor = Float64Array.of(step, position.dataEpoch, position.offset, evaluateEvery);
+    return hashState([cursor, order, ...this.state(), await this.#buffers.read()]);
+  }
+
+  #verifyModels(group: ProcessGroup, standings: readonly (Standing & { model: ModelDescription })[]): void {
+    const models = standings.map(({ model }) => model);
+    const votes = models.map((model) => JSON.stringify(model));
+    const fresh = standings.map(({ isFresh }) => isFresh);
+    const odd = oddOnes(votes, fresh);
+    if (odd.length === 0) return;
+    const right = votes.findIndex((_, rank) => !odd.includes(rank));
+    refuseOdd(group, odd, MismatchError, differenceBetween(models, right, odd[0]!, this.#variables)!);
+  }
+
+  /** Gives all ranks one state, where some lack it. */
+  async #equalize(
+    group: ProcessGroup,
+    standings: readonly Standing[],
+    { digest, sources, late, keeper }: Comparison,
+    progress: Progress,
+  ): Promise<void> {
+    const { rank, ranks } = group;
+    const [source] = sources;
+    const { name, scalars } = this.#optimizer.state();
+    const theirs = await group.broadcastObject(
+      rank === source ? { progress, order: this.#order, name, scalars } : undefined,
+      ranks[source!]!,
+    );
+    let digests = standings.map((standing) => standing.digest);
+    if (keeper !== null && late.length > 0) {
+      const gradient = rank === keeper ? this.#kept! : new Float32Array(this.size);
+      await group.broadcast(gradient, ranks[keeper]!);
+      if (late.includes(rank)) this.#catchUp(gradient, progress, theirs.progress);
+      digests = await allGatherHashes(group, await this.#digest(progress));
+    }
+    if (digests.every((one) => one === digest)) return;
+
+    const parameters = await gatherSlices(group, this.#ddp.parameters, sources);
+    const slots = [];
+    for (const slot of this.#optimizer.state().slots) slots.push(await gatherSlices(group, slot, sources));
+    const buffers = await gatherSlices(group, await this.#buffers.read(), sources);
+    if (digests[rank] !== digest) {
+      const optimizer = { name: theirs.name, scalars: theirs.scalars, slots };
+      this.load({ order: theirs.order, parameters, optimizer, buffers });
+      Object.assign(progress, theirs.progress);
+    }
+    const now = await allGatherHashes(group, await this.#digest(progress));
+    const odd = [...now.keys()].filter((one) => now[one] !== digest);
+    if (odd.length === 0) return;
+    refuseOdd(
+      group,
+      odd,
+      MismatchError,
+      `Rank ${odd.join(', ')} has taken over the others' state, and its own differs from it all the same: that machine ` +
+        'computes wrongly or runs another version of the page.',
+    );
+  }
+
+  /** Takes the one step that is missing. */
+  #catchUp(gradient: Float32Array<ArrayBuffer>, progress: Progress, theirs: Progress): void {
+    this.drop();
+    this.#optimizer.apply(this.#ddp.parameters, gradient);
+    this.#ddp.writeParameters();
+    this.#kept = gradient;
+    this.#keepsGradient = true;
+    Object.assign(progress, theirs);
   }
 }

@@ -23,14 +23,28 @@ export interface StepReport {
   update: number;
 }
 
-/** An optimizer whose state can be hashed. */
-export interface StatefulUpdateRule extends UpdateRule {
-  state(): { scalars: Float64Array; slots: readonly Float32Array[] };
+/** An optimizer's state, see `optim/optimizer.ts`. */
+export interface UpdateRuleState {
+  readonly name: string;
+  readonly scalars: Float64Array<ArrayBuffer>;
+  readonly slots: readonly Float32Array<ArrayBuffer>[];
 }
+
+/** An optimizer whose state can be hashed and handed on. */
+export interface StatefulUpdateRule extends UpdateRule {
+  /** Live views, not copies. */
+  state(): UpdateRuleState;
+  /** Copies a state in. @throws MismatchError where it is of another optimizer or size. */
+  load(state: UpdateRuleState): void;
+}
+
+/** Called in the moment a step is applied, and not a turn of the event loop later: what counts steps must not differ. */
+export type Applied = (report: Pick<StepReport, 'loss' | 'samples'>) => void;
 
 export interface StrategyOptions {
   /** What is trained: see {@link DistributedDataParallel.create}. */
   model: Model | readonly Variable[];
+  /** Where it is made and warmed up, of one rank; to learn with others it is attached to theirs. */
   group: ProcessGroup;
   /** Makes the optimizer, for that many parameters. */
   createOptimizer: (size: number) => StatefulUpdateRule;
@@ -54,7 +68,7 @@ export interface Strategy {
    *
    * @param pass see {@link DistributedDataParallel.backward}.
    */
-  step(pass: Pass, options: PassOptions): Promise<StepReport>;
+  step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport>;
   /** Runs what a step runs on the GPU, and learns nothing. */
   warmUp(pass: Pass, options: PassOptions): Promise<void>;
   /** Gives all ranks the same parameters, if they are not. Every rank must call it after the same step. */

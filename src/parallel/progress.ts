@@ -1,0 +1,18 @@
+/** How far a run has come. */
+import type { CursorPosition } from './cursor.ts';
+
+/** The same on all ranks after a step, and part of what a joiner receives. */
+export interface Progress {
+  /** Steps that are applied. */
+  step: number;
+  /** Where the next step's window begins. */
+  position: CursorPosition;
+  /** Mean loss of every step. */
+  losses: number[];
+  /** Steps between two tests on held-out samples, fixed by the world that the run began in; 0 before it has begun. */
+  evaluateEvery: number;
+}
+
+export function startOfRun(): Progress {
+  return { step: 0, position: { dataEpoch: 0, offset: 0 }, losses: [], evaluateEvery: 0 };
+}

@@ -1,0 +1,69 @@
+/** What ranks bring into an epoch, compared: whose state is everyone's, and who needs what of it. */
+import type { ProcessGroup } from '../collectives/processGroup.ts';
+import { PeergradError, type ErrorContext } from '../util/errors.ts';
+import { dissenters, majority } from '../util/majority.ts';
+
+export interface Standing {
+  /** Whether it has never shared a state with others, nor loaded one. */
+  isFresh: boolean;
+  /** Steps applied. */
+  step: number;
+  /** Of all its state. */
+  digest: string;
+  /** Whether it still has the averaged gradient of its last step, and this alone makes that step of the state before. */
+  keepsGradient: boolean;
+}
+
+/** All in ranks, ascending. */
+export interface Comparison {
+  /** Steps of the state that all are to have. */
+  step: number;
+  digest: string;
+  /** Ranks that have it. */
+  sources: number[];
+  /** Ranks that have the state before its last step; none where nobody can give them that step's gradient. */
+  late: number[];
+  /** Who gives it. */
+  keeper: number | null;
+}
+
+/**
+ * The state with the most steps, of those at that step the one that most have; ranks that are fresh have no say. Where all are,
+ * it is rank 0's.
+ */
+export function compareStandings(standings: readonly Standing[]): Comparison {
+  const ranks = [...standings.keys()];
+  const known = ranks.filter((rank) => !standings[rank]!.isFresh);
+  const voters = known.length > 0 ? known : [0];
+  const step = Math.max(...voters.map((rank) => standings[rank]!.step));
+  const digest = majority(
+    voters.filter((rank) => standings[rank]!.step === step).map((rank) => standings[rank]!.digest),
+  )!;
+  const pool = known.length > 0 ? known : ranks;
+  const sources = pool.filter((rank) => standings[rank]!.digest === digest);
+  const keeper = sources.find((rank) => standings[rank]!.keepsGradient) ?? null;
+  const late = keeper === null ? [] : known.filter((rank) => standings[rank]!.step === step - 1);
+  return { step, digest, sources, late, keeper };
+}
+
+/** Ranks whose vote differs from most; those that are fresh are judged, but have no say where others are not. */
+export function oddOnes(votes: readonly string[], isFresh: readonly boolean[]): number[] {
+  const known = votes.filter((_, rank) => !isFresh[rank]);
+  if (known.length === 0) return dissenters(votes);
+  const right = majority(known);
+  return votes.flatMap((vote, rank) => (vote === right ? [] : [rank]));
+}
+
+/**
+ * Ends a comparison that `odd` ranks do not pass: on those with `OddError`, as they are wrong here, on the others with a
+ * PeergradError, as they may go on without them. `context.odd` names them.
+ */
+export function refuseOdd(
+  { rank, worldSize }: ProcessGroup,
+  odd: number[],
+  OddError: new (message: string, context: ErrorContext) => PeergradError,
+  message: string,
+): never {
+  const context = { rank, worldSize, odd };
+  throw odd.includes(rank) ? new OddError(message, context) : new PeergradError(message, context);
+}
