@@ -224,7 +224,7 @@ export class Session {
       return this.#rendezvous?.leave();
     }
     this.#options.emit({ type: 'warmup', message: 'The GPU was lost: setting it up again' });
-    const state = current.hasState ? current.snapshot() : null;
+    const state = current.hasState ? await current.snapshot() : null;
     this.#endTraining();
     this.#device = null;
     const { run, job } = training;

@@ -89,7 +89,7 @@ export class Training {
   }
 
   /** A copy of the state after the last step that was applied. */
-  snapshot(): RunState {
+  snapshot(): Promise<RunState> {
     return this.#trainingRun.snapshot();
   }
 

@@ -105,11 +105,6 @@ export function defaultOptimizer(strategy: unknown): JobSpec['optimizer'] {
   return strategy === 'diloco' ? 'adamw' : DEFAULT_PLAN.optimizer;
 }
 
-/** Whether a run goes on when ranks come or go: with the others every rank has state of its own. */
-export function isElastic({ strategy }: Pick<TrainingPlan, 'strategy'>): boolean {
-  return strategy === 'ring';
-}
-
 /**
  * Fills what `fields` leaves out from {@link DEFAULT_JOB}, with its strategy's optimizer, and checks the whole.
  *
