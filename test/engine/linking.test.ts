@@ -125,11 +125,11 @@ describe('Edge', () => {
     expect(error.context.missing).toEqual([1]);
   });
 
-  test('closes its link when it is closed', async () => {
+  test('lets go of its link when it is closed, and keeps the connection', async () => {
     const world = pair(() => true);
     const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
     world.alice.close();
     await settle();
-    expect([a.state, b.state]).toEqual(['closed', 'closed']);
+    expect([a.state, b.state]).toEqual(['closed', 'open']);
   });
 });

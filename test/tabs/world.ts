@@ -4,6 +4,7 @@ import { DIST, ensureBuilt } from '../../launcher/build.ts';
 import { launchBrowser } from '../../launcher/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { Nodes } from '../../src/protocol/control.ts';
 import { parseJob } from '../../src/protocol/job.ts';
 
 /** Long enough for the slowest machine that runs these tests; a failure says what it waited for. */
@@ -73,9 +74,9 @@ export class World {
     return new World(await startSignaling({ dist: DIST, ...options }), await launchBrowser());
   }
 
-  /** Opens a room for `worldSize` ranks that starts by itself. */
-  createRoom(fields: Parameters<typeof parseJob>[0], worldSize: number): string {
-    return this.server.createRoom({ job: parseJob(fields), startAt: worldSize });
+  /** Opens a room that starts by itself with `worldSize` ranks; by default they are those that it needs. */
+  createRoom(fields: Parameters<typeof parseJob>[0], worldSize: number, nodes: Nodes | null = null): string {
+    return this.server.createRoom({ job: parseJob(fields), startAt: worldSize, nodes });
   }
 
   /**
