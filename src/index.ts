@@ -56,6 +56,7 @@ export {
   PeergradError,
   ProtocolError,
   SignalingError,
+  StorageError,
   TimeoutError,
   UsageError,
   type ErrorContext,

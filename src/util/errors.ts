@@ -80,6 +80,11 @@ export class DataError extends PeergradError {
   override readonly name: string = 'DataError';
 }
 
+/** The browser's storage is full, blocked or broken: go on without what was to be kept. */
+export class StorageError extends PeergradError {
+  override readonly name: string = 'StorageError';
+}
+
 /** Some rank has no more inputs and all were told to stop with it: end this pass over the data, the model is as it was. */
 export class EarlyTerminationError extends PeergradError {
   override readonly name: string = 'EarlyTerminationError';

@@ -1,0 +1,137 @@
+/**
+ * Blobs by name in this browser's storage, each there as a whole or not at all: in its private file system (OPFS), or in IndexedDB
+ * where there is none. Pages and their workers see the same.
+ */
+
+export type Medium = 'opfs' | 'indexeddb';
+
+export interface BlobStore {
+  names(): Promise<string[]>;
+  /** `null` where there is none of that name. */
+  read(name: string): Promise<Blob | null>;
+  /** Replaces what has that name once all of `bytes` are stored. */
+  write(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void>;
+  remove(name: string): Promise<void>;
+}
+
+/** The directory or database, and in the latter the object store. */
+const NAME = 'peergrad-checkpoints';
+
+/** What this browser has: OPFS is for secure contexts, and not for private windows everywhere. */
+export async function preferredMedium(): Promise<Medium> {
+  if (!('FileSystemFileHandle' in globalThis && 'createWritable' in FileSystemFileHandle.prototype)) return 'indexeddb';
+  try {
+    await navigator.storage.getDirectory();
+    return 'opfs';
+  } catch {
+    return 'indexeddb';
+  }
+}
+
+/** @throws (rejects) DOMException where storage is blocked; so do the store's own methods, also where it is full. */
+export async function openBlobStore(medium: Medium): Promise<BlobStore> {
+  if (medium === 'indexeddb') return new DatabaseStore(await openDatabase());
+  const root = await navigator.storage.getDirectory();
+  return new DirectoryStore(await root.getDirectoryHandle(NAME, { create: true }));
+}
+
+/**
+ * A file for each. Written through `createWritable`, whose `close` replaces the file at once, in workers and on pages; with
+ * `createSyncAccessHandle` the file would be half written meanwhile.
+ */
+class DirectoryStore implements BlobStore {
+  readonly #directory: FileSystemDirectoryHandle;
+
+  constructor(directory: FileSystemDirectoryHandle) {
+    this.#directory = directory;
+  }
+
+  async names(): Promise<string[]> {
+    const names: string[] = [];
+    for await (const name of this.#directory.keys()) names.push(name);
+    return names;
+  }
+
+  async read(name: string): Promise<Blob | null> {
+    try {
+      const file = await (await this.#directory.getFileHandle(name)).getFile();
+      // A file is there, and empty, while it is first written.
+      return file.size > 0 ? file : null;
+    } catch (error) {
+      if (isNotFound(error)) return null;
+      throw error;
+    }
+  }
+
+  async write(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    const handle = await this.#directory.getFileHandle(name, { create: true });
+    const writable = await handle.createWritable();
+    try {
+      // Not a blob: of one, Chromium sometimes says that it could not be read, where storage is full.
+      await writable.write(bytes);
+      await writable.close();
+    } catch (error) {
+      await writable.abort().catch(() => {});
+      if ((await this.read(name)) === null) await this.remove(name);
+      throw error;
+    }
+  }
+
+  async remove(name: string): Promise<void> {
+    try {
+      await this.#directory.removeEntry(name);
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'NotFoundError';
+}
+
+/** An entry of one object store for each: its transactions are whole by themselves. */
+class DatabaseStore implements BlobStore {
+  readonly #database: IDBDatabase;
+
+  constructor(database: IDBDatabase) {
+    this.#database = database;
+  }
+
+  async names(): Promise<string[]> {
+    return (await this.#run('readonly', (store) => store.getAllKeys())).map(String);
+  }
+
+  async read(name: string): Promise<Blob | null> {
+    const found = await this.#run('readonly', (store): IDBRequest<unknown> => store.get(name));
+    return found instanceof Blob ? found : null;
+  }
+
+  async write(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    // A blob is not read before it is asked for.
+    await this.#run('readwrite', (store) => store.put(new Blob([bytes]), name));
+  }
+
+  async remove(name: string): Promise<void> {
+    await this.#run('readwrite', (store) => store.delete(name));
+  }
+
+  /** Resolves once the transaction is through, not only its request: storage may be found full at its end. */
+  #run<T>(mode: IDBTransactionMode, request: (store: IDBObjectStore) => IDBRequest<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const transaction = this.#database.transaction(NAME, mode);
+      const requested = request(transaction.objectStore(NAME));
+      transaction.oncomplete = () => resolve(requested.result);
+      transaction.onabort = () => reject(transaction.error);
+    });
+  }
+}
+
+function openDatabase(): Promise<IDBDatabase> {
+  return new Promise((resolve, reject) => {
+    const opening = indexedDB.open(NAME, 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore(NAME);
+    opening.onsuccess = () => resolve(opening.result);
+    opening.onerror = () => reject(opening.error);
+  });
+}

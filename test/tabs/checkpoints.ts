@@ -1,0 +1,65 @@
+/** In a tab: checkpoints of this browser, in either medium. */
+import { openBlobStore, preferredMedium, type Medium } from '../../src/engine/blobStore.ts';
+import {
+  Checkpoints,
+  type CheckpointList,
+  type CheckpointMeta,
+  type StateArray,
+} from '../../src/engine/checkpoints.ts';
+
+export interface Saving {
+  medium: Medium;
+  meta: CheckpointMeta;
+  arrays: StateArray[];
+}
+
+declare global {
+  interface Window {
+    preferredMedium: typeof preferredMedium;
+    /** Saves `count` numbers from `first` on, as three arrays, in a worker; resolves with `saved`, or the error. */
+    save: (medium: Medium, meta: CheckpointMeta, first: number, count: number) => Promise<string>;
+    list: (medium: Medium) => Promise<CheckpointList>;
+    /** What was saved, or the error; arrays with their type's name. */
+    load: (medium: Medium, id: string) => Promise<{ meta: CheckpointMeta; arrays: [string, number[]][] } | string>;
+    remove: (medium: Medium, id: string) => Promise<void>;
+    /** Replaces a stored checkpoint's bytes by its first `kept`, with `changed` turned over; a new one where there is none. */
+    spoil: (medium: Medium, id: string, kept: number, changed?: number) => Promise<void>;
+    /** Bytes of a stored checkpoint. */
+    sizeOf: (medium: Medium, id: string) => Promise<number>;
+  }
+}
+
+const worker = new Worker(new URL('./checkpointsWorker.ts', import.meta.url), { type: 'module' });
+
+window.preferredMedium = preferredMedium;
+
+window.save = (medium, meta, first, count) => {
+  const numbers = Array.from({ length: count }, (_, i) => first + i);
+  const arrays = [Float32Array.from(numbers), new Uint8Array([1, 2, 3]), Float64Array.from(numbers, Math.sqrt)];
+  return new Promise((resolve) => {
+    worker.onmessage = ({ data }: MessageEvent<string>) => resolve(data);
+    worker.postMessage({ medium, meta, arrays } satisfies Saving);
+  });
+};
+
+window.list = async (medium) => (await Checkpoints.open(medium)).list();
+
+window.load = async (medium, id) => {
+  try {
+    const { meta, arrays } = await (await Checkpoints.open(medium)).load(id);
+    return { meta, arrays: arrays.map((array) => [array.constructor.name, Array.from(array)]) };
+  } catch (error) {
+    return String(error);
+  }
+};
+
+window.remove = async (medium, id) => (await Checkpoints.open(medium)).remove(id);
+
+window.sizeOf = async (medium, id) => (await (await openBlobStore(medium)).read(id))!.size;
+
+window.spoil = async (medium, id, kept, changed) => {
+  const store = await openBlobStore(medium);
+  const bytes = new Uint8Array(await (await store.read(id))!.slice(0, kept).arrayBuffer());
+  if (changed !== undefined) bytes[changed]! ^= 1;
+  await store.write(id, bytes);
+};

@@ -1,0 +1,9 @@
+/** Saves checkpoints where the engine does: in a worker. */
+import { Checkpoints } from '../../src/engine/checkpoints.ts';
+import type { Saving } from './checkpoints.ts';
+
+globalThis.onmessage = async ({ data }: MessageEvent<Saving>): Promise<void> => {
+  const checkpoints = await Checkpoints.open(data.medium);
+  const told = await checkpoints.save(data.meta, data.arrays).then(() => 'saved', String);
+  globalThis.postMessage(told);
+};
