@@ -76,10 +76,10 @@ export class TestMember {
   }
 }
 
-/** Joins and gets ready; resolves with the id. */
-export async function enter(member: TestMember, room: string, name: string): Promise<string> {
+/** Joins and gets ready; resolves with the id and the token that proves it. */
+export async function enter(member: TestMember, room: string, name: string): Promise<{ id: string; token: string }> {
   await member.join(room, name);
-  const { member: id } = await member.next('admitted');
-  await member.send({ type: 'ready', device: CPU });
-  return id;
+  const { member: id, token } = await member.next('admitted');
+  await member.send({ type: 'ready', device: CPU, holds: null });
+  return { id, token };
 }

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { MAX_CONTROL_BYTES, PROTOCOL_VERSION, type ClientMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../signaling/index.ts';
+import { AWAY_MS } from '../../signaling/room/index.ts';
 import { ManualClock } from '../manualClock.ts';
 import { CPU, enter, TestMember } from './helpers.ts';
 
@@ -33,11 +34,20 @@ const create = (name = 'Ada', startAt: number | null = null): ClientMessage => (
   name,
   job: DEFAULT_JOB,
   startAt,
+  nodes: null,
 });
 
+async function health(server: SignalingServer): Promise<Record<string, unknown>> {
+  return (await (await fetch(`${server.url}/healthz`)).json()) as Record<string, unknown>;
+}
+
 async function rooms(server: SignalingServer): Promise<unknown> {
-  const health = (await (await fetch(`${server.url}/healthz`)).json()) as Record<string, unknown>;
-  return health['rooms'];
+  return (await health(server))['rooms'];
+}
+
+/** Those that the server has not yet seen closed. */
+async function connections(server: SignalingServer): Promise<unknown> {
+  return (await health(server))['connections'];
 }
 
 /** Opens a room from a tab, and leaves it. */
@@ -55,11 +65,11 @@ async function pair(options: SignalingOptions = {}) {
   const server = await start(options);
   const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
   const [ada, bo] = [member(server), member(server)];
-  const adaId = await enter(ada, room, 'Ada');
-  const boId = await enter(bo, room, 'Bo');
+  const { id: adaId, token: adaToken } = await enter(ada, room, 'Ada');
+  const { id: boId } = await enter(bo, room, 'Bo');
   const { epoch } = await ada.next('prepare');
   await bo.next('prepare');
-  return { server, room, ada, bo, adaId, boId, epoch };
+  return { server, room, ada, bo, adaId, adaToken, boId, epoch };
 }
 
 describe('members', () => {
@@ -74,7 +84,7 @@ describe('members', () => {
     for (const one of both) await one.send({ type: 'synced', epoch, step: 0, stateHash: 'x' });
     for (const one of both) await one.next('go');
     for (const one of both) await one.send({ type: 'finished', epoch, step: 9, stateHash: 'y' });
-    for (const one of both) expect(await one.next('ended')).toMatchObject({ epoch, outcome: 'finished' });
+    for (const one of both) expect(await one.next('ended')).toMatchObject({ run: 1, outcome: 'finished' });
   });
 
   test('open a room, and the host starts it', async () => {
@@ -83,14 +93,14 @@ describe('members', () => {
     await ada.send(create());
     const { room, member: id, iceServers } = await ada.next('admitted');
     expect(iceServers).toEqual([]);
-    expect(await ada.next('room')).toMatchObject({ host: id, phase: 'FORMING', startAt: null });
+    expect(await ada.next('room')).toMatchObject({ hosts: [id], phase: 'FORMING', startAt: null });
     const bo = member(server);
     await enter(bo, room, 'Bo');
     await bo.send({ type: 'start' });
     expect(await bo.next('refused')).toMatchObject({ code: 'not-host' });
     await ada.send({ type: 'start' });
     expect(await ada.next('refused')).toMatchObject({ code: 'not-now' });
-    await ada.send({ type: 'ready', device: CPU });
+    await ada.send({ type: 'ready', device: CPU, holds: null });
     await ada.send({ type: 'start' });
     expect((await bo.next('prepare')).members.map((m) => m.name)).toEqual(['Ada', 'Bo']);
   });
@@ -105,7 +115,7 @@ describe('members', () => {
       one.socket.on('message', (data: Buffer) => heard.push(data.toString()));
       await one.join(room, `tab ${i}`, i === 1 ? { rank: 0 } : { browser });
       await one.next('admitted');
-      await one.send({ type: 'ready', device: CPU });
+      await one.send({ type: 'ready', device: CPU, holds: null });
     }
     const { members: ring } = await members[0]!.next('prepare');
     expect(ring.map(({ name, browser: number }) => [name, number])).toEqual([
@@ -118,10 +128,56 @@ describe('members', () => {
 
   test('who leaves ends the run', async () => {
     const { ada, bo } = await pair();
-    ada.socket.terminate();
+    await ada.send({ type: 'leave' });
     expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) left while connecting/);
     await bo.send({ type: 'leave' });
     expect(await bo.closed).toBe(1000);
+  });
+
+  test('who is gone without a word ends the run, once it could have come back', async () => {
+    const clock = new ManualClock();
+    const { server, ada, bo } = await pair({ clock });
+    ada.socket.terminate();
+    await expect.poll(() => connections(server)).toBe(1);
+    clock.advance(AWAY_MS - 1);
+    await bo.send({ type: 'heartbeat' });
+    await bo.next('heartbeat');
+    clock.advance(1);
+    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) vanished while connecting/);
+  });
+
+  test('who comes back in time goes on, over another connection', async () => {
+    const clock = new ManualClock();
+    const { server, room, ada, bo, adaId, adaToken, epoch } = await pair({ clock });
+    await ada.send({ type: 'linked', epoch });
+    ada.socket.terminate();
+    await expect.poll(() => connections(server)).toBe(1);
+    const again = member(server);
+    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false };
+    const standing = { settings, run: 1, epoch, active: null };
+    const back = { type: 'return', version: PROTOCOL_VERSION, name: 'Ada', room, standing } as const;
+    await again.send({ ...back, member: adaId, token: adaToken });
+    expect(await again.next('admitted')).toMatchObject({ member: adaId });
+    expect(await again.next('prepare')).toMatchObject({ epoch });
+    clock.advance(AWAY_MS);
+    for (const one of [again, bo]) await one.send({ type: 'linked', epoch });
+    for (const one of [again, bo]) await one.next('sync');
+  });
+
+  test('nobody else takes the place of a member', async () => {
+    const { server, room, adaId, adaToken, epoch } = await pair();
+    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false };
+    const standing = { settings, run: 1, epoch, active: null };
+    const back = { type: 'return', version: PROTOCOL_VERSION, name: 'Eve', room, standing } as const;
+    for (const [id, token] of [
+      [adaId, 'x'.repeat(40)],
+      ['somebody', adaToken],
+    ] as const) {
+      const eve = member(server);
+      await eve.send({ ...back, member: id, token });
+      expect(await eve.next('refused')).toMatchObject({ code: 'not-member' });
+      expect(await eve.closed).toBe(1008);
+    }
   });
 
   test('hear an answer to each heartbeat', async () => {
@@ -301,7 +357,7 @@ describe('refusals', () => {
     for (let attempt = 0; attempt < 400; attempt++) {
       await bo.send({ type: 'signal', epoch, to: adaId, attempt, signal: { type: 'offer', sdp } });
     }
-    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) left/);
+    expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) vanished/);
   });
 
   test('another path, and a page of another site', async () => {
@@ -338,7 +394,7 @@ describe('an empty room', () => {
     const again = member(server);
     await again.join(room);
     const { member: id } = await again.next('admitted');
-    expect(await again.next('room')).toMatchObject({ host: id, phase: 'FORMING' });
+    expect(await again.next('room')).toMatchObject({ hosts: [id], phase: 'FORMING' });
     await again.send({ type: 'heartbeat' });
     await again.next('heartbeat');
     // The room's minute is over, and does not matter.

@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest';
+import { Credentials } from '../../signaling/credentials.ts';
+
+const SECRET = 'a secret of at least 16 characters';
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+test('a token proves one member of one room', () => {
+  const credentials = new Credentials(SECRET);
+  const token = credentials.tokenFor('K7F3QX', 'member-ada');
+  expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(true);
+  expect(credentials.isToken(token, 'K7F3QX', 'member-bo')).toBe(false);
+  expect(credentials.isToken(token, 'AAAAAA', 'member-ada')).toBe(false);
+});
+
+test('a token is no host key, and a host key no token', () => {
+  const credentials = new Credentials(SECRET);
+  const key = credentials.hostKeyFor('K7F3QX');
+  expect(credentials.isHostKey(key, 'K7F3QX')).toBe(true);
+  expect(credentials.isHostKey(key, 'AAAAAA')).toBe(false);
+  expect(credentials.isHostKey(credentials.tokenFor('K7F3QX', 'member-ada'), 'K7F3QX')).toBe(false);
+  expect(credentials.isToken(key, 'K7F3QX', '')).toBe(false);
+});
+
+test('a server that has restarted with the same secret knows them, another one does not', () => {
+  const before = new Credentials(SECRET);
+  const token = before.tokenFor('K7F3QX', 'member-ada');
+  expect(new Credentials(SECRET).isToken(token, 'K7F3QX', 'member-ada')).toBe(true);
+  expect(new Credentials('another secret of theirs').isToken(token, 'K7F3QX', 'member-ada')).toBe(false);
+  expect(new Credentials(null).isToken(token, 'K7F3QX', 'member-ada')).toBe(false);
+  expect([before.areLasting, new Credentials(null).areLasting]).toEqual([true, false]);
+});
+
+test('they are good for a day', () => {
+  let now = 1_700_000_000_000;
+  const credentials = new Credentials(SECRET, () => now);
+  const token = credentials.tokenFor('K7F3QX', 'member-ada');
+  now += DAY_MS - 1000;
+  expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(true);
+  now += 1000;
+  expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(false);
+});
+
+test('an expiry that somebody put off is noticed, and so is any other change', () => {
+  const credentials = new Credentials(SECRET);
+  const token = credentials.tokenFor('K7F3QX', 'member-ada');
+  const [expiry, digest] = token.split('.') as [string, string];
+  const forged = [
+    `${(Number.parseInt(expiry, 36) + 60).toString(36)}.${digest}`,
+    ...['', '.', expiry, `${expiry}.`, `.${digest}`, `zzzzzzzz.${digest}`, `${expiry}.${digest.slice(1)}`],
+    `${expiry}.${digest.startsWith('A') ? 'B' : 'A'}${digest.slice(1)}`,
+  ];
+  for (const one of forged) expect(credentials.isToken(one, 'K7F3QX', 'member-ada'), one).toBe(false);
+});
+
+test('a secret that could be guessed is refused', () => {
+  expect(() => new Credentials('short')).toThrow(/at least 16 characters/);
+});
