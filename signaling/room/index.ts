@@ -14,7 +14,7 @@ import { broken, failed, onAbandoned, onDeadline, onForgive, onGrow, report } fr
 import { comeBack, dispelDoubts, join, left, loseTouch } from './members.ts';
 import { andThen, isAway, rankOf, stay, type RoomEvent, type RoomState, type Step } from './state.ts';
 
-export { COOLING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './epochs.ts';
+export { ABANDONED_MS, COOLING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './epochs.ts';
 export { absences, AWAY_MS, revive, REVIVAL_MS } from './members.ts';
 export {
   createRoom,

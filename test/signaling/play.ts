@@ -39,9 +39,13 @@ export class Play {
     return this;
   }
 
-  /** The first `n` members, joined and ready. */
+  /** The first `n` members, joined and ready; who is here already says nothing. */
   enter(n: number): this {
-    for (const name of NAMES.slice(0, n)) this.do(join(name), ready(name));
+    for (const name of NAMES.slice(0, n)) {
+      const known = this.state.members.find(({ member }) => member === name);
+      if (known === undefined) this.do(join(name));
+      if ((known?.device ?? null) === null) this.do(ready(name));
+    }
     return this;
   }
 

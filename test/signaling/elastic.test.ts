@@ -1,0 +1,340 @@
+import { describe, expect, test } from 'vitest';
+import {
+  ABANDONED_MS,
+  AWAY_MS,
+  COOLING_MS,
+  LINKING_MS,
+  MAX_RETRIES,
+  SYNCING_MS,
+  type RoomEvent,
+  type RoomOptions,
+} from '../../signaling/room/index.ts';
+import { join, Play, ready } from './play.ts';
+
+/** A room whose ranks come and go. */
+const OPEN = { nodes: { min: 1, max: 4 } } satisfies Partial<RoomOptions>;
+const grow: RoomEvent = { type: 'grow' };
+const left = (member: string): RoomEvent => ({ type: 'left', member, reason: 'left' });
+const away = (member: string): RoomEvent => ({ type: 'away', member });
+const missed = (member: string): RoomEvent => ({ type: 'missed', member });
+
+const open = (n: number, options: Partial<RoomOptions> = {}): Play => Play.running(n, { ...OPEN, ...options });
+
+describe('when a rank goes', () => {
+  test.each([
+    ['LINKING', (play: Play) => play],
+    ['SYNCING', (play: Play) => play.linkAll()],
+    ['RUNNING', (play: Play) => play.train()],
+  ] as const)('while %s, the others go on in another epoch, in their order', (phase, reach) => {
+    const play = reach(new Play(OPEN).enter(3).start());
+    expect(play.state.phase).toBe(phase);
+    play.do(left('Bo'));
+    expect(play.said('Ada', 'prepare')).toMatchObject({ epoch: 2, run: 1, relayed: [] });
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+    expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { epoch: 2, phase: 'LINKING' } });
+    play.train();
+    expect(play.said('Cy', 'go').epoch).toBe(2);
+  });
+
+  test('what the others still say of the old epoch counts for nothing', () => {
+    const play = open(3).do(left('Bo'));
+    const { state } = play;
+    play.do({ type: 'broken', member: 'Ada', epoch: 1, peer: 'Cy' });
+    play.do({ type: 'failed', member: 'Ada', epoch: 1, message: 'Timed out.', scope: 'epoch' });
+    play.do({ type: 'linked', member: 'Ada', epoch: 1 }, { type: 'deadline', epoch: 1, phase: 'LINKING' });
+    expect([play.state, play.effects]).toEqual([state, []]);
+  });
+
+  test('the last of them ends the run by leaving, and waits for a while by vanishing', () => {
+    const play = open(1).do(left('Ada'));
+    expect(play.state).toMatchObject({ phase: 'FORMING', members: [] });
+    play.enter(1).start().train().do(away('Ada'), missed('Ada'));
+    expect(play.state).toMatchObject({ phase: 'PAUSED', run: 2, members: [] });
+    expect(play.effects).toContainEqual({ type: 'empty' });
+    expect(play.timer('abandoned').ms).toBe(ABANDONED_MS);
+  });
+});
+
+describe('newcomers', () => {
+  test('wait until the last epoch has trained for a moment, and come in together', () => {
+    const play = open(1);
+    expect(play.timer('grow').ms).toBe(COOLING_MS);
+    play.enter(3);
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    play.do(grow);
+    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 2, run: 1 });
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
+  });
+
+  test('come in at once where the last epoch has long been training', () => {
+    const play = open(1).do(grow).enter(2);
+    expect(play.said('Bo', 'prepare').epoch).toBe(2);
+  });
+
+  test('who come while an epoch begins wait for the next', () => {
+    const play = open(1).do(grow).enter(2).do(join('Cy'), ready('Cy'));
+    expect(play.sentTo('Cy').map((m) => m.type)).toEqual(['room']);
+    play.train().do(grow);
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
+  });
+
+  test('beyond the most ranks there may be wait for somebody to leave', () => {
+    const play = open(2, { nodes: { min: 1, max: 2 } })
+      .do(grow)
+      .enter(3);
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    play.do(left('Ada'));
+    expect(play.ring).toEqual(['Bo', 'Cy']);
+  });
+
+  test('who are not ready, or have lost their connection, are not waited for', () => {
+    const play = open(1).do(join('Bo'), join('Cy'), ready('Cy'), away('Cy'), grow);
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+  });
+});
+
+describe('a run with too few ranks', () => {
+  const NEEDS_TWO = { nodes: { min: 2, max: 3 } };
+
+  test('does not start', () => {
+    const play = new Play(NEEDS_TWO).enter(1).start();
+    expect(play.said('Ada', 'refused')).toMatchObject({
+      code: 'not-now',
+      message: 'This room needs 2 members, and only 1 member is ready: wait for more.',
+    });
+  });
+
+  test('pauses, and goes on when enough are there', () => {
+    const play = Play.running(2, NEEDS_TWO).do(left('Bo'));
+    expect(play.said('Ada', 'pause')).toEqual({ type: 'pause', epoch: 1, waitingFor: 1 });
+    expect(play.said('Ada', 'room')).toMatchObject({ phase: 'PAUSED', waitingFor: 1 });
+    expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'abandoned' });
+    expect(play.effects.some((effect) => effect.type === 'setTimer')).toBe(false);
+    play.do(join('Cy'));
+    expect(play.state.phase).toBe('PAUSED');
+    play.do(ready('Cy'));
+    expect(play.said('Ada', 'prepare')).toMatchObject({ epoch: 2, run: 1 });
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+  });
+
+  test('is over a while after the last who had its state has gone', () => {
+    const play = Play.running(2, NEEDS_TWO).do(left('Bo'), join('Cy'), left('Ada'));
+    expect(play.timer('abandoned').ms).toBe(ABANDONED_MS);
+    play.do(ready('Cy'), join('Di'), ready('Di'));
+    expect(play.state.phase).toBe('PAUSED');
+    play.do({ type: 'abandoned' });
+    expect(play.said('Cy', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
+    expect(play.said('Cy', 'ended').message).toMatch(/^Everybody who had the state of this run has left/);
+    expect(play.state.phase).toBe('FORMING');
+  });
+
+  test('that has not trained yet has no state to lose', () => {
+    const play = new Play(OPEN).enter(1).start().do(join('Bo'), ready('Bo'), left('Ada'));
+    expect(play.ring).toEqual(['Bo']);
+  });
+});
+
+describe('a link that breaks', () => {
+  const breakLink = (play: Play, member: string, peer: string): Play =>
+    play.do({ type: 'broken', member, epoch: play.state.epoch, peer });
+
+  test('once is made anew, in the same order', () => {
+    const play = breakLink(open(4), 'Ada', 'Bo');
+    expect(play.said('Cy', 'prepare')).toMatchObject({ epoch: 2, relayed: [] });
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
+    expect(play.effects.some((effect) => effect.type === 'expel')).toBe(false);
+  });
+
+  test('and is reported by both ends has broken once', () => {
+    const play = open(4).do(
+      { type: 'broken', member: 'Ada', epoch: 1, peer: 'Bo' },
+      { type: 'broken', member: 'Bo', epoch: 1, peer: 'Ada' },
+    );
+    expect(play.state.epoch).toBe(2);
+    expect([...play.state.breaks.values()]).toEqual([1]);
+  });
+
+  test('twice is avoided by another order, of four or more', () => {
+    const play = breakLink(breakLink(open(4), 'Ada', 'Bo'), 'Bo', 'Ada');
+    expect(play.state.members).toHaveLength(4);
+    expect(Math.abs(play.ring.indexOf('Ada') - play.ring.indexOf('Bo'))).toBe(2);
+  });
+
+  test('twice goes over a relay, of three', () => {
+    const play = breakLink(breakLink(open(3, { hasRelay: true }), 'Ada', 'Bo'), 'Bo', 'Ada');
+    expect(play.said('Cy', 'prepare')).toMatchObject({ epoch: 3, relayed: [['Ada', 'Bo']] });
+  });
+
+  test('twice costs one of three its place, where there is no relay', () => {
+    const play = breakLink(breakLink(open(3), 'Ada', 'Bo'), 'Bo', 'Ada');
+    expect(play.effects).toContainEqual(expect.objectContaining({ type: 'expel', member: 'Bo', code: 'removed' }));
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+    expect(play.state.members.map((m) => m.member)).toEqual(['Ada', 'Cy']);
+  });
+
+  test('costs that one its place which has two of them', () => {
+    let play = open(4);
+    for (const peer of ['Ada', 'Cy']) play = breakLink(breakLink(play, 'Bo', peer), 'Bo', peer);
+    expect(play.effects).toContainEqual(expect.objectContaining({ type: 'expel', member: 'Bo' }));
+    expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
+  });
+
+  test('is forgiven after a while without another', () => {
+    const play = breakLink(open(3), 'Ada', 'Bo');
+    expect(play.timer('forgive').event).toEqual({ type: 'forgive' });
+    play.train().do({ type: 'forgive' });
+    expect(breakLink(play, 'Ada', 'Bo').ring).toEqual(['Ada', 'Bo', 'Cy']);
+  });
+
+  test('to a rank whose connection is gone as well shows that this one is gone', () => {
+    const play = breakLink(open(3).do(away('Bo')), 'Ada', 'Bo');
+    expect(play.state.breaks.size).toBe(0);
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+  });
+
+  test('is none of the business of who is no rank', () => {
+    const play = open(2).do(join('Cy'), away('Bo'));
+    expect(breakLink(play, 'Cy', 'Bo').effects).toEqual([]);
+    expect(breakLink(play, 'Ada', 'Cy').effects).toEqual([]);
+    expect(breakLink(play, 'Ada', 'Ada').effects).toEqual([]);
+  });
+});
+
+describe('a missed deadline', () => {
+  const late = (phase: 'LINKING' | 'SYNCING', epoch = 1): RoomEvent => ({ type: 'deadline', epoch, phase });
+
+  test('of linking breaks the links between those who miss one', () => {
+    const play = new Play(OPEN).enter(4).start();
+    // Nobody reaches Bo.
+    play.do({ type: 'linked', member: 'Di', epoch: 1 }, late('LINKING'));
+    expect([...play.state.breaks]).toEqual([
+      ['Ada Bo', 1],
+      ['Bo Cy', 1],
+    ]);
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
+    play.do({ type: 'linked', member: 'Di', epoch: 2 }, late('LINKING', 2));
+    expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
+  });
+
+  test('of linking puts out who alone has said nothing', () => {
+    const play = new Play(OPEN).enter(3).start();
+    for (const member of ['Ada', 'Cy']) play.do({ type: 'linked', member, epoch: 1 });
+    play.do(late('LINKING'));
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+    expect(play.said('Bo', 'room').members[1]).toMatchObject({ member: 'Bo', device: null });
+    // Ready again it is let in again.
+    play.train().do(ready('Bo'), grow);
+    expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
+  });
+
+  test('of comparing puts out who alone has said nothing', () => {
+    const play = new Play(OPEN).enter(2).start().linkAll();
+    expect(play.timer('deadline').ms).toBe(SYNCING_MS);
+    play.do({ type: 'synced', member: 'Bo', epoch: 1, step: 0, stateHash: 'x' }, late('SYNCING'));
+    expect(play.ring).toEqual(['Bo']);
+  });
+
+  test('by all, again and again, ends the run', () => {
+    const play = new Play(OPEN).enter(2).start();
+    for (let epoch = 1; epoch <= MAX_RETRIES; epoch++) {
+      play.linkAll().do(late('SYNCING', epoch));
+      expect(play.state).toMatchObject({ phase: 'LINKING', epoch: epoch + 1 });
+    }
+    play.linkAll().do(late('SYNCING', MAX_RETRIES + 1));
+    expect(play.said('Ada', 'ended').message).toMatch(
+      /^The run ended after 5 attempts to go on: Rank 0 \(Ada\) and rank 1 \(Bo\) did not report a state within 120 s/,
+    );
+  });
+});
+
+describe('a failure', () => {
+  const fail = (scope: 'rank' | 'epoch' | 'run', epoch = 1): RoomEvent => ({
+    ...{ type: 'failed', member: 'Bo', epoch, message: 'The GPU was lost.', scope },
+  });
+
+  test('of a rank takes it out until it is ready again', () => {
+    const play = open(3).do(fail('rank'));
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+    play.train().do(grow);
+    expect(play.state.epoch).toBe(2);
+    play.do(ready('Bo'));
+    expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
+  });
+
+  test('of an epoch is followed by another with the same ranks', () => {
+    const play = open(3).do(fail('epoch'));
+    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 2, retries: 1 });
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
+    expect(play.train().state.retries).toBe(0);
+  });
+
+  test('of a run ends it for all', () => {
+    const play = open(3).do(fail('run'));
+    expect(play.said('Cy', 'ended')).toMatchObject({ outcome: 'failed' });
+    expect(play.said('Cy', 'ended').message).toMatch(/could not go on, so the run ended: The GPU was lost\.$/);
+  });
+
+  test('to agree on a state is followed by another attempt, and at the end of the run ends it', () => {
+    const play = new Play(OPEN).enter(2).start().linkAll().report('synced', ['x', 'y']);
+    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 2, retries: 1 });
+    play.train().report('finished', ['x', 'y'], 9);
+    expect(play.said('Ada', 'ended').outcome).toBe('failed');
+  });
+});
+
+describe('hosts', () => {
+  test('are those who hold the key, and without them the oldest that is there', () => {
+    const play = new Play().enter(2);
+    expect(play.said('Ada', 'room').hosts).toEqual(['Ada']);
+    play.do(join('Cy', { holdsKey: true }), join('Di', { holdsKey: true }));
+    expect(play.said('Ada', 'room').hosts).toEqual(['Cy', 'Di']);
+    play.do(left('Di'), away('Cy'));
+    expect(play.said('Ada', 'room').hosts).toEqual(['Ada']);
+    play.do(away('Ada'));
+    expect(play.said('Bo', 'room').hosts).toEqual(['Bo']);
+  });
+
+  test('stop a run for all, also one that is paused', () => {
+    const play = open(2).do({ type: 'stop', member: 'Bo' });
+    expect(play.said('Bo', 'refused').code).toBe('not-host');
+    play.do({ type: 'stop', member: 'Ada' });
+    expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
+    play.do({ type: 'stop', member: 'Ada' });
+    expect(play.effects).toEqual([]);
+    const paused = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'), { type: 'stop', member: 'Ada' });
+    expect(paused.said('Ada', 'ended').outcome).toBe('stopped');
+  });
+
+  test('send members out, and nobody else does', () => {
+    const play = open(3).do({ type: 'remove', member: 'Bo', whom: 'Ada' });
+    expect(play.said('Bo', 'refused').code).toBe('not-host');
+    play.do({ type: 'remove', member: 'Ada', whom: 'Bo' });
+    expect(play.effects[0]).toMatchObject({ type: 'expel', member: 'Bo', code: 'removed' });
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+    play.do({ type: 'remove', member: 'Ada', whom: 'Ada' }, { type: 'remove', member: 'Ada', whom: 'nobody' });
+    expect(play.state.members).toHaveLength(2);
+  });
+
+  test('lock the room against newcomers who have no key', () => {
+    const play = open(1).do({ type: 'lock', member: 'Ada', isLocked: true });
+    expect(play.said('Ada', 'room').isLocked).toBe(true);
+    play.do(join('Bo'));
+    expect(play.said('Bo', 'refused').code).toBe('room-locked');
+    play.do(join('Cy', { holdsKey: true }));
+    expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
+    play.do({ type: 'lock', member: 'Cy', isLocked: false }, join('Bo'));
+    expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
+  });
+});
+
+describe('a lost connection', () => {
+  test('changes nothing for a moment', () => {
+    const play = open(2).do(away('Bo'));
+    expect(play.timer('away Bo')).toMatchObject({ ms: AWAY_MS, event: { type: 'missed', member: 'Bo' } });
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    play.do(missed('Bo'));
+    expect(play.ring).toEqual(['Ada']);
+    play.do(missed('Bo'));
+    expect(play.effects).toEqual([]);
+  });
+});
