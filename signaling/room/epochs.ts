@@ -8,6 +8,7 @@ import {
   andThen,
   change,
   isAway,
+  isOfRing,
   isRunOn,
   nodesOf,
   rankOf,
@@ -232,11 +233,10 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
 }
 
 export function broken(state: RoomState, { member, epoch, peer }: Extract<RoomEvent, { type: 'broken' }>): Step {
-  const [rank, other] = [rankOf(state, member), rankOf(state, peer)];
-  if (state.epoch !== epoch || rank < 0 || other < 0 || rank === other) return stay(state);
+  if (!isOfRing(state, epoch, member, peer)) return stay(state);
   if (state.isDoubtful) return stay(needAnother(state));
   if (nodesOf(state) === null) {
-    const ranks = nameRanks(state.ring, [rank, other]);
+    const ranks = nameRanks(state.ring, [rankOf(state, member), rankOf(state, peer)]);
     return end(state, 'failed', `${ranks} lost the link between them, so the run ended. Start again with the others.`);
   }
   return breakApart(state, [[member, peer]]);

@@ -12,7 +12,7 @@
 import { asHost, configure, lock, ready, remove, start, stop } from './controls.ts';
 import { broken, failed, onAbandoned, onDeadline, onForgive, onGrow, report } from './epochs.ts';
 import { comeBack, dispelDoubts, join, left, loseTouch } from './members.ts';
-import { andThen, isAway, rankOf, stay, type RoomEvent, type RoomState, type Step } from './state.ts';
+import { andThen, isAway, isOfRing, stay, type RoomEvent, type RoomState, type Step } from './state.ts';
 
 export { ABANDONED_MS, COOLING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './epochs.ts';
 export { absences, AWAY_MS, revive, REVIVAL_MS } from './members.ts';
@@ -83,7 +83,7 @@ function ofMember(
       return failed(state, event);
     case 'broken':
       // Two who miss it: its neighbour and the server.
-      return isAway(state, event.peer) && event.epoch === state.epoch && !state.isDoubtful
+      return isOfRing(state, event.epoch, member, event.peer) && isAway(state, event.peer) && !state.isDoubtful
         ? left(state, event.peer, 'vanished')
         : broken(state, event);
     case 'away':
@@ -97,8 +97,7 @@ function ofMember(
 
 /** Signals cross only between two ranks of the latest epoch. */
 function relay(state: RoomState, event: Extract<RoomEvent, { type: 'signal' }>): Step {
-  const inRing = (id: string) => rankOf(state, id) >= 0;
-  if (event.epoch !== state.epoch || !inRing(event.member) || !inRing(event.to)) return stay(state);
+  if (!isOfRing(state, event.epoch, event.member, event.to)) return stay(state);
   const { epoch, attempt, signal, member: from } = event;
   return {
     state,

@@ -168,6 +168,11 @@ export function rankOf({ ring }: RoomState, member: string): number {
   return ring.findIndex((m) => m.member === member);
 }
 
+/** Whether two different members are ranks of the latest epoch, and `epoch` is that. */
+export function isOfRing(state: RoomState, epoch: number, member: string, peer: string): boolean {
+  return epoch === state.epoch && member !== peer && rankOf(state, member) >= 0 && rankOf(state, peer) >= 0;
+}
+
 export function readyMembers({ members }: RoomState): RosterEntry[] {
   return members.filter((m) => m.device !== null);
 }
