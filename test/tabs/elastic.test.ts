@@ -50,4 +50,22 @@ describe('an elastic run', () => {
       expectEachSampleOnce(tab, trainSamples);
     }
   });
+
+  test('takes no notice of a restart of the server, whose room it rebuilds', async () => {
+    const room = world.createRoom({ epochs: 10, batchSize: 16, hashEvery: 5 }, 2, NODES);
+    const tabs = await Promise.all([0, 1].map((i) => world.join(room, `tab-${i}`)));
+    const [first] = tabs as [Tab, Tab];
+    await first.event('step', ({ step }) => step === 3);
+    await world.restartServer(() => {
+      const soon = steps(first).length + 5;
+      return first.event('step', ({ step }) => step >= soon);
+    });
+    await first.event('state', ({ detail }) => detail.includes('the signaling server is away'));
+    await vi.waitFor(() => expect(first.events.filter(({ type }) => type === 'admitted')).toHaveLength(2), 20_000);
+    const late = await world.join(room, 'late');
+    // Three that agree.
+    await late.event('hashes', ({ hashes, agree }) => hashes.length === 3 && agree);
+    // One epoch for the three and no other: the restart itself made none.
+    expect(tabs.map((tab) => tab.events.filter(({ type }) => type === 'epoch').length)).toEqual([2, 2]);
+  });
 });

@@ -58,20 +58,33 @@ export interface OpenOptions {
   beside?: Tab;
 }
 
+type ServerOptions = NonNullable<Parameters<typeof startSignaling>[0]>;
+
 export class World {
-  readonly server: SignalingServer;
+  server: SignalingServer;
+  readonly #options: ServerOptions;
   readonly #browser: Browser;
   readonly #contexts: BrowserContext[] = [];
 
-  private constructor(server: SignalingServer, browser: Browser) {
+  private constructor(server: SignalingServer, options: ServerOptions, browser: Browser) {
     this.server = server;
+    this.#options = options;
     this.#browser = browser;
   }
 
-  static async start(options: Partial<Parameters<typeof startSignaling>[0]> = {}): Promise<World> {
+  static async start(options: ServerOptions = {}): Promise<World> {
     const io = { out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal };
     await ensureBuilt(io);
-    return new World(await startSignaling({ dist: DIST, ...options }), await launchBrowser());
+    const served = { dist: DIST, ...options };
+    return new World(await startSignaling(served), served, await launchBrowser());
+  }
+
+  /** Stops the server, waits for `meanwhile`, and starts another at the same address, which knows nothing of the first's rooms. */
+  async restartServer(meanwhile: () => Promise<unknown>): Promise<void> {
+    const { port } = this.server;
+    await this.server.close();
+    await meanwhile();
+    this.server = await startSignaling({ ...this.#options, port });
   }
 
   /** Opens a room that starts by itself with `worldSize` ranks; by default they are those that it needs. */
