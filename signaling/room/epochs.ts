@@ -14,6 +14,7 @@ import {
   rankOf,
   readyMembers,
   roomMessage,
+  startsWith,
   stay,
   tellRoom,
   toRing,
@@ -49,9 +50,10 @@ export function settle(state: RoomState): Step {
   switch (state.phase) {
     case 'FORMING': {
       const present = readyMembers(state);
-      if (state.startAt === null || present.length < state.startAt) return tellRoom(state);
+      const enough = startsWith(state);
+      if (enough === null || present.length < enough) return tellRoom(state);
       // No more than it waited for: their ranks are all below `startAt`, so they fit.
-      return beginRun(state, present.slice(0, state.startAt));
+      return beginRun(state, present.slice(0, enough));
     }
     case 'RUNNING':
       return grow(state);
@@ -67,12 +69,12 @@ export function settle(state: RoomState): Step {
 
 /**
  * A new run with members that are ready and fit together. Who asked for a rank has it, the others come in the order they
- * joined. Who is left out stays in the room and waits.
+ * joined. Who is left out, or one too many, stays in the room and waits.
  */
 export function beginRun(state: RoomState, present: readonly RosterEntry[]): Step {
   const ring = seats(present).filter((m) => m !== null);
   const fresh = { startAt: null, hasBegun: false, retries: 0, isCooling: false, breaks: new Map<string, number>() };
-  return beginEpoch({ ...state, ...fresh, run: state.run + 1 }, ring, []);
+  return beginEpoch({ ...state, ...fresh, run: state.run + 1 }, ring.slice(0, nodesOf(state)?.max), []);
 }
 
 /**

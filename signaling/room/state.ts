@@ -196,10 +196,15 @@ export function unready(state: RoomState, which: (member: string) => boolean): R
   return { ...state, members: state.members.map((m) => (which(m.member) ? { ...m, device: null } : m)) };
 }
 
+/** Ready members with whom a run begins by itself; `null`: the host begins it. */
+export function startsWith(state: RoomState): number | null {
+  return state.startAt === null ? null : Math.max(state.startAt, nodesOf(state)?.min ?? 0);
+}
+
 /** Ready members that are missing for a run to begin by itself, or to go on. */
 export function waitingFor(state: RoomState): number {
   const present = readyMembers(state).length;
-  if (state.phase === 'FORMING') return Math.max(0, (state.startAt ?? 0) - present);
+  if (state.phase === 'FORMING') return Math.max(0, (startsWith(state) ?? 0) - present);
   return state.phase === 'PAUSED' ? Math.max(1, (nodesOf(state)?.min ?? 0) - present) : 0;
 }
 

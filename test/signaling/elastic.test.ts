@@ -87,6 +87,12 @@ describe('newcomers', () => {
     expect(play.ring).toEqual(['Bo', 'Cy']);
   });
 
+  test('are not taken beyond the most when the run starts either', () => {
+    const play = new Play({ nodes: { min: 1, max: 2 } }).enter(3).start();
+    expect(play.ring).toEqual(['Ada', 'Bo']);
+    expect(new Play({ nodes: { min: 1, max: 2 }, startAt: 3 }).enter(3).ring).toEqual(['Ada', 'Bo']);
+  });
+
   test('who are not ready, or have lost their connection, are not waited for', () => {
     const play = open(1).do(join('Bo'), join('Cy'), ready('Cy'), away('Cy'), grow);
     expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
@@ -95,6 +101,13 @@ describe('newcomers', () => {
 
 describe('a run with too few ranks', () => {
   const NEEDS_TWO = { nodes: { min: 2, max: 3 } };
+
+  test('does not start by itself, whatever it was to start at', () => {
+    const play = new Play({ ...NEEDS_TWO, startAt: 1 }).enter(1);
+    expect(play.said('Ada', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
+    play.enter(2);
+    expect(play.ring).toEqual(['Ada', 'Bo']);
+  });
 
   test('does not start', () => {
     const play = new Play(NEEDS_TWO).enter(1).start();
