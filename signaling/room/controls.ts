@@ -21,8 +21,9 @@ import {
 export function ready(state: RoomState, { member, device, holds }: Extract<RoomEvent, { type: 'ready' }>): Step {
   const before = state.members.find((m) => m.member === member)?.device;
   const known = change(state, member, { holds });
+  const isKnown = before?.backend === device.backend && before.adapter === device.adapter;
   // What changes nothing is told to nobody: the roster that all would get is a hundred times as long as this message.
-  if (before?.backend === device.backend && before.adapter === device.adapter) return stay(known);
+  if (isKnown && state.hidden.get(member)?.holds === holds) return stay(state);
   const members = known.members.map((m) => (m.member === member ? { ...m, device } : m));
   return settle({ ...known, members });
 }

@@ -7,7 +7,6 @@ import { nameRanks } from './sentences.ts';
 import {
   andThen,
   change,
-  isAway,
   isOfRing,
   isRunOn,
   nodesOf,
@@ -84,9 +83,9 @@ export function beginRun(state: RoomState, present: readonly RosterEntry[]): Ste
 export function reform(state: RoomState): Step {
   const nodes = nodesOf(state);
   if (nodes === null) return tellRoom(state);
-  const ready = readyMembers(state);
-  const stayed = state.ring.flatMap(({ member }) => ready.filter((m) => m.member === member));
-  const came = ready.filter((m) => rankOf(state, m.member) < 0 && !isAway(state, m.member));
+  // A rank may well be back in time; a newcomer that is away is waited for by nobody.
+  const stayed = state.ring.flatMap(({ member }) => state.members.filter((m) => m.member === member && m.device));
+  const came = newcomers(state);
   const { ring, relayed, culprits } = orderAround([...stayed, ...came], state.breaks, state.hasRelay);
   if (culprits.length > 0) return andThen(expelUnreachable(state, culprits), reform);
   const members = ring.slice(0, nodes.max);
@@ -101,12 +100,15 @@ export function retry(state: RoomState, why: string): Step {
   return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to go on: ${why}`);
 }
 
+function newcomers(state: RoomState): RosterEntry[] {
+  return readyMembers(state).filter(({ member }) => rankOf(state, member) < 0);
+}
+
 /** Lets newcomers in, unless others have just come. */
 function grow(state: RoomState): Step {
   const nodes = nodesOf(state);
   if (nodes === null || state.isCooling || state.isDoubtful || state.ring.length >= nodes.max) return tellRoom(state);
-  const hasNews = readyMembers(state).some(({ member }) => rankOf(state, member) < 0 && !isAway(state, member));
-  return hasNews ? reform({ ...state, retries: 0 }) : tellRoom(state);
+  return newcomers(state).length > 0 ? reform({ ...state, retries: 0 }) : tellRoom(state);
 }
 
 export function onGrow(state: RoomState): Step {

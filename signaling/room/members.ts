@@ -140,9 +140,10 @@ function greet(state: RoomState, event: Extract<RoomEvent, { type: 'return' }>, 
   return withEffects(andThen(stay(next), dispelDoubts), ...missed);
 }
 
-/** Once all have returned it shows whether they train in the same epoch. */
+/** Somebody is back. Once all have returned it shows whether they train in the same epoch. */
 export function dispelDoubts(state: RoomState): Step {
-  if (!state.isDoubtful || state.ring.some(({ member }) => isAway(state, member))) return tellRoom(state);
+  if (!state.isDoubtful) return settle(state);
+  if (state.ring.some(({ member }) => isAway(state, member))) return tellRoom(state);
   const known = { ...state, isDoubtful: false };
   // The server stopped while it made another epoch.
   return known.heardOf > known.epoch && nodesOf(known) !== null ? reform(known) : settle(known);

@@ -173,8 +173,9 @@ export function isOfRing(state: RoomState, epoch: number, member: string, peer: 
   return epoch === state.epoch && member !== peer && rankOf(state, member) >= 0 && rankOf(state, peer) >= 0;
 }
 
-export function readyMembers({ members }: RoomState): RosterEntry[] {
-  return members.filter((m) => m.device !== null);
+/** Who can be counted: there, and with a device. */
+export function readyMembers(state: RoomState): RosterEntry[] {
+  return state.members.filter((m) => m.device !== null && !isAway(state, m.member));
 }
 
 /** Who may control the room: who holds its key, or else the oldest that is there. */

@@ -9,6 +9,7 @@ import {
   type RoomEvent,
   type RoomOptions,
 } from '../../signaling/room/index.ts';
+import type { Standing } from '../../src/protocol/control.ts';
 import { join, Play, ready } from './play.ts';
 
 /** A room whose ranks come and go. */
@@ -17,6 +18,16 @@ const grow: RoomEvent = { type: 'grow' };
 const left = (member: string): RoomEvent => ({ type: 'left', member, reason: 'left' });
 const away = (member: string): RoomEvent => ({ type: 'away', member });
 const missed = (member: string): RoomEvent => ({ type: 'missed', member });
+
+/** What it says of itself when it comes back. */
+const back = (play: Play, member: string, standing: Partial<Standing> = {}): RoomEvent => {
+  const { job, startAt, nodes, isLocked, run, epoch } = play.state;
+  const settings = { job, startAt, nodes, isLocked };
+  return {
+    ...{ type: 'return', member, name: member, holdsKey: false },
+    standing: { settings, run, epoch, active: null, ...standing },
+  };
+};
 
 const open = (n: number, options: Partial<RoomOptions> = {}): Play => Play.running(n, { ...OPEN, ...options });
 
@@ -349,5 +360,36 @@ describe('a lost connection', () => {
     expect(play.ring).toEqual(['Ada']);
     play.do(missed('Bo'));
     expect(play.effects).toEqual([]);
+  });
+
+  test('keeps a member from being counted until it is back', () => {
+    const play = new Play({ startAt: 2 }).enter(1).do(away('Ada'), join('Bo'), ready('Bo'));
+    expect(play.said('Bo', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
+    play.do(back(play, 'Ada'));
+    expect(play.ring).toEqual(['Ada', 'Bo']);
+  });
+
+  test('of a newcomer delays its coming in until it is back', () => {
+    const play = open(1).do(join('Bo'), ready('Bo'), away('Bo'), grow, back(new Play(OPEN), 'Bo'));
+    expect(play.ring).toEqual(['Ada', 'Bo']);
+  });
+
+  test('of one who is needed pauses the run until it is back', () => {
+    const play = Play.running(3, { nodes: { min: 3, max: 3 } }).do(left('Cy'), away('Bo'));
+    play.do(join('Di'), ready('Di'));
+    expect(play.state.phase).toBe('PAUSED');
+    play.do(back(play, 'Bo'));
+    expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Di']);
+  });
+
+  test('of the last who has the state does not end a run that it comes back to', () => {
+    const play = open(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'), join('Cy'), ready('Cy'));
+    play.do(away('Ada'), missed('Ada'));
+    expect(play.timer('abandoned')).toBeDefined();
+    play.do(back(play, 'Ada'), ready('Ada'));
+    expect(play.state.phase).toBe('PAUSED');
+    // It says the same device, and that it has the state.
+    play.do(ready('Ada', 1));
+    expect([...play.ring].sort()).toEqual(['Ada', 'Cy']);
   });
 });
