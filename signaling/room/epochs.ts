@@ -86,12 +86,12 @@ export function reform(state: RoomState): Step {
   // A rank may well be back in time; a newcomer that is away is waited for by nobody.
   const stayed = state.ring.flatMap(({ member }) => state.members.filter((m) => m.member === member && m.device));
   const came = newcomers(state);
-  const { ring, relayed, culprits } = orderAround([...stayed, ...came], state.breaks, state.hasRelay);
+  const members = [...stayed, ...came].slice(0, nodes.max);
+  const { ring, relayed, culprits } = orderAround(members, state.breaks, state.hasRelay);
   if (culprits.length > 0) return andThen(expelUnreachable(state, culprits), reform);
-  const members = ring.slice(0, nodes.max);
   const hasState = members.some(({ member }) => state.hidden.get(member)?.holds === state.run);
   if (members.length < nodes.min || (state.hasBegun && !hasState)) return pause(state, hasState);
-  return beginEpoch(state, members, relayed);
+  return beginEpoch(state, ring, relayed);
 }
 
 /** The same members once more: nobody is to blame, but this epoch cannot go on. */
@@ -247,7 +247,7 @@ export function broken(state: RoomState, { member, epoch, peer }: Extract<RoomEv
 }
 
 function breakApart(state: RoomState, pairs: [string, string][]): Step {
-  return withEffects(reform({ ...state, breaks: addBreaks(state.breaks, pairs) }), FORGIVE);
+  return reform({ ...state, breaks: addBreaks(state.breaks, pairs) });
 }
 
 /** Nobody can link to them. They leave at once: the epoch they were in has just been given up. */
@@ -261,6 +261,7 @@ function expelUnreachable(state: RoomState, culprits: readonly RosterEntry[]): S
       hidden,
       members: state.members.filter((m) => !gone.has(m.member)),
       ring: state.ring.filter((m) => !gone.has(m.member)),
+      retries: 0,
     },
     effects: [...gone].map((member) => ({
       ...{ type: 'expel', member, code: 'removed' },

@@ -184,6 +184,13 @@ describe('a link that breaks', () => {
     expect(Math.abs(play.ring.indexOf('Ada') - play.ring.indexOf('Bo'))).toBe(2);
   });
 
+  test('twice costs one of three its place, though others wait for one', () => {
+    const play = open(3, { nodes: { min: 1, max: 3 }, capacity: 5 }).enter(5);
+    breakLink(breakLink(play, 'Ada', 'Bo'), 'Ada', 'Bo');
+    expect(play.ring).toEqual(['Ada', 'Cy', 'Di']);
+    expect(play.state.members.map((m) => m.member)).toEqual(['Ada', 'Cy', 'Di', 'Ed']);
+  });
+
   test('twice goes over a relay, of three', () => {
     const play = breakLink(breakLink(open(3, { hasRelay: true }), 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.said('Cy', 'prepare')).toMatchObject({ epoch: 3, relayed: [['Ada', 'Bo']] });
