@@ -72,7 +72,13 @@ export function settle(state: RoomState): Step {
  */
 export function beginRun(state: RoomState, present: readonly RosterEntry[]): Step {
   const ring = seats(present).filter((m) => m !== null);
-  const fresh = { startAt: null, hasBegun: false, retries: 0, isCooling: false, breaks: new Map<string, number>() };
+  const fresh = {
+    startAt: null,
+    holders: new Set<string>(),
+    retries: 0,
+    isCooling: false,
+    breaks: new Map<string, number>(),
+  };
   return beginEpoch({ ...state, ...fresh, run: state.run + 1 }, ring.slice(0, nodesOf(state)?.max), []);
 }
 
@@ -89,8 +95,10 @@ export function reform(state: RoomState): Step {
   const members = [...stayed, ...came].slice(0, nodes.max);
   const { ring, relayed, culprits } = orderAround(members, state.breaks, state.hasRelay);
   if (culprits.length > 0) return andThen(expelUnreachable(state, culprits), reform);
-  const hasState = members.some(({ member }) => state.hidden.get(member)?.holds === state.run);
-  if (members.length < nodes.min || (state.hasBegun && !hasState)) return pause(state, hasState);
+  const hasState = members.some(
+    ({ member }) => state.holders.has(member) && state.hidden.get(member)?.holds === state.run,
+  );
+  if (members.length < nodes.min || (state.holders.size > 0 && !hasState)) return pause(state, hasState);
   return beginEpoch(state, ring, relayed);
 }
 
@@ -190,7 +198,8 @@ function advance(state: RoomState): Step {
     };
   }
   if (state.phase === 'SYNCING') {
-    let next: RoomState = { ...state, phase: 'RUNNING', reports, hasBegun: true, retries: 0 };
+    const holders = new Set(state.ring.map(({ member }) => member));
+    let next: RoomState = { ...state, phase: 'RUNNING', reports, holders, retries: 0 };
     const isOpen = nodesOf(next) !== null;
     next = { ...next, isCooling: isOpen };
     for (const { member } of next.ring) next = change(next, member, { holds: next.run });
@@ -316,6 +325,6 @@ export function backToForming(state: RoomState): RoomState {
   const startAt = isFresh ? state.worldSize : state.startAt;
   return {
     ...{ ...state, phase: 'FORMING', startAt, ring: [], reports: new Map() },
-    ...{ hasBegun: false, isCooling: false, isDoubtful: false, retries: 0 },
+    ...{ holders: new Set(), isCooling: false, isDoubtful: false, retries: 0 },
   };
 }

@@ -87,7 +87,7 @@ export function revive(
   const fresh = createRoom({ ...options, ...settings });
   const room: RoomState = { ...fresh, isLocked: settings.isLocked, run, heardOf: epoch, isDoubtful: true };
   if (active !== null) return recall(room, active);
-  return run > 0 && nodesOf(room) !== null ? { ...room, phase: 'PAUSED', hasBegun: true } : room;
+  return run > 0 && nodesOf(room) !== null ? { ...room, phase: 'PAUSED', holders: new Set() } : room;
 }
 
 /** The room in an epoch that goes on without a server; each of its members has a while to return. */
@@ -102,7 +102,7 @@ function recall(room: RoomState, { epoch, ring, isSteady }: NonNullable<Standing
   }
   const recalled: RoomState = {
     ...{ ...room, phase: 'RUNNING', epoch, ring, reports: new Map() },
-    ...{ members, hidden, hasBegun: true, isDoubtful: true },
+    ...{ members, hidden, holders: new Set(ring.map((m) => m.member)), isDoubtful: true },
   };
   return isSteady ? recalled : needAnother(recalled);
 }

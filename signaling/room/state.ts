@@ -36,8 +36,8 @@ export interface RoomState {
   readonly ring: readonly RosterEntry[];
   /** What ring members have reported in this phase; equal texts mean equal states. */
   readonly reports: ReadonlyMap<string, string>;
-  /** Of the run: whether any epoch of it has reached RUNNING, so that there is a state to be lost. */
-  readonly hasBegun: boolean;
+  /** Ranks of the run's latest epoch that reached RUNNING: who has an older state would undo their steps. Empty: none has. */
+  readonly holders: ReadonlySet<string>;
   /** Epochs in a row that nobody left or joined in between and that did not reach RUNNING. */
   readonly retries: number;
   /** Newcomers wait a moment after the last epoch began. */
@@ -60,7 +60,7 @@ export interface Hidden {
   readonly holdsKey: boolean;
   /** Its connection is gone; it may come back. */
   readonly isAway: boolean;
-  /** The run whose state it has. */
+  /** The run whose state it has, be it an old one. */
   readonly holds: number | null;
 }
 
@@ -127,7 +127,7 @@ export function createRoom(options: RoomOptions): RoomState {
   return {
     ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, capacity, hasRelay },
     ...{ isLocked: false, members: [], hidden: new Map(), ring: [], reports: new Map() },
-    ...{ hasBegun: false, retries: 0, isCooling: false, breaks: new Map(), isDoubtful: false, heardOf: 0 },
+    ...{ holders: new Set(), retries: 0, isCooling: false, breaks: new Map(), isDoubtful: false, heardOf: 0 },
   };
 }
 

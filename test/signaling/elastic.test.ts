@@ -152,6 +152,15 @@ describe('a run with too few ranks', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
+  test('waits for who has its latest state, not for one that others have trained beyond', () => {
+    const play = open(2).do({ type: 'failed', member: 'Bo', epoch: 1, message: 'No memory.', scope: 'rank' }).train();
+    expect(play.ring).toEqual(['Ada']);
+    play.do(ready('Bo', 1), away('Ada'), missed('Ada'));
+    expect(play.said('Bo', 'room').phase).toBe('PAUSED');
+    play.do(back(play, 'Ada'), ready('Ada', 1));
+    expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
+  });
+
   test('that has not trained yet has no state to lose', () => {
     const play = new Play(OPEN).enter(1).start().do(join('Bo'), ready('Bo'), left('Ada'));
     expect(play.ring).toEqual(['Bo']);
