@@ -39,10 +39,11 @@ export const ABANDONED_MS = 60_000;
 /** Epochs tried in a row with the same members before the run is given up. */
 export const MAX_RETRIES = 5;
 
-const NO_TIMERS: readonly RoomEffect[] = (['deadline', 'grow', 'forgive', 'abandoned'] as const).map((key) => ({
+const EPOCH_OVER: readonly RoomEffect[] = (['deadline', 'grow', 'forgive'] as const).map((key) => ({
   type: 'clearTimer',
   key,
 }));
+const NO_TIMERS: readonly RoomEffect[] = [...EPOCH_OVER, { type: 'clearTimer', key: 'abandoned' }];
 
 /** A room as it has become: starts, grows or goes on by itself where it can, else everybody is told. */
 export function settle(state: RoomState): Step {
@@ -126,7 +127,15 @@ export function onGrow(state: RoomState): Step {
 
 function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: [string, string][]): Step {
   const epoch = latestEpoch(state) + 1;
-  let next: RoomState = { ...state, phase: 'LINKING', epoch, ring, reports: new Map(), isDoubtful: false };
+  let next: RoomState = {
+    ...state,
+    phase: 'LINKING',
+    epoch,
+    ring,
+    reports: new Map(),
+    isDoubtful: false,
+    isAbandoned: false,
+  };
   for (const { member } of ring) next = change(next, member, { hasRun: true });
   const { run, job } = next;
   return {
@@ -153,10 +162,12 @@ function deadlineOf({ epoch, phase }: RoomState, ms: number): RoomEffect {
 }
 
 function pause(state: RoomState, hasState: boolean): Step {
-  const paused: RoomState = { ...state, phase: 'PAUSED', ring: [], reports: new Map(), retries: 0 };
+  const isAbandoned = !hasState;
+  const paused: RoomState = { ...state, phase: 'PAUSED', ring: [], reports: new Map(), retries: 0, isAbandoned };
   const missing = waitingFor(paused);
-  const effects: RoomEffect[] = [...NO_TIMERS, roomMessage(paused)];
-  if (!hasState) {
+  const effects: RoomEffect[] = [...(isAbandoned ? EPOCH_OVER : NO_TIMERS), roomMessage(paused)];
+  // However many come and go meanwhile: it is not put off.
+  if (isAbandoned && !state.isAbandoned) {
     effects.push({ type: 'setTimer', key: 'abandoned', ms: ABANDONED_MS, event: { type: 'abandoned' } });
   }
   if (state.phase !== 'PAUSED') {
@@ -325,6 +336,6 @@ export function backToForming(state: RoomState): RoomState {
   const startAt = isFresh ? state.worldSize : state.startAt;
   return {
     ...{ ...state, phase: 'FORMING', startAt, ring: [], reports: new Map() },
-    ...{ holders: new Set(), isCooling: false, isDoubtful: false, retries: 0 },
+    ...{ holders: new Set(), isAbandoned: false, isCooling: false, isDoubtful: false, retries: 0 },
   };
 }

@@ -38,6 +38,8 @@ export interface RoomState {
   readonly reports: ReadonlyMap<string, string>;
   /** Ranks of the run's latest epoch that reached RUNNING: who has an older state would undo their steps. Empty: none has. */
   readonly holders: ReadonlySet<string>;
+  /** PAUSED, and nobody who has the run's latest state is there: it is over soon. */
+  readonly isAbandoned: boolean;
   /** Epochs in a row that nobody left or joined in between and that did not reach RUNNING. */
   readonly retries: number;
   /** Newcomers wait a moment after the last epoch began. */
@@ -127,7 +129,15 @@ export function createRoom(options: RoomOptions): RoomState {
   return {
     ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, capacity, hasRelay },
     ...{ isLocked: false, members: [], hidden: new Map(), ring: [], reports: new Map() },
-    ...{ holders: new Set(), retries: 0, isCooling: false, breaks: new Map(), isDoubtful: false, heardOf: 0 },
+    ...{
+      holders: new Set(),
+      isAbandoned: false,
+      retries: 0,
+      isCooling: false,
+      breaks: new Map(),
+      isDoubtful: false,
+      heardOf: 0,
+    },
   };
 }
 

@@ -144,8 +144,10 @@ describe('a run with too few ranks', () => {
   test('is over a while after the last who had its state has gone', () => {
     const play = Play.running(2, NEEDS_TWO).do(left('Bo'), join('Cy'), left('Ada'));
     expect(play.timer('abandoned').ms).toBe(ABANDONED_MS);
+    // However many come meanwhile.
     play.do(ready('Cy'), join('Di'), ready('Di'));
     expect(play.state.phase).toBe('PAUSED');
+    expect(play.effects.filter((effect) => 'key' in effect && effect.key === 'abandoned')).toEqual([]);
     play.do({ type: 'abandoned' });
     expect(play.said('Cy', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
     expect(play.said('Cy', 'ended').message).toMatch(/^Everybody who had the state of this run has left/);
