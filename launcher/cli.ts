@@ -1,6 +1,8 @@
 /** The command line: what can be asked. */
 import { Argument, type Command, Option } from 'commander';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { chaos, type ChaosOptions } from './chaos/chaos.ts';
+import { MIN_TABS } from './chaos/schedule.ts';
 import { example, EXAMPLE_NAMES, type ExampleOptions } from './example.ts';
 import type { Io } from './io.ts';
 import { addJobOptions, nodes, wholeNumber } from './jobOptions.ts';
@@ -17,6 +19,10 @@ const RUN_TIMEOUT_S = 15 * 60;
 const JOIN_TIMEOUT_S = 24 * 60 * 60;
 /** Seconds an example may take: the longest takes about ten on two slow cores. */
 const EXAMPLE_TIMEOUT_S = 5 * 60;
+/** Seconds a run under faults may take. */
+const CHAOS_TIMEOUT_S = 2 * 60 * 60;
+/** Longest ordeal, minutes: a day. */
+const MAX_MINUTES = 24 * 60;
 /** Longest timeout, seconds: what setTimeout can hold. */
 const MAX_TIMEOUT_S = 2_000_000;
 
@@ -107,6 +113,22 @@ function buildProgram(io: Io, env: Environment): Command {
   addBrowserOptions(exampleCommand, EXAMPLE_TIMEOUT_S).action((name: string | undefined, options: ExampleOptions) =>
     example(name, options, io),
   );
+
+  const chaosCommand = program
+    .command('chaos')
+    .description(
+      'train with N headless tabs, each in a browser of its own, do them every kind of harm, and say how they bore it',
+    )
+    .option('--tabs <n>', 'number of tabs that there are to be', wholeNumber(MIN_TABS, MAX_WORLD_SIZE), 4)
+    .option(
+      '--minutes <n>',
+      'how long, and with --epochs or --steps how long faults come (default: 3, or until the run has ended)',
+      wholeNumber(1, MAX_MINUTES),
+    )
+    .option('--json', 'print the report as one JSON object, last on stdout')
+    .option('--headed', 'show the browsers');
+  addBrowserOptions(chaosCommand, CHAOS_TIMEOUT_S);
+  addJobOptions(chaosCommand).action((options: ChaosOptions) => chaos(options, io));
   return program;
 }
 

@@ -12,6 +12,12 @@ import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
 import { UsageError } from '../src/util/errors.ts';
 import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
 
+/** Options that say something about the job itself. */
+const JOB_OPTIONS = [
+  ...(['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const),
+  ...(['strategy', 'syncEvery', 'staleness', 'replicas'] as const),
+];
+
 export interface JobOptions {
   job?: string;
   model?: string;
@@ -81,11 +87,16 @@ export function addJobOptions(command: Command): Command {
 
 /** Whether anything was said about the job itself. (A data folder alone is only served.) */
 export function saysJob(options: JobOptions): boolean {
-  const names = [
-    ...(['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const),
-    ...(['strategy', 'syncEvery', 'staleness', 'replicas'] as const),
-  ];
-  return names.some((name) => options[name] !== undefined);
+  return JOB_OPTIONS.some((name) => options[name] !== undefined);
+}
+
+/** The command line that says the same: for another process of ours. */
+export function jobArguments(options: JobOptions): string[] {
+  return [...JOB_OPTIONS, 'data' as const].flatMap((name) => {
+    const value = options[name];
+    const flag = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    return value === undefined ? [] : [`--${flag}`, String(value)];
+  });
 }
 
 /**

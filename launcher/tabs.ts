@@ -57,20 +57,30 @@ async function openShare<Event>(
   options: TabsOptions<Event>,
   pages: Map<string, Page>,
 ): Promise<void> {
-  const { remote = false, anyCertificate = false } = options;
-  const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
   const names = new Map<Page, string>();
-  // Chromium tells WebRTC about the default route only, unless the page may use the microphone.
-  if (!remote) await context.grantPermissions(['microphone']);
-  await context.exposeBinding('peergradToLauncher', ({ page }, event: Event) => {
-    options.onevent(names.get(page) ?? '?', event);
+  const context = await openProfile(browser, {
+    ...options,
+    onevent: (page, event) => options.onevent(names.get(page) ?? '?', event as Event),
   });
-  await context.addInitScript(REPORT_SCRIPT);
   browser.on('disconnected', () => {
     for (const name of names.values()) options.ondeath(name, 'the browser has ended');
   });
   await Promise.all(options.tabs.map(({ name, url }) => openTab(context, name, url, names, options)));
   for (const [page, name] of names) pages.set(name, page);
+}
+
+/** A profile of its own in a browser, whose pages hand on what their engines tell. */
+export async function openProfile(
+  browser: Browser,
+  options: Pick<LaunchOptions, 'remote' | 'anyCertificate'> & { onevent: (page: Page, event: unknown) => void },
+): Promise<BrowserContext> {
+  const { remote = false, anyCertificate = false, onevent } = options;
+  const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
+  // Chromium tells WebRTC about the default route only, unless the page may use the microphone.
+  if (!remote) await context.grantPermissions(['microphone']);
+  await context.exposeBinding('peergradToLauncher', ({ page }, event: unknown) => onevent(page, event));
+  await context.addInitScript(REPORT_SCRIPT);
+  return context;
 }
 
 async function openTab(
@@ -87,6 +97,11 @@ async function openTab(
   page.on('console', (message) => {
     if (message.type() === 'error') onerror(name, message.text());
   });
+  await loadPage(page, url);
+}
+
+/** @throws (rejects) PeergradError where the page cannot be loaded. */
+export async function loadPage(page: Page, url: string): Promise<void> {
   let status: number | undefined;
   try {
     status = (await page.goto(url, { timeout: LOAD_MS, waitUntil: 'domcontentloaded' }))?.status();
