@@ -119,7 +119,8 @@ function buildProgram(io: Io, env: Environment): Command {
     .description(
       'train with N headless tabs, each in a browser of its own, do them every kind of harm, and say how they bore it',
     )
-    .option('--tabs <n>', 'number of tabs that there are to be', wholeNumber(MIN_TABS, MAX_WORLD_SIZE), 4)
+    // A copy is one more.
+    .option('--tabs <n>', 'number of tabs that there are to be', wholeNumber(MIN_TABS, MAX_WORLD_SIZE - 1), 4)
     .option(
       '--minutes <n>',
       'how long, and with --epochs or --steps how long faults come (default: 3, or until the run has ended)',

@@ -37,7 +37,10 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   const endsByItself = options.epochs !== undefined || options.steps !== undefined;
   const job = { epochs: ENDLESS_EPOCHS, hashEvery: HASH_EVERY, ...options };
   const resolved = await resolveJob(job);
-  const { seed } = resolved.job;
+  const { seed, strategy } = resolved.job;
+  if (strategy !== 'ring') {
+    throw new UsageError(`Tabs cannot come and go with the strategy ${strategy}: leave --strategy out, for ring.`);
+  }
   const minutes = options.minutes ?? (endsByItself ? options.timeout / 60 : DEFAULT_MINUTES);
   const executable = await ensureBrowser(options.browser, io.err);
   await ensureBuilt(io);

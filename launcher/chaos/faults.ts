@@ -27,12 +27,7 @@ export interface Fault {
 
 /** Whether the others have to go on without its tab, for good or for a while. */
 export function losesTab(kind: FaultKind): boolean {
-  return kind === 'close' || kind === 'crash' || isCuredInTab(kind);
-}
-
-/** Whether its tab is to come back by itself once the fault is undone. */
-export function isCuredInTab(kind: FaultKind): boolean {
-  return kind === 'freeze' || kind === 'cut';
+  return kind === 'close' || kind === 'crash' || kind === 'freeze' || kind === 'cut';
 }
 
 /** Whether its tab is a new one. */

@@ -72,27 +72,24 @@ export class Ordeal {
     if (inflicted === null) return;
     const { fault, cure } = inflicted;
     try {
-      const hasRecovered = (): boolean => crew.isFinished || recoveredAt(fault, crew.observations) !== null;
-      await crew.until(hasRecovered, RECOVERY_MS);
-      io.err(this.#describe(fault));
-      if (cure !== null) await this.#heal(fault, cure);
+      try {
+        await crew.until(() => crew.isFinished || recoveredAt(fault, crew.observations) !== null, RECOVERY_MS);
+        io.err(this.#describe(fault));
+        const { afterMs = 0 } = cure ?? {};
+        await crew.until(() => crew.isFinished || systemClock.now() >= fault.at + afterMs, Infinity);
+      } finally {
+        // Whatever happens: a browser whose processes stand still does not close.
+        await cure?.undo();
+      }
+      if (cure !== null) {
+        fault.curedAt = systemClock.now();
+        await crew.until(() => crew.isFinished || cure.isWell(), cure.withinMs);
+      }
       await crew.replaceFailed();
       await crew.until(() => crew.isFinished, REST_MS);
     } finally {
       fault.endedAt = systemClock.now();
     }
-  }
-
-  async #heal(fault: Fault, { afterMs, undo, isWell, withinMs }: Cure): Promise<void> {
-    const { crew } = this.#options;
-    try {
-      await crew.until(() => crew.isFinished || systemClock.now() >= fault.at + afterMs, Infinity);
-    } finally {
-      // Whatever happens: a browser whose processes stand still does not close.
-      await undo();
-    }
-    fault.curedAt = systemClock.now();
-    await crew.until(() => crew.isFinished || isWell(), withinMs);
   }
 
   /** Does it; `null` where there is nobody to do it to, or no room for another tab. */
@@ -140,7 +137,8 @@ export class Ordeal {
   }
 
   #record(kind: FaultKind, tab: string | null): Fault {
-    const fault = { kind, tab, at: systemClock.now(), curedAt: null, endedAt: 0 };
+    const now = systemClock.now();
+    const fault = { kind, tab, at: now, curedAt: null, endedAt: now };
     this.faults.push(fault);
     return fault;
   }

@@ -1,7 +1,7 @@
 /** What a run under faults is judged by: pure functions of what its tabs told, and of the faults. */
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { median } from '../../src/telemetry/statistics.ts';
-import { bringsTab, type Fault, FAULT_KINDS, type FaultKind, isCuredInTab, losesTab } from './faults.ts';
+import { bringsTab, type Fault, FAULT_KINDS, type FaultKind, losesTab } from './faults.ts';
 
 /** What a judgement needs of all that a tab tells. */
 const HEARD = ['epoch', 'model', 'step', 'hashes', 'evaluation', 'finished', 'failed'] as const;
@@ -39,7 +39,7 @@ export interface ChaosReport {
   hashMismatches: number;
   /** From a fault until training went on, see {@link recoveredAt}. */
   recoveryMs: PerKind<Spread>;
-  /** Faults after which it did not. */
+  /** Faults after which it did not, although the run had not come to its end. */
   unrecovered: PerKind<number>;
   /** The longest time without a step while a fault was about. */
   pauseMs: PerKind<Spread>;
@@ -55,6 +55,17 @@ export interface ChaosReport {
   finished: boolean;
   /** Share of held-out samples classified right when they were last tested; `null` where they never were. */
   accuracy: number | null;
+  /** Every fault, with its own times. */
+  schedule: FaultOutcome[];
+}
+
+interface FaultOutcome extends Pick<Fault, 'kind' | 'tab'> {
+  /** Since the first step. */
+  atMs: number;
+  /** `null` where training did not go on, or a tab did not come back, or had none to come back from. */
+  recoveryMs: number | null;
+  returnMs: number | null;
+  pauseMs: number;
 }
 
 /** `observations` and `faults` in the order of time. */
@@ -62,14 +73,15 @@ export function reportOf(observations: readonly Observation[], faults: readonly 
   const steps = stepsOf(observations);
   const { skipped, repeated } = countSamples(observations, steps);
   const arrivals = firstArrivals(steps);
-  const recoveries = faults.map((fault) => ({
+  const begunAt = arrivals[0] ?? 0;
+  const schedule = faults.map((fault): FaultOutcome => ({
     kind: fault.kind,
-    ms: since(fault.at, recoveredAt(fault, observations)),
+    tab: fault.tab,
+    atMs: Math.round(fault.at - begunAt),
+    recoveryMs: since(fault.at, recoveredAt(fault, observations)),
+    returnMs: since(fault.curedAt, returnedAt(fault, observations)),
+    pauseMs: Math.round(longestPause(arrivals, fault)),
   }));
-  const returns = faults
-    .filter(({ kind }) => isCuredInTab(kind))
-    .map((fault) => ({ kind: fault.kind, ms: since(fault.curedAt, returnedAt(fault, observations)) }));
-  const pauses = faults.map((fault) => ({ kind: fault.kind, ms: longestPause(arrivals, fault) }));
   const epochs = trainedEpochs(observations);
   const evaluations = observations.map(({ event }) => accuracyOf(event)).filter((accuracy) => accuracy !== null);
   return {
@@ -78,18 +90,19 @@ export function reportOf(observations: readonly Observation[], faults: readonly 
     samplesSkipped: skipped,
     samplesRepeated: repeated,
     hashMismatches: countMismatches(observations),
-    recoveryMs: perKind(recoveries, spreadOf),
+    recoveryMs: perKind(schedule, (those) => spreadOf(those.map(({ recoveryMs }) => recoveryMs))),
     unrecovered: perKind(
-      recoveries.filter(({ ms }) => ms === null),
+      faults.filter((fault) => !endsAfter(fault.at, observations) && recoveredAt(fault, observations) === null),
       (those) => those.length,
     ),
-    pauseMs: perKind(pauses, spreadOf),
-    stepGapMs: median(arrivals.slice(1).map((at, i) => at - arrivals[i]!)),
-    returnMs: perKind(returns, spreadOf),
+    pauseMs: perKind(schedule, (those) => spreadOf(those.map(({ pauseMs }) => pauseMs))),
+    stepGapMs: Math.round(median(arrivals.slice(1).map((at, i) => at - arrivals[i]!))),
+    returnMs: perKind(schedule, (those) => spreadOf(those.map(({ returnMs }) => returnMs))),
     membershipChanges: Math.max(0, epochs.length - 1),
     worldSizes: [...new Set(epochs.map(({ worldSize }) => worldSize))],
-    finished: observations.some(({ event }) => event.type === 'finished'),
+    finished: endsAfter(Number.NEGATIVE_INFINITY, observations),
     accuracy: evaluations.at(-1) ?? null,
+    schedule,
   };
 }
 
@@ -115,6 +128,11 @@ export function returnedAt(fault: Fault, observations: readonly Observation[]): 
   if (fault.curedAt === null) return null;
   const before = epochAt(fault.at, observations);
   return stepAfter(fault.curedAt, observations, (step) => step.epoch > before && step.tab === fault.tab);
+}
+
+/** Whether the run came to its end after this time. */
+function endsAfter(at: number, observations: readonly Observation[]): boolean {
+  return observations.some((seen) => seen.at > at && seen.event.type === 'finished');
 }
 
 /** A step as a tab told it. `samples` are the window's. */
@@ -251,8 +269,9 @@ function longestPause(arrivals: readonly number[], { at, endedAt }: Fault): numb
   return Math.max(...times.slice(1).map((time, i) => time - times[i]!));
 }
 
+/** Whole milliseconds: finer is noise. */
 function since(from: number | null, to: number | null): number | null {
-  return from === null || to === null ? null : to - from;
+  return from === null || to === null ? null : Math.round(to - from);
 }
 
 /** What `summarize` makes of each kind's, for kinds that there are any of. */
@@ -267,8 +286,8 @@ function perKind<Each extends { kind: FaultKind }, Value>(
   return Object.fromEntries(pairs.filter(([, value]) => value !== null));
 }
 
-/** Of those that are known; `null` where none is. In whole milliseconds, as finer is noise. */
-function spreadOf(all: readonly { ms: number | null }[]): Spread | null {
-  const known = all.map(({ ms }) => ms).filter((ms) => ms !== null);
-  return known.length === 0 ? null : { median: Math.round(median(known)), max: Math.round(Math.max(...known)) };
+/** Of those that are known; `null` where none is. */
+function spreadOf(all: readonly (number | null)[]): Spread | null {
+  const known = all.filter((ms) => ms !== null);
+  return known.length === 0 ? null : { median: median(known), max: Math.max(...known) };
 }

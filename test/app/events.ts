@@ -15,7 +15,16 @@ export function member(name: string, ready = true): RosterEntry {
 /** A step of 40 ms, of which 10 ms were talk and 4 ms of that were waited for; 100 samples. */
 export function stepEvent(step: number): Extract<EngineEvent, { type: 'step' }> {
   const ms = { total: 40, compute: 25, readback: 3, communicate: 10, exposed: 4, update: 2 };
-  return { type: 'step', step, dataEpoch: 0, offset: 100 * step, loss: 2 / (step + 1), samples: 100, ms, at: 50 * step };
+  return {
+    type: 'step',
+    step,
+    dataEpoch: 0,
+    offset: 100 * step,
+    loss: 2 / (step + 1),
+    samples: 100,
+    ms,
+    at: 50 * step,
+  };
 }
 
 export const RESULT: RunResult = {

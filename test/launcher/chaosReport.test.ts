@@ -56,6 +56,11 @@ const fault = (kind: FaultKind, at: number, tab: string | null, rest: Partial<Fa
   ...rest,
 });
 
+function epochOf(epoch: number) {
+  const common = { rank: 0, localRank: 0, localWorldSize: 1, members: [], job: DEFAULT_JOB };
+  return { type: 'epoch', epoch, ...common } as const;
+}
+
 /** Two passes of two steps each, by two tabs. */
 const twoPasses = (): Story =>
   new Story()
@@ -189,11 +194,6 @@ describe('recovery', () => {
     .tell('c', { ...epochOf(4), worldSize: 4 }, 4500)
     .step(5, ['c'], [0, 50, 10], 5000);
 
-  function epochOf(epoch: number) {
-    const common = { rank: 0, localRank: 0, localWorldSize: 1, members: [], job: DEFAULT_JOB };
-    return { type: 'epoch', epoch, ...common } as const;
-  }
-
   test('without the lost tab: the first step of another one in a later membership', () => {
     for (const kind of ['close', 'crash', 'freeze', 'cut'] as const) {
       expect(recoveredAt(fault(kind, 2000, 'c'), story.observations)).toBe(3000);
@@ -231,7 +231,7 @@ describe('recovery', () => {
   });
 
   test('is told by kind, with what was not recovered from', () => {
-    const { faults, recoveryMs, unrecovered, pauseMs, returnMs, stepGapMs } = reportOf(story.observations, [
+    const { faults, recoveryMs, unrecovered, pauseMs, returnMs, stepGapMs, schedule } = reportOf(story.observations, [
       fault('server', 900, null, { endedAt: 1600 }),
       fault('cut', 2000, 'c', { curedAt: 2600, endedAt: 3100 }),
       fault('server', 2000, null, { endedAt: 2600 }),
@@ -249,6 +249,16 @@ describe('recovery', () => {
       close: { median: 4000, max: 4000 },
     });
     expect(stepGapMs).toBe(600);
+    expect(schedule[1]).toEqual({ kind: 'cut', tab: 'c', atMs: 1000, recoveryMs: 1000, returnMs: 100, pauseMs: 600 });
+  });
+
+  test('is not owed by a run that ends', () => {
+    const ended = new Story()
+      .epoch(1, ['a', 'b'], { maxSteps: 1 })
+      .step(0, ['a', 'b'], [0, 0, 10], 1000)
+      .tell('a', { type: 'finished', result: { stateHash: ['x', 'x'], accuracy: null } as unknown as RunResult }, 2000);
+    expect(reportOf(ended.observations, [fault('join', 1500, 'c')]).unrecovered).toEqual({});
+    expect(reportOf(ended.observations, [fault('join', 2500, 'c')]).unrecovered).toEqual({ join: 1 });
   });
 
   test('memberships that took a step count', () => {

@@ -1,0 +1,110 @@
+/** That each fault of `peergrad chaos` does to real tabs what it is for. */
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ensureBuilt } from '../../launcher/build.ts';
+import { LiveTab } from '../../launcher/chaos/liveTab.ts';
+import { ServerProcess } from '../../launcher/chaos/serverProcess.ts';
+import { breakEdge, closeTab, crashTab, cutTab, freezeTab } from '../../launcher/chaos/tabFaults.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+/** Milliseconds a tab is away here: several steps, and not so long that it counts as gone. */
+const AWAY_MS = 4_000;
+/** Milliseconds for what must come: enough for the slowest machine. */
+const WAIT = { timeout: 50_000 };
+/** Steps that a tab may still tell after another is gone: one that was on its way here, and one whose last byte had arrived. */
+const IN_FLIGHT = 2;
+
+let server: ServerProcess;
+let ann: LiveTab;
+let ben: LiveTab;
+const events = new Map<string, EngineEvent[]>();
+const crashed: string[] = [];
+
+const heard = (tab: string): EngineEvent[] => events.get(tab) ?? [];
+const stepsOf = (tab: string): number => heard(tab).filter(({ type }) => type === 'step').length;
+
+const stops = (event: EngineEvent): boolean =>
+  event.type === 'failed' || (event.type === 'state' && event.state !== 'RUNNING');
+
+/** Resolves when the tab has taken a few more steps. */
+async function more(tab: string): Promise<void> {
+  const enough = stepsOf(tab) + 3;
+  await vi.waitUntil(() => stepsOf(tab) >= enough, WAIT);
+}
+
+beforeAll(async () => {
+  await ensureBuilt({ out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal });
+  server = await ServerProcess.start({ batch: 4, epochs: 100 }, 2, null);
+  const open = (name: string): Promise<LiveTab> =>
+    LiveTab.open(name, `${server.page}#${server.room}?name=${name}&auto`, {
+      launch: {},
+      onevent: (tab, event) => events.set(tab, [...heard(tab), event]),
+      onerror: () => {},
+      oncrash: (tab) => crashed.push(tab),
+    });
+  [ann, ben] = await Promise.all([open('ann'), open('ben')]);
+  await Promise.all([more('ann'), more('ben')]);
+}, 120_000);
+afterAll(async () => {
+  await Promise.all([ann.dispose(), ben.dispose()]);
+  await server.kill();
+});
+
+test.each([
+  ['freeze', freezeTab],
+  ['cut', cutTab],
+])('%s: nobody steps, until the tab is there again', async (_name, begin) => {
+  const goOn = await begin(ann);
+  const before = stepsOf('ben');
+  await sleep(AWAY_MS);
+  const during = stepsOf('ben') - before;
+  goOn();
+  expect(during).toBeLessThanOrEqual(IN_FLIGHT);
+  await Promise.all([more('ann'), more('ben')]);
+});
+
+test('cut: the page goes on, and reaches no server', async () => {
+  const mend = await cutTab(ann);
+  const answer = ann.page.evaluate<number>(`fetch('/healthz').then(({ status }) => status)`);
+  expect(await Promise.race([answer, sleep(1_000, 'silence')])).toBe('silence');
+  expect(await ann.page.evaluate('1 + 1')).toBe(2);
+  mend();
+  expect(await answer).toBe(200);
+  await more('ann');
+});
+
+test('server: it ends, no step waits for it, and it comes back where it was', async () => {
+  await server.kill();
+  await expect(fetch(`${server.page}healthz`)).rejects.toThrow();
+  await more('ann');
+  await server.restart();
+  expect((await fetch(`${server.page}healthz`)).status).toBe(200);
+  expect(server.trouble).toBeNull();
+});
+
+test('duplicate and close: the copy is a tab of its own, and hears that it is closed', async () => {
+  const copy = await ann.duplicate('copy');
+  // Whether it is let in is the room's to say.
+  await vi.waitUntil(() => heard('copy').some(({ type }) => type === 'admitted' || type === 'failed'), WAIT);
+  expect(copy.page.url()).toBe(ann.page.url());
+  await copy.page.evaluate(`addEventListener('pagehide', () => localStorage.setItem('test.bye', 'heard'))`);
+  await closeTab(copy);
+  expect(await ann.page.evaluate(`localStorage.getItem('test.bye')`)).toBe('heard');
+  await copy.dispose();
+});
+
+test('edge: both ends find their connection broken', async () => {
+  await more('ann');
+  const tabs = ['ann', 'ben'];
+  const counts = tabs.map((tab) => heard(tab).length);
+  await breakEdge(ann);
+  await vi.waitUntil(() => tabs.every((tab, i) => heard(tab).slice(counts[i]).some(stops)), WAIT);
+});
+
+test('crash: the page is gone, and only that one', async () => {
+  await crashTab(ben);
+  expect(crashed).toEqual(['ben']);
+  expect(await ann.page.evaluate('1 + 1')).toBe(2);
+});
