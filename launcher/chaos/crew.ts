@@ -73,10 +73,10 @@ export class Crew {
     const { tabs } = this.#options;
     if (seat === tabs) return this.#seats[seat] ?? null;
     const inTurn = Array.from({ length: tabs }, (_, i) => this.#seats[(seat + i) % tabs] ?? null);
-    return inTurn.find((tab) => tab !== null && !this.hasFailed(tab)) ?? null;
+    return inTurn.find((tab) => tab !== null && !this.hasFailed(tab.name)) ?? null;
   }
 
-  hasFailed({ name }: LiveTab): boolean {
+  hasFailed(name: string): boolean {
     return this.#failures.has(name);
   }
 
@@ -88,7 +88,7 @@ export class Crew {
   /** Resolves when the run has ended for all, so far as they train. @throws (rejects) what `until` does. */
   async finish(): Promise<void> {
     await this.until(() => this.isFinished, Infinity);
-    const hasEnded = (tab: LiveTab): boolean => this.#finished.has(tab.name) || this.hasFailed(tab);
+    const hasEnded = ({ name }: LiveTab): boolean => this.#finished.has(name) || this.hasFailed(name);
     await this.until(() => this.#seated().every(hasEnded), FINISH_MS);
   }
 
@@ -116,7 +116,7 @@ export class Crew {
   /** Puts new tabs in the place of those that have failed. A copy is not replaced. */
   async replaceFailed(): Promise<void> {
     for (const [seat, tab] of this.#seats.entries()) {
-      if (tab === null || !this.hasFailed(tab)) continue;
+      if (tab === null || !this.hasFailed(tab.name)) continue;
       const message = this.#failures.get(tab.name)!;
       this.lost.set(tab.name, message);
       this.#note(`${tab.name} is replaced, as it cannot go on: ${message}`);
@@ -138,7 +138,7 @@ export class Crew {
       const now = systemClock.now();
       if (now >= giveUpAt) return false;
       if (server.trouble !== null) throw new PeergradError(server.trouble);
-      if (this.#seated().every((tab) => this.hasFailed(tab))) {
+      if (this.#seated().every(({ name }) => this.hasFailed(name))) {
         const [[name, message] = []] = [...this.#failures].slice(-1);
         throw new PeergradError(`No tab trains any more. The last word was from ${name}: ${message}`);
       }

@@ -2,7 +2,7 @@
 import { systemClock } from '../../src/util/clock.ts';
 import type { Io } from '../io.ts';
 import type { Crew } from './crew.ts';
-import type { Fault, FaultKind } from './faults.ts';
+import { bringsTab, type Fault, type FaultKind } from './faults.ts';
 import { recoveredAt, returnedAt } from './report.ts';
 import { type PlannedFault, REST_MS } from './schedule.ts';
 import type { ServerProcess } from './serverProcess.ts';
@@ -73,7 +73,9 @@ export class Ordeal {
     const { fault, cure } = inflicted;
     try {
       try {
-        await crew.until(() => crew.isFinished || recoveredAt(fault, crew.observations) !== null, RECOVERY_MS);
+        const isLost = (): boolean => bringsTab(fault.kind) && fault.tab !== null && crew.hasFailed(fault.tab);
+        const hasRecovered = (): boolean => recoveredAt(fault, crew.observations) !== null;
+        await crew.until(() => crew.isFinished || isLost() || hasRecovered(), RECOVERY_MS);
         io.err(this.#describe(fault));
         const { afterMs = 0 } = cure ?? {};
         await crew.until(() => crew.isFinished || systemClock.now() >= fault.at + afterMs, Infinity);
@@ -132,7 +134,7 @@ export class Ordeal {
       return { fault, cure: null };
     }
     const undo = await (kind === 'freeze' ? freezeTab(tab) : cutTab(tab));
-    const isWell = (): boolean => returnedAt(fault, crew.observations) !== null || crew.hasFailed(tab);
+    const isWell = (): boolean => returnedAt(fault, crew.observations) !== null || crew.hasFailed(tab.name);
     return { fault, cure: { afterMs: AWAY_MS, undo, isWell, withinMs: RECOVERY_MS } };
   }
 
