@@ -63,7 +63,20 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--key <file>', "the certificate's key, PEM")
     .option('--stun <url>', 'a STUN server for the tabs, e.g. stun:host:3478 (may be repeated)', collect, [])
     .option('--turn <url>', 'a TURN server for the tabs, e.g. turn:host:3478 (may be repeated)', collect, [])
-    .option('--turn-secret <secret>', "the TURN server's static-auth-secret")
+    .addOption(new Option('--turn-secret <secret>', "the TURN server's static-auth-secret").env('PEERGRAD_TURN_SECRET'))
+    .option('--relay-only', 'tabs connect through the TURN server only, also where they could reach each other')
+    .option(
+      '--origin <url>',
+      'pages of another origin may connect, e.g. https://class.example (may be repeated)',
+      collect,
+      [],
+    )
+    .option('--trust-proxy', 'a reverse proxy stands before this server: believe its X-Forwarded-For')
+    .addOption(
+      new Option('--metrics-token <token>', 'lets other machines read /metrics with this bearer token').env(
+        'PEERGRAD_METRICS_TOKEN',
+      ),
+    )
     .option('--start-at <n>', 'open a room that starts by itself when n tabs are ready', wholeNumber(1, MAX_WORLD_SIZE))
     .option('--nnodes <min:max>', 'fewest and most tabs of that room; others come and go (with a job: 1:64)', nodes)
     .addOption(

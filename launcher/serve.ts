@@ -25,13 +25,18 @@ export interface ServeOptions extends JobOptions {
   stun: string[];
   turn: string[];
   turnSecret?: string;
+  relayOnly?: true;
+  origin: string[];
+  trustProxy?: true;
+  metricsToken?: string;
   startAt?: number;
   nnodes?: number | Nodes;
   log: NonNullable<SignalingOptions['logLevel']>;
 }
 
 export async function serve(options: ServeOptions, io: Io, env: Environment): Promise<void> {
-  const ice = { stun: options.stun, turn: options.turn, turnSecret: options.turnSecret ?? null };
+  const { stun, turn, turnSecret = null, relayOnly = false } = options;
+  const ice = { stun, turn, turnSecret, relayOnly };
   checkIceOptions(ice);
   const startAt = options.startAt ?? null;
   const room = startAt !== null || saysJob(options) ? await resolveJob(options) : null;
@@ -42,10 +47,13 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   const tls = await chooseCertificate(options);
   const host = options.host ?? (tls === null ? '127.0.0.1' : '0.0.0.0');
 
-  const { port, log: logLevel } = options;
+  const { port, log: logLevel, origin: origins, trustProxy = false, metricsToken = null } = options;
   const secret = env['PEERGRAD_SECRET'] || null;
   // Listening first: a port in use need not wait for the build to be told.
-  const server = await startSignaling({ host, port, tls, dist: DIST, data: folder, ice, logLevel, secret });
+  const server = await startSignaling({
+    ...{ host, port, tls, dist: DIST, data: folder, ice },
+    ...{ origins, trustProxy, metricsToken, logLevel, secret },
+  });
   try {
     await ensureBuilt(io);
     const hash = room === null ? '' : `#${server.createRoom({ job: room.job, startAt, nodes })}`;

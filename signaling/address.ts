@@ -1,5 +1,6 @@
 /** Which addresses this machine can be reached at, and which ones count as one. */
-import { isIPv6 } from 'node:net';
+import type { IncomingMessage } from 'node:http';
+import { isIP, isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 
 /** IPv4 addresses of this machine, loopback excluded. (Its IPv6 addresses change daily, and nobody types them.) */
@@ -9,7 +10,7 @@ export function localAddresses(): string[] {
 }
 
 export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || host.startsWith('127.');
+  return host === 'localhost' || host === '::1' || /^(::ffff:)?127\./.test(host);
 }
 
 function isWildcard(host: string): boolean {
@@ -20,6 +21,16 @@ function isWildcard(host: string): boolean {
 export function reachableHosts(host: string): string[] {
   if (isWildcard(host)) return [...localAddresses(), 'localhost'];
   return [host.includes(':') ? `[${host}]` : host];
+}
+
+/**
+ * Whom a request came from. Behind a reverse proxy (`trustProxy`) it is the last of X-Forwarded-For, the one address there that
+ * the proxy has seen itself; who sent the request could have made up the others.
+ */
+export function clientAddress(req: IncomingMessage, trustProxy: boolean): string {
+  const forwarded = trustProxy ? String(req.headers['x-forwarded-for'] ?? '') : '';
+  const last = forwarded.split(',').at(-1)!.trim();
+  return isIP(last) === 0 ? (req.socket.remoteAddress ?? '') : last.toLowerCase();
 }
 
 /** Groups of an IPv6 address, and how many of them name the network. */

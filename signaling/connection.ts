@@ -10,9 +10,12 @@ import type { Clock } from '../src/util/clock.ts';
 import { ProtocolError } from '../src/util/errors.ts';
 import type { Hub, Peer } from './hub.ts';
 import { iceServersFor, type IceOptions } from './ice.ts';
-import { type FailureCounter, type Limits, TokenBucket } from './limits.ts';
 import type { Credentials } from './credentials.ts';
+import { type AddressBuckets, type FailureCounter, type Limits, TokenBucket } from './limits.ts';
+import type { Metrics } from './metrics.ts';
+import { Outbox } from './outbox.ts';
 import type { LeaveReason } from './room/index.ts';
+import type { RoomLog } from './roomLog.ts';
 
 /** What all connections of a server share. */
 export interface ServerContext {
@@ -22,8 +25,12 @@ export interface ServerContext {
   readonly ice: IceOptions;
   readonly credentials: Credentials;
   readonly wrongCodes: FailureCounter;
+  /** Rooms that tabs of an address open. */
+  readonly openings: AddressBuckets;
   readonly bootId: string;
   readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly roomLog: RoomLog;
 }
 
 /** WebSocket close codes (RFC 6455, section 7.4.1). */
@@ -49,6 +56,7 @@ export class Connection implements Peer {
   readonly #address: string;
   readonly #server: ServerContext;
   readonly #bucket: TokenBucket;
+  readonly #outbox: Outbox;
   #room: string | null = null;
   #over = false;
   #heardAt: number;
@@ -60,13 +68,20 @@ export class Connection implements Peer {
     this.#server = server;
     const { clock, limits } = server;
     this.#bucket = new TokenBucket(clock, limits.messagesPerSecond, limits.messageBurst);
+    this.#outbox = new Outbox(socket, server.metrics);
     this.#heardAt = clock.now();
     this.#cancelTimer = clock.after(limits.firstMessageMs, () => {
       this.refuse('silent', 'Nothing was said on this connection: reload the page.');
     });
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary));
-    // Going away (1001) is what a browser says for a page that is closed, or has crashed: nobody will come back.
-    socket.on('close', (code) => this.#leave(code === CLOSE_GOING_AWAY ? 'left' : null));
+    // Browsers' pages cannot send these; ws answers pings by itself.
+    socket.on('ping', () => this.#isTooFast());
+    socket.on('pong', () => this.#isTooFast());
+    socket.on('close', (code) => {
+      server.log.info({ member: this.member, code }, 'closed');
+      // Going away (1001) is what a browser says for a page that is closed, or has crashed: nobody will come back.
+      this.#leave(code === CLOSE_GOING_AWAY ? 'left' : null);
+    });
     // Without a listener an oversize frame or a reset connection would end the process; `close` follows it.
     socket.on('error', () => server.log.info({ member: this.member }, 'socket error'));
   }
@@ -78,9 +93,12 @@ export class Connection implements Peer {
   send(message: ServerMessage): void {
     if (message.type === 'refused' && !HARMLESS.has(message.code)) return this.refuse(message.code, message.message);
     if (this.#over) return;
-    this.#write(message);
-    if (this.#socket.bufferedAmount <= this.#server.limits.maxUnsentBytes) return;
-    this.#server.log.warn({ member: this.member }, 'slow reader cut off');
+    const { limits, log, metrics, roomLog } = this.#server;
+    if (message.type === 'admitted') log.info({ member: this.member, room: roomLog.nameOf(message.room) }, 'admitted');
+    if (message.type === 'refused') metrics.refused(message.code);
+    this.#outbox.send(message);
+    if (this.#socket.bufferedAmount <= limits.maxUnsentBytes) return;
+    log.warn({ member: this.member }, 'slow reader cut off');
     this.#socket.terminate();
   }
 
@@ -102,7 +120,8 @@ export class Connection implements Peer {
   refuse(code: Refusal, message: string, closeCode = CLOSE_POLICY): void {
     if (this.#over) return;
     this.#server.log.info({ member: this.member, code }, 'refused');
-    this.#write({ type: 'refused', code, message });
+    this.#server.metrics.refused(code);
+    this.#outbox.send({ type: 'refused', code, message });
     this.#leave(code === 'silent' ? 'silent' : 'dropped');
     this.#socket.close(closeCode, code);
   }
@@ -115,27 +134,41 @@ export class Connection implements Peer {
     this.#socket.terminate();
   }
 
-  #write(message: ServerMessage): void {
-    // The callback takes errors of a socket that is closing; `close` tells the rest.
-    this.#socket.send(JSON.stringify(message), () => {});
+  /** In a room. */
+  get isMember(): boolean {
+    return this.#room !== null;
   }
 
   #onMessage(data: RawData, isBinary: boolean): void {
     if (this.#over) return;
-    this.#heardAt = this.#server.clock.now();
+    const { clock, log, metrics, openings } = this.#server;
+    this.#heardAt = clock.now();
+    const startedAt = performance.now();
     try {
-      if (!this.#bucket.take()) {
-        return this.refuse('rate-limited', 'This tab sends messages too fast: reload the page.');
-      }
+      if (this.#isTooFast()) return;
       if (isBinary) throw new ProtocolError('A control message was binary; it must be text.');
       // ws hands over one Buffer unless told otherwise.
-      this.#handle(parseControl(ClientMessage, (data as Buffer).toString('utf8')));
+      const message = parseControl(ClientMessage, (data as Buffer).toString('utf8'));
+      metrics.received(message.type);
+      if (message.type === 'create' && !openings.take(this.#address)) {
+        return this.refuse('rate-limited', 'Your network opens rooms too fast: wait a minute, then retry.');
+      }
+      this.#handle(message);
     } catch (error) {
       if (error instanceof ProtocolError) return this.refuse('bad-message', `${error.message} Reload the page.`);
-      this.#server.log.error({ err: error }, 'message handler failed');
+      log.error(outlineOf(error), 'message handler failed');
       this.#leave('dropped');
       this.#socket.close(CLOSE_INTERNAL);
+    } finally {
+      metrics.handled((performance.now() - startedAt) / 1000);
     }
+  }
+
+  /** Counts one more frame. Who sends too many is refused. */
+  #isTooFast(): boolean {
+    if (this.#over || this.#bucket.take()) return false;
+    this.refuse('rate-limited', 'This tab sends messages too fast: reload the page.');
+    return true;
   }
 
   #handle(message: ClientMessage): void {
@@ -230,4 +263,11 @@ export class Connection implements Peer {
     const { member } = this;
     this.#server.hub.lose(room, this, reason === null ? { type: 'away', member } : { type: 'left', member, reason });
   }
+}
+
+/** An error without its message, which may quote what a member sent. */
+function outlineOf(error: unknown): { error: string; at: string[] } {
+  if (!(error instanceof Error)) return { error: typeof error, at: [] };
+  const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
+  return { error: error.name, at: frames.map((line) => line.trim()) };
 }

@@ -1,34 +1,66 @@
-/** What the server answers to plain HTTP: the built page, the data folder, and its health. GET and HEAD only. */
+/** What the server answers to plain HTTP: the built page, the data folder, its health and metrics. GET and HEAD only. */
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import send from 'send';
+import { clientAddress, isLoopback } from './address.ts';
 import { DATA_PATH, serveData } from './data.ts';
+import { pageHeaders } from './headers.ts';
+import type { Metrics } from './metrics.ts';
 
 export interface HttpOptions {
   /** Folder of the built page, or `null` to serve none. */
   dist: string | null;
   /** Folder of IDX files, or `null`. */
   data: string | null;
-  /** What `/healthz` says. */
+  /** What `/healthz` says: it answers as long as the process lives. */
   health: () => Record<string, unknown>;
+  /** What `/readyz` says: whether new tabs should come here. */
+  isReady: () => boolean;
+  metrics: Metrics;
+  /** Lets who presents it read `/metrics` from elsewhere. */
+  metricsToken: string | null;
+  trustProxy: boolean;
+  isTls: boolean;
 }
 
 /** Folder of the page in which Vite names everything by its content's hash. */
 const HASHED = 'assets';
 const FOR_EVER = 'public,max-age=31536000,immutable';
 
-export function createHttpHandler({ dist, data, health }: HttpOptions) {
+export function createHttpHandler(options: HttpOptions) {
+  const { dist, data, health, isReady, metrics, metricsToken, trustProxy, isTls } = options;
+
+  function mayReadMetrics(req: IncomingMessage): boolean {
+    const bearer = /^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1];
+    if (metricsToken !== null && bearer !== undefined && isEqual(bearer, metricsToken)) return true;
+    // What a proxy on this machine passes on comes from the loopback, too, whoever asked.
+    const isPassedOn = !trustProxy && ['x-forwarded-for', 'forwarded', 'via'].some((name) => name in req.headers);
+    return !isPassedOn && isLoopback(clientAddress(req, trustProxy));
+  }
+
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    res.setHeader('x-content-type-options', 'nosniff');
+    res.setHeaders(new Headers(pageHeaders(req, isTls)));
     if (req.method !== 'GET' && req.method !== 'HEAD') return plain(res, 405, 'Only GET is served here.');
     // A response behind others on its connection has no socket yet: it would never hear that the client has gone, and its
     // file would stay open.
     if (res.socket === null) await once(res, 'socket');
     const pathname = req.url?.split('?', 1)[0] ?? '/';
     if (pathname === '/healthz') {
-      res.setHeader('content-type', 'application/json').setHeader('cache-control', 'no-store');
-      res.end(JSON.stringify({ ok: true, ...health() }));
+      return json(res, 200, { ok: true, ...health() });
+    }
+    if (pathname === '/readyz') {
+      const ready = isReady();
+      return json(res, ready ? 200 : 503, { ready });
+    }
+    if (pathname === '/metrics') {
+      if (!mayReadMetrics(req)) {
+        res.setHeader('www-authenticate', 'Bearer');
+        return plain(res, 401, 'Metrics are for this machine, and for who presents the token of --metrics-token.');
+      }
+      res.setHeader('content-type', metrics.contentType).setHeader('cache-control', 'no-store');
+      res.end(await metrics.text());
       return;
     }
     if (data !== null && pathname.startsWith(DATA_PATH)) {
@@ -54,6 +86,17 @@ function serveApp(dist: string, pathname: string, req: IncomingMessage, res: Ser
     .on('directory', () => nothingHere(res))
     .on('error', ({ status }: { status: number }) => (status < 500 ? nothingHere(res) : unreadable(res)))
     .pipe(res);
+}
+
+/** In constant time. */
+function isEqual(a: string, b: string): boolean {
+  const [x, y] = [a, b].map((text) => createHash('sha256').update(text).digest());
+  return timingSafeEqual(x!, y!);
+}
+
+function json(res: ServerResponse, status: number, value: unknown): void {
+  res.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' });
+  res.end(JSON.stringify(value));
 }
 
 function nothingHere(res: ServerResponse): void {

@@ -10,15 +10,17 @@ export interface IceOptions {
   turn: readonly string[];
   /** coturn's `static-auth-secret` (it runs with `use-auth-secret`). */
   turnSecret: string | null;
+  /** Tabs connect through the TURN server only, also where they could reach each other. */
+  relayOnly: boolean;
 }
 
-export const NO_ICE: IceOptions = { stun: [], turn: [], turnSecret: null };
+export const NO_ICE: IceOptions = { stun: [], turn: [], turnSecret: null, relayOnly: false };
 
 /** Seconds a TURN password is good for: coturn checks it when an allocation is made and refreshed. */
 const TURN_TTL_S = 2 * 60 * 60;
 
 /** @throws UsageError naming the first thing that cannot work. */
-export function checkIceOptions({ stun, turn, turnSecret }: IceOptions): void {
+export function checkIceOptions({ stun, turn, turnSecret, relayOnly }: IceOptions): void {
   for (const url of stun) {
     if (!/^stuns?:[^\s/]+$/.test(url)) throw new UsageError(`"${url}" is not a STUN address such as stun:host:3478.`);
   }
@@ -28,6 +30,15 @@ export function checkIceOptions({ stun, turn, turnSecret }: IceOptions): void {
   if (turn.length > 0 && turnSecret === null) {
     throw new UsageError("A TURN server needs --turn-secret, the static-auth-secret of the server's configuration.");
   }
+  if (relayOnly && turn.length === 0) throw new UsageError('--relay-only needs a TURN server: pass --turn.');
+}
+
+/**
+ * Milliseconds after which a member needs {@link iceServersFor} anew, or `null` where nothing expires: at half the password's
+ * time, so that one told late, or used long after it was told, is still good.
+ */
+export function renewIceAfterMs({ turn }: IceOptions): number | null {
+  return turn.length === 0 ? null : (TURN_TTL_S * 1000) / 2;
 }
 
 /**

@@ -1,4 +1,4 @@
-/** Every number that bounds what strangers can make the server do, and the two counters that hold them to it. */
+/** Every number that bounds what strangers can make the server do, and the counters that hold them to it. */
 import type { Clock } from '../src/util/clock.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 
@@ -19,6 +19,14 @@ export interface Limits {
   wrongCodesPerMinute: number;
   /** WebSockets from one address (of IPv6, one /64): four full rooms in one school. */
   socketsPerAddress: number;
+  /** New WebSockets a second from one address for long: tabs that reload and return, not a program. */
+  connectionsPerSecond: number;
+  /** New WebSockets from one address at once: as many as it may have, when the server has been away. */
+  connectionBurst: number;
+  /** Rooms a minute that tabs of one address may open for long. */
+  roomsPerMinute: number;
+  /** Rooms that tabs of one address may open at once: one for each pupil of a class. */
+  roomBurst: number;
   /** Rooms on this server: a few KiB each. */
   maxRooms: number;
   /** Members in a room. */
@@ -38,6 +46,10 @@ export const DEFAULT_LIMITS: Limits = {
   maxUnsentBytes: 1024 * 1024,
   wrongCodesPerMinute: 20,
   socketsPerAddress: 256,
+  connectionsPerSecond: 10,
+  connectionBurst: 256,
+  roomsPerMinute: 20,
+  roomBurst: 64,
   maxRooms: 1000,
   roomCapacity: MAX_WORLD_SIZE,
   emptyRoomMs: 60_000,
@@ -74,6 +86,27 @@ export class TokenBucket {
 const MINUTE_MS = 60_000;
 /** Addresses remembered at most; a further one takes the place of the oldest. */
 export const MAX_ADDRESSES = 10_000;
+
+/** A {@link TokenBucket} for each address. */
+export class AddressBuckets {
+  readonly #create: () => TokenBucket;
+  /** In the order of their last use. */
+  readonly #byAddress = new Map<string, TokenBucket>();
+
+  constructor(clock: Clock, perSecond: number, burst: number) {
+    this.#create = () => new TokenBucket(clock, perSecond, burst);
+  }
+
+  /** Takes one of the address's tokens; `false` when there is none. */
+  take(address: string): boolean {
+    const bucket = this.#byAddress.get(address) ?? this.#create();
+    this.#byAddress.delete(address);
+    const [oldest] = this.#byAddress.keys();
+    if (oldest !== undefined && this.#byAddress.size >= MAX_ADDRESSES) this.#byAddress.delete(oldest);
+    this.#byAddress.set(address, bucket);
+    return bucket.take();
+  }
+}
 
 /** Counts failures per address, minute by minute. */
 export class FailureCounter {

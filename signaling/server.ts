@@ -9,17 +9,21 @@ import type { AddressInfo, Server } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pino, type LevelWithSilent } from 'pino';
 import { WebSocketServer } from 'ws';
-import { MAX_CONTROL_BYTES, SIGNALING_PATH, type Nodes } from '../src/protocol/control.ts';
+import { MAX_CONTROL_BYTES, type Nodes } from '../src/protocol/control.ts';
 import type { JobSpec } from '../src/protocol/job.ts';
 import { systemClock, type Clock } from '../src/util/clock.ts';
+import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
-import { networkOf, reachableHosts } from './address.ts';
+import { clientAddress, networkOf, reachableHosts } from './address.ts';
 import { CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
 import { Credentials } from './credentials.ts';
+import { Gate } from './gate.ts';
 import { createHttpHandler } from './http.ts';
 import { Hub } from './hub.ts';
 import { checkIceOptions, NO_ICE, type IceOptions } from './ice.ts';
-import { DEFAULT_LIMITS, FailureCounter, type Limits } from './limits.ts';
+import { AddressBuckets, DEFAULT_LIMITS, FailureCounter, type Limits } from './limits.ts';
+import { Metrics } from './metrics.ts';
+import { RoomLog } from './roomLog.ts';
 import type { Certificate } from './tls.ts';
 
 export interface SignalingOptions {
@@ -36,6 +40,12 @@ export interface SignalingOptions {
   ice?: IceOptions;
   /** Signs members' tokens. With the same one after a restart, and in all processes, members prove who they are. */
   secret?: string | null;
+  /** Origins, besides the server's own, whose pages may connect, such as `https://class.example`. */
+  origins?: readonly string[];
+  /** A reverse proxy passes everything on: addresses are what it says in X-Forwarded-For. */
+  trustProxy?: boolean;
+  /** Lets who presents it as a bearer token read `/metrics` from other machines. */
+  metricsToken?: string | null;
   limits?: Partial<Limits>;
   logLevel?: LevelWithSilent;
   clock?: Clock;
@@ -57,35 +67,60 @@ export interface SignalingServer {
   close(): Promise<void>;
 }
 
+/** Pieces of one message: browsers send it whole. */
+const MAX_FRAGMENTS = 16;
+/** Chunks of one message that wait for the rest: the longest comes in some 120 of the smallest packets in use. */
+const MAX_BUFFERED_CHUNKS = 1024;
+/** Milliseconds in which a client has to answer a closing handshake, finish TLS's, or send a request's headers. */
+const CLOSE_TIMEOUT_MS = 5_000;
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+const HEADERS_TIMEOUT_MS = 10_000;
+
 /** @throws PeergradError where it cannot listen, UsageError for options that cannot work. */
 export async function startSignaling(options: SignalingOptions = {}): Promise<SignalingServer> {
   const { host = '127.0.0.1', tls = null, dist = null, data = null, ice = NO_ICE, clock = systemClock } = options;
   checkIceOptions(ice);
+  const { trustProxy = false, metricsToken = null } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const context: ServerContext = {
-    hub: new Hub({ clock, limits, hasRelay: ice.turn.length > 0 }),
-    credentials: new Credentials(options.secret ?? null),
-    limits,
-    clock,
-    ice,
-    wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
-    bootId: randomBytes(12).toString('base64url'),
-    // To stderr: stdout belongs to the launcher's result.
-    log: pino({ level: options.logLevel ?? 'warn' }, pino.destination({ fd: 2, sync: true })),
-  };
+  const hub = new Hub({ clock, limits, hasRelay: ice.turn.length > 0 });
   const connections = new Set<Connection>();
-  const health = () => ({ rooms: context.hub.rooms, connections: connections.size });
-  const handler = createHttpHandler({ dist, data, health });
-  const http = tls === null ? createHttpServer(handler) : createHttpsServer({ cert: tls.cert, key: tls.key }, handler);
-  const sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_CONTROL_BYTES, perMessageDeflate: false });
-  const perAddress = new Map<string, number>();
+  const counts = () => ({ rooms: hub.rooms, connections: connections.size });
+  const members = () => [...connections].filter(({ isMember }) => isMember).length;
+  const metrics = new Metrics(() => ({ ...counts(), members: members() }));
+  // To stderr: stdout belongs to the launcher's result.
+  const log = pino({ level: options.logLevel ?? 'warn' }, pino.destination({ fd: 2, sync: true }));
+  const context: ServerContext = {
+    ...{ hub, limits, clock, ice, log, metrics, credentials: new Credentials(options.secret ?? null) },
+    wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
+    openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
+    bootId: randomBytes(12).toString('base64url'),
+    roomLog: new RoomLog(log, metrics),
+  };
+  const gate = new Gate(clock, limits, options.origins ?? []);
+  let isClosing = false;
+  /** Settles once the server closes and the last WebSocket has gone. */
+  const emptied = deferred();
+  const handler = createHttpHandler({
+    ...{ dist, data, metrics, metricsToken, trustProxy, isTls: tls !== null },
+    ...{ health: counts, isReady: () => !isClosing },
+  });
+  const times = { headersTimeout: HEADERS_TIMEOUT_MS };
+  const http =
+    tls === null
+      ? createHttpServer(times, handler)
+      : createHttpsServer({ ...times, ...tls, handshakeTimeout: HANDSHAKE_TIMEOUT_MS }, handler);
+  const sockets = new WebSocketServer({
+    ...{ noServer: true, perMessageDeflate: false, closeTimeout: CLOSE_TIMEOUT_MS },
+    ...{ maxPayload: MAX_CONTROL_BYTES, maxFragments: MAX_FRAGMENTS, maxBufferedChunks: MAX_BUFFERED_CHUNKS },
+  });
 
   http.on('upgrade', (req: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => {});
-    const address = networkOf(req.socket.remoteAddress ?? '');
-    const refusal = whyNotUpgrade(req) ?? ((perAddress.get(address) ?? 0) < limits.socketsPerAddress ? null : 429);
+    const address = networkOf(clientAddress(req, trustProxy));
+    const refusal = isClosing ? 503 : gate.whyNot(req, address);
     if (refusal !== null) {
-      context.log.info({ status: refusal }, 'upgrade refused');
+      log.info({ status: refusal }, 'upgrade refused');
+      metrics.upgradeRefused(refusal);
       // Upgraded sockets are out of the http server's hands: one left half-open would keep it from ever closing.
       socket.once('finish', () => socket.destroy());
       socket.end(`HTTP/1.1 ${refusal} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
@@ -94,23 +129,23 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     sockets.handleUpgrade(req, socket, head, (ws) => {
       const connection = new Connection(ws, address, context);
       connections.add(connection);
-      perAddress.set(address, (perAddress.get(address) ?? 0) + 1);
+      gate.opened(address);
       ws.once('close', () => {
         connections.delete(connection);
-        const left = (perAddress.get(address) ?? 1) - 1;
-        if (left > 0) perAddress.set(address, left);
-        else perAddress.delete(address);
+        gate.closed(address);
+        if (isClosing && connections.size === 0) emptied.resolve();
       });
     });
   });
 
   const port = await listen(http, host, options.port ?? 0);
-  http.on('error', (err) => context.log.error({ err }, 'server error'));
+  http.on('error', ({ code }: NodeJS.ErrnoException) => log.error({ code }, 'server error'));
   const urls = reachableHosts(host).map((name) => `${tls === null ? 'http' : 'https'}://${name}:${port}`);
 
   async function close(): Promise<void> {
+    isClosing = true;
     // Rooms first: nobody may be told that the others have left, for a running ring goes on without the server.
-    context.hub.close();
+    hub.close();
     for (const connection of connections) {
       connection.refuse('server-closing', 'The server is closing. A run that has begun goes on.', CLOSE_RESTART);
     }
@@ -118,6 +153,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
       for (const connection of connections) connection.terminate();
       http.closeAllConnections();
     });
+    // Until then it answers: who comes back at once, and whoever sends tabs here, hears that it is not ready.
+    if (connections.size > 0) await emptied.promise;
     http.closeIdleConnections();
     await new Promise((resolve) => http.close(resolve));
     cancel();
@@ -129,24 +166,13 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     urls,
     port,
     createRoom({ job, startAt, nodes = null, code }) {
-      if (code !== undefined && context.hub.has(code)) throw new UsageError(`There is a room ${code} already.`);
-      const opened = context.hub.open({ job, startAt, nodes, code, isPermanent: true });
+      if (code !== undefined && hub.has(code)) throw new UsageError(`There is a room ${code} already.`);
+      const opened = hub.open({ job, startAt, nodes, code, isPermanent: true });
       if (opened === null) throw new PeergradError(`The server holds ${limits.maxRooms} rooms, as many as it may.`);
       return opened;
     },
     close: () => (closing ??= close()),
   };
-}
-
-/**
- * The HTTP status to refuse an upgrade with, or `null` to go on. Browsers always send Origin: another site's page must
- * not join rooms with its visitors' browsers. (A reverse proxy has to pass on the Host header.)
- */
-function whyNotUpgrade(req: IncomingMessage): number | null {
-  if (req.url?.split('?', 1)[0] !== SIGNALING_PATH) return 404;
-  const { origin, host } = req.headers;
-  if (origin === undefined) return null;
-  return URL.canParse(origin) && new URL(origin).host === host ? null : 403;
 }
 
 function listen(server: Server, host: string, port: number): Promise<number> {

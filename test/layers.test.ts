@@ -52,7 +52,9 @@ const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
     /^(src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)|examples\/)/,
-  ws: /^signaling\//,
+  // The benchmark's clients are no tabs.
+  ws: /^(signaling|bench\/signaling)\//,
+  'prom-client': /^signaling\/metrics\.ts$/,
   send: /^signaling\//,
   'playwright-core': /^launcher\//,
   preact: /^src\/app\//,

@@ -54,7 +54,7 @@ test('certificate files are checked', async () => {
 });
 
 test('TURN passwords are what coturn expects, one per member, for two hours', () => {
-  const ice = { stun: ['stun:a.example'], turn: ['turn:b.example:3478'], turnSecret: 'north' };
+  const ice = { ...NO_ICE, stun: ['stun:a.example'], turn: ['turn:b.example:3478'], turnSecret: 'north' };
   const credential = createHmac('sha1', 'north').update('1007200:Ada').digest('base64');
   expect(iceServersFor('Ada', ice, 1_000_000_000)).toEqual([
     { urls: ['stun:a.example'] },

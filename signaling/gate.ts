@@ -1,0 +1,55 @@
+/** Who may open a WebSocket: decided before it exists, from the request alone and what its address has open. */
+import type { IncomingMessage } from 'node:http';
+import { SIGNALING_PATH } from '../src/protocol/control.ts';
+import type { Clock } from '../src/util/clock.ts';
+import { UsageError } from '../src/util/errors.ts';
+import { AddressBuckets, type Limits } from './limits.ts';
+
+export class Gate {
+  readonly #limits: Limits;
+  readonly #origins: ReadonlySet<string>;
+  readonly #rate: AddressBuckets;
+  /** WebSockets that are open, by address. */
+  readonly #open = new Map<string, number>();
+
+  /** @param origins whose pages may connect, besides the server's own. @throws UsageError for one that is none. */
+  constructor(clock: Clock, limits: Limits, origins: readonly string[]) {
+    this.#limits = limits;
+    this.#origins = new Set(origins.map(checkedOrigin));
+    this.#rate = new AddressBuckets(clock, limits.connectionsPerSecond, limits.connectionBurst);
+  }
+
+  /** The HTTP status to refuse an upgrade with, or `null` to go on. */
+  whyNot(req: IncomingMessage, address: string): number | null {
+    if (req.url?.split('?', 1)[0] !== SIGNALING_PATH) return 404;
+    if (!this.#isOwnPage(req)) return 403;
+    if ((this.#open.get(address) ?? 0) >= this.#limits.socketsPerAddress) return 429;
+    return this.#rate.take(address) ? null : 429;
+  }
+
+  opened(address: string): void {
+    this.#open.set(address, (this.#open.get(address) ?? 0) + 1);
+  }
+
+  closed(address: string): void {
+    const left = (this.#open.get(address) ?? 1) - 1;
+    if (left > 0) this.#open.set(address, left);
+    else this.#open.delete(address);
+  }
+
+  /**
+   * Browsers always send Origin: another site's page must not join rooms with its visitors' browsers. (A reverse proxy has
+   * to pass on the Host header, or its origin has to be named.)
+   */
+  #isOwnPage({ headers: { origin, host } }: IncomingMessage): boolean {
+    if (origin === undefined) return true;
+    if (!URL.canParse(origin)) return false;
+    return new URL(origin).host === host || this.#origins.has(origin);
+  }
+}
+
+function checkedOrigin(text: string): string {
+  const { origin, protocol } = URL.canParse(text) ? new URL(text) : { origin: '', protocol: '' };
+  if (/^https?:$/.test(protocol) && (text === origin || text === `${origin}/`)) return origin;
+  throw new UsageError(`"${text}" is not an origin such as https://class.example: no path, and http or https.`);
+}
