@@ -6,11 +6,19 @@ import { createProgram, runProgram } from '../launcher/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
 import { benchCurves, type CurvesOptions } from './curves.ts';
+import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
 import { benchStrategies, type StrategiesOptions } from './strategies.ts';
+
+/** Clients from one address to one port: each has a port of its own, and Linux gives out 28 000. */
+const MAX_CLIENTS = 20_000;
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
 export function runBench(argv: readonly string[], io: Io): Promise<number> {
-  const program = createProgram('bench', 'Measures peergrad in headless tabs of this machine.', io);
+  const program = createProgram(
+    'bench',
+    'Measures peergrad on this machine, in headless tabs or, the server, without.',
+    io,
+  );
   program
     .command('strategies')
     .description("each strategy's bytes per step against theory; fails where ring or parameter-server are off by 1 %")
@@ -27,6 +35,16 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .requiredOption('--data <folder>', "MNIST's IDX files")
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: CurvesOptions) => benchCurves(options, io));
+  program
+    .command('signaling')
+    .description(
+      `the server's memory per connection, time to relay a signal, and a crowd that joins at once; fails where one of them ` +
+        'does not get in, or the crowd takes more than 5 s',
+    )
+    .option('--clients <n>', 'members that stay connected', wholeNumber(1, MAX_CLIENTS), 5000)
+    .option('--storm <n>', 'members that join at once', wholeNumber(1, MAX_CLIENTS), 1000)
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: SignalingBenchOptions) => benchSignaling(options, io));
   return runProgram(program, argv, io);
 }
 

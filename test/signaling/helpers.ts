@@ -21,7 +21,10 @@ export class TestMember {
   readonly #inbox: ServerMessage[] = [];
   #wake: () => void = () => {};
 
-  constructor(server: SignalingServer, options: { origin?: string; path?: string; rejectUnauthorized?: boolean } = {}) {
+  constructor(
+    server: Pick<SignalingServer, 'url'>,
+    options: { origin?: string; path?: string; rejectUnauthorized?: boolean } = {},
+  ) {
     const { path = SIGNALING_PATH, ...rest } = options;
     this.socket = new WebSocket(server.url.replace(/^http/, 'ws') + path, rest);
     this.socket.on('message', (data: Buffer) => {

@@ -1,0 +1,48 @@
+/** Processes that measure and are measured: started with TypeScript and a garbage collector to call, asked one thing at a time. */
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { PeergradError } from '../../src/util/errors.ts';
+
+export class Child {
+  readonly #process: ChildProcess;
+  readonly #gone: Promise<never>;
+  /** What it writes to stderr. */
+  stderr = '';
+
+  /** @param module the script, beside this file or an absolute URL. */
+  constructor(module: string, ...args: readonly string[]) {
+    const file = fileURLToPath(new URL(module, import.meta.url));
+    this.#process = fork(file, args, {
+      execArgv: ['--expose-gc', '--import', import.meta.resolve('tsx')],
+      stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+    });
+    this.#process.stderr!.on('data', (data: Buffer) => (this.stderr += data.toString()));
+    this.#gone = once(this.#process, 'exit').then(([code, signal]) => {
+      const how = signal === null ? `exit code ${String(code)}` : String(signal);
+      throw new PeergradError(`The process ${module} has ended (${how}): ${this.stderr.slice(-2000)}`);
+    });
+    this.#gone.catch(() => {});
+  }
+
+  get pid(): number {
+    return this.#process.pid!;
+  }
+
+  /** The next thing it says. @throws (rejects) PeergradError where it ends instead. */
+  async next<Answer>(): Promise<Answer> {
+    const [answer] = (await Promise.race([once(this.#process, 'message'), this.#gone])) as [Answer];
+    return answer;
+  }
+
+  ask<Answer>(question: object): Promise<Answer> {
+    const answer = this.next<Answer>();
+    this.#process.send(question);
+    return answer;
+  }
+
+  async stop(): Promise<void> {
+    this.#process.kill();
+    await this.#gone.catch(() => {});
+  }
+}

@@ -1,0 +1,83 @@
+/** How long a signal takes from one member of a running room to the other. */
+import { WebSocket } from 'ws';
+import {
+  type ClientMessage,
+  type PeerSignal,
+  PROTOCOL_VERSION,
+  type ServerMessage,
+  SIGNALING_PATH,
+} from '../../src/protocol/control.ts';
+import { deferred } from '../../src/util/deferred.ts';
+
+type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
+
+/** One member's WebSocket. */
+class Member {
+  readonly #socket: WebSocket;
+  #awaited: { type: string; resolve: (message: ServerMessage) => void; reject: (error: Error) => void } | null = null;
+
+  private constructor(socket: WebSocket) {
+    this.#socket = socket;
+    socket.on('message', (data: Buffer) => {
+      const message = JSON.parse(data.toString()) as ServerMessage;
+      if (message.type === this.#awaited?.type) this.#awaited.resolve(message);
+    });
+    socket.on('close', (code) => this.#awaited?.reject(new Error(`The server closed a connection: ${code}.`)));
+  }
+
+  static async connect(url: string): Promise<Member> {
+    const socket = new WebSocket(url.replace(/^http/, 'ws') + SIGNALING_PATH, { perMessageDeflate: false });
+    await new Promise((resolve, reject) => {
+      socket.once('open', resolve);
+      socket.once('error', reject);
+    });
+    return new Member(socket);
+  }
+
+  send(message: ClientMessage): void {
+    this.#socket.send(JSON.stringify(message));
+  }
+
+  /** The next message of a type, from the moment of the call on. */
+  async next<Type extends ServerMessage['type']>(type: Type): Promise<Of<Type>> {
+    const { promise, resolve, reject } = deferred<ServerMessage>();
+    this.#awaited = { type, resolve, reject };
+    return (await promise) as Of<Type>;
+  }
+
+  close(): void {
+    this.#socket.close();
+  }
+}
+
+/** Milliseconds from `send` to the other member's message handler, of `signals` signals one after the other, sorted. */
+export async function relayTimes(url: string, room: string, signals: number, bytes: number): Promise<number[]> {
+  const pair = [await Member.connect(url), await Member.connect(url)] as const;
+  const [a, b] = pair;
+  const device = { backend: 'cpu', adapter: 'none' } as const;
+  const prepared = Promise.all(pair.map((member) => member.next('prepare')));
+  for (const [i, member] of pair.entries()) {
+    member.send({ type: 'join', version: PROTOCOL_VERSION, room, name: `member ${i}`, rank: i });
+    member.send({ type: 'ready', device });
+  }
+  const [{ epoch, members }] = (await prepared) as [Of<'prepare'>, Of<'prepare'>];
+  const synced = Promise.all(pair.map((member) => member.next('sync')));
+  for (const member of pair) member.send({ type: 'linked', epoch });
+  await synced;
+  const running = Promise.all(pair.map((member) => member.next('go')));
+  for (const member of pair) member.send({ type: 'synced', epoch, step: 0, stateHash: 'same' });
+  await running;
+
+  const to = members[1]!.member;
+  const signal: PeerSignal = { type: 'offer', sdp: 'x'.repeat(bytes) };
+  const times: number[] = [];
+  for (let attempt = 0; attempt < signals; attempt++) {
+    const arrived = b.next('signal');
+    const sentAt = performance.now();
+    a.send({ type: 'signal', epoch, to, attempt, signal });
+    await arrived;
+    times.push(performance.now() - sentAt);
+  }
+  for (const member of pair) member.close();
+  return times.sort((x, y) => x - y);
+}

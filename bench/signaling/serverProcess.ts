@@ -1,0 +1,35 @@
+/**
+ * A signaling server in a process of its own, so that its memory and its time are its own. Limits come as JSON in the first
+ * argument; it says where it is, and answers each message by its memory after a garbage collection.
+ */
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { startSignaling, type SignalingOptions } from '../../signaling/index.ts';
+
+export interface ServerSays {
+  url: string;
+  rooms: string[];
+}
+
+export interface ServerMemory {
+  /** Resident set and heap in use, bytes. */
+  rss: number;
+  heapUsed: number;
+}
+
+/** What the process is to do. */
+export interface ServerOrder extends Pick<SignalingOptions, 'limits' | 'logLevel'> {
+  /** Rooms to open, and how many start each by themselves. */
+  rooms: number;
+  startAt: number | null;
+}
+
+const { limits = {}, logLevel = 'error', rooms, startAt } = JSON.parse(process.argv[2]!) as ServerOrder;
+const server = await startSignaling({ limits, logLevel });
+const codes = Array.from({ length: rooms }, () => server.createRoom({ job: DEFAULT_JOB, startAt }));
+process.send!({ url: server.url, rooms: codes } satisfies ServerSays);
+process.on('message', () => {
+  globalThis.gc?.();
+  const { rss, heapUsed } = process.memoryUsage();
+  process.send!({ rss, heapUsed } satisfies ServerMemory);
+});
+process.on('disconnect', () => process.exit());
