@@ -28,12 +28,13 @@ export class Metrics {
     const registers = [this.#registry];
     for (const name of ['rooms', 'connections', 'members'] as const) {
       const help = { rooms: 'Rooms', connections: 'Open WebSockets', members: 'WebSockets in a room' }[name];
-      new Gauge({
-        ...{ name: `peergrad_${name}`, help, registers },
+      const gauge = new Gauge({
+        ...{ name: `peergrad_${name}`, help, registers: [] },
         collect() {
           this.set(counts()[name]);
         },
       });
+      this.#registry.registerMetric(gauge);
     }
     const counter = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
       new Counter({ name: `peergrad_${name}_total`, help, labelNames, registers });

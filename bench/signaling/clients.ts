@@ -64,7 +64,9 @@ async function open({ url, rooms, clients, atOnce }: ClientsOrder): Promise<Clie
   return { ms: performance.now() - startedAt, failures };
 }
 
-process.on('message', (order: ClientsOrder) => {
-  void open({ ...order, url: order.url.replace(/^http/, 'ws') }).then((done) => process.send!(done));
-});
+async function obey(order: ClientsOrder): Promise<void> {
+  process.send!(await open({ ...order, url: order.url.replace(/^http/, 'ws') }));
+}
+
+process.on('message', (order: ClientsOrder) => void obey(order));
 process.on('disconnect', () => process.exit());

@@ -175,12 +175,9 @@ export class Edge {
     const { connect, iceServers, relayOnly, send } = this.#options;
     this.#attempt?.peer.abort();
     this.#lastAttemptId = id;
-    const peer = connect({
-      initiator: this.#isInitiator,
-      iceServers,
-      relayOnly,
-      onsignal: (signal) => send(id, signal),
-    });
+    const onsignal = (signal: PeerSignal): void => send(id, signal);
+    const iceTransportPolicy = relayOnly ? 'relay' : 'all';
+    const peer = connect({ initiator: this.#isInitiator, iceServers, iceTransportPolicy, onsignal });
     this.#attempt = { id, peer };
     void this.#await(id, peer);
   }

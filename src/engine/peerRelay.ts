@@ -2,9 +2,9 @@
  * Peer connections for a worker: RTCPeerConnection exists on a page's main thread only, so the worker asks the page to
  * connect, signals pass between the two, and the open link comes over as a MessagePort.
  */
-import type { PeerSignal, IceServer } from '../protocol/control.ts';
+import type { PeerSignal } from '../protocol/control.ts';
 import { bridgeLink, createPortLink } from '../transport/portLink.ts';
-import type { PeerAttempt } from '../transport/peerLink.ts';
+import type { PeerAttempt, PeerConnectOptions } from '../transport/peerLink.ts';
 import type { Link } from '../transport/link.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError } from '../util/errors.ts';
@@ -12,7 +12,7 @@ import type { PeerConnector } from './linking.ts';
 
 /** What the worker asks of the page. `id` names an attempt. */
 export type RelayRequest =
-  | { type: 'peer-connect'; id: number; initiator: boolean; iceServers: readonly IceServer[]; relayOnly: boolean }
+  | ({ type: 'peer-connect'; id: number } & Omit<PeerConnectOptions, 'onsignal'>)
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
   | { type: 'peer-abort'; id: number };
 
@@ -30,11 +30,11 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
   const attempts = new Map<number, { link: Deferred<Link>; onsignal: (signal: PeerSignal) => void }>();
   let lastId = 0;
   return {
-    connect({ initiator, iceServers, relayOnly, onsignal }): PeerAttempt {
+    connect({ onsignal, ...options }): PeerAttempt {
       const id = ++lastId;
       const link = deferred<Link>();
       attempts.set(id, { link, onsignal });
-      post({ type: 'peer-connect', id, initiator, iceServers, relayOnly });
+      post({ type: 'peer-connect', id, ...options });
       return {
         link: link.promise,
         signal: (signal) => post({ type: 'peer-signal', id, signal }),
@@ -75,10 +75,10 @@ export class PeerHost {
     const { id } = request;
     switch (request.type) {
       case 'peer-connect': {
-        const { initiator, iceServers, relayOnly } = request;
+        const { initiator, iceServers, iceTransportPolicy } = request;
         const onsignal = (signal: PeerSignal): void => this.#reply({ type: 'peer-signal', id, signal }, []);
         try {
-          const attempt = this.#connect({ initiator, iceServers, relayOnly, onsignal });
+          const attempt = this.#connect({ initiator, iceServers, iceTransportPolicy, onsignal });
           this.#attempts.set(id, attempt);
           void this.#handOver(id, attempt);
         } catch (error) {

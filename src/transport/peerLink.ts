@@ -29,8 +29,8 @@ export interface PeerConnectOptions {
   /** Exactly one side is; by convention the one with the lower member id. */
   initiator: boolean;
   iceServers: readonly IceServer[];
-  /** Over TURN relays only. */
-  relayOnly: boolean;
+  /** `relay`: through a TURN server only. Default `all`. */
+  iceTransportPolicy?: RTCIceTransportPolicy | undefined;
   /** Called with what the other side's `signal` must be given. */
   onsignal: (signal: PeerSignal) => void;
 }
@@ -133,12 +133,12 @@ export function connectPeer(options: PeerConnectOptions): PeerAttempt {
     // Message boundaries hold in object mode only.
     objectMode: true,
     config: {
+      iceTransportPolicy: options.iceTransportPolicy ?? 'all',
       iceServers: options.iceServers.map(({ urls, username, credential }) => ({
         urls,
         ...(username === undefined ? {} : { username }),
         ...(credential === undefined ? {} : { credential }),
       })),
-      iceTransportPolicy: options.relayOnly ? 'relay' : 'all',
     },
   });
   peer.on('signal', (signal: Peer.SignalData) => {

@@ -57,7 +57,7 @@ interface Place extends FuzzMember {
 
 function connect(): Place {
   const member: Place = { room: null, socket: new FakeSocket((text) => arena.hear(member, text)) };
-  new Connection(member.socket.socket, '192.0.2.1', context);
+  void new Connection(member.socket.socket, '192.0.2.1', context);
   return member;
 }
 

@@ -16,7 +16,6 @@ window.runCase = async (name, end) => {
   const attempt = connectPeer({
     initiator: end === 'alice',
     iceServers: [],
-    relayOnly: false,
     onsignal: (signal) => channel.postMessage(signal),
   });
   channel.onmessage = ({ data }: MessageEvent<PeerSignal>) => attempt.signal(data);
