@@ -1,6 +1,6 @@
 /**
- * A signaling server in a process of its own, so that its memory and its time are its own. Limits come as JSON in the first
- * argument; it says where it is, and answers each message by its memory after a garbage collection.
+ * A signaling server in a process of its own, so that its memory and its time are its own. What it is to do comes as JSON in the
+ * first argument; it says where it is, and answers each message by its memory after a garbage collection.
  */
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { startSignaling, type SignalingOptions } from '../../signaling/index.ts';
@@ -17,14 +17,14 @@ export interface ServerMemory {
 }
 
 /** What the process is to do. */
-export interface ServerOrder extends Pick<SignalingOptions, 'limits' | 'logLevel'> {
+export interface ServerOrder extends Pick<SignalingOptions, 'limits' | 'logLevel' | 'ice'> {
   /** Rooms to open, and how many start each by themselves. */
   rooms: number;
   startAt: number | null;
 }
 
-const { limits = {}, logLevel = 'error', rooms, startAt } = JSON.parse(process.argv[2]!) as ServerOrder;
-const server = await startSignaling({ limits, logLevel });
+const { rooms, startAt, ...options } = JSON.parse(process.argv[2]!) as ServerOrder;
+const server = await startSignaling({ logLevel: 'error', ...options });
 const codes = Array.from({ length: rooms }, () => server.createRoom({ job: DEFAULT_JOB, startAt }));
 process.send!({ url: server.url, rooms: codes } satisfies ServerSays);
 process.on('message', () => {

@@ -15,7 +15,8 @@ vi.setConfig({ testTimeout: 90_000 });
 const COTURN = 'turnserver';
 const SECRET = 'a-secret-of-this-test';
 const isInstalled = spawnSync('which', [COTURN]).status === 0;
-if (!isInstalled) console.warn(`The tests of TURN are skipped: ${COTURN} is not installed (Debian: apt install coturn).`);
+if (!isInstalled)
+  console.warn(`The tests of TURN are skipped: ${COTURN} is not installed (Debian: apt install coturn).`);
 
 /** Starts coturn on the loopback, and resolves when it listens. */
 async function startCoturn(folder: string, port: number): Promise<ChildProcess> {

@@ -1,0 +1,92 @@
+import { setImmediate } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import type { ServerMessage } from '../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { startSignaling } from '../../signaling/index.ts';
+import { Metrics } from '../../signaling/metrics.ts';
+import { Outbox } from '../../signaling/outbox.ts';
+import { FakeSocket } from './fakeSocket.ts';
+import { TestMember } from './helpers.ts';
+
+const room = (epoch: number): ServerMessage => ({
+  ...{ type: 'room', phase: 'FORMING', epoch, host: 'Ada-0123', members: [], job: DEFAULT_JOB, startAt: null },
+});
+const sync = (epoch: number): ServerMessage => ({ type: 'sync', epoch });
+
+/** An outbox, and what the other side has taken, as "room 1". */
+function outbox() {
+  const taken: string[] = [];
+  const socket = new FakeSocket((text) => {
+    const { type, epoch = '' } = JSON.parse(text) as { type: string; epoch?: number };
+    taken.push(`${type} ${epoch}`.trim());
+  });
+  const box = new Outbox(socket.socket, new Metrics(() => ({ rooms: 0, connections: 0, members: 0 })));
+  return { box, socket, taken };
+}
+
+test('of several states of a room within a turn of the event loop the last is sent', async () => {
+  const { box, taken } = outbox();
+  for (let epoch = 1; epoch <= 5; epoch++) box.send(room(epoch));
+  expect(taken).toEqual([]);
+  await setImmediate();
+  expect(taken).toEqual(['room 5']);
+  box.send(room(6));
+  await setImmediate();
+  expect(taken).toEqual(['room 5', 'room 6']);
+});
+
+test('nothing overtakes the room but an answer to a heartbeat', async () => {
+  const { box, taken } = outbox();
+  box.send(room(1));
+  box.send({ type: 'heartbeat' });
+  box.send(room(2));
+  box.send(sync(2));
+  box.send(room(3));
+  await setImmediate();
+  expect(taken).toEqual(['heartbeat', 'room 2', 'sync 2', 'room 3']);
+});
+
+test('who does not read is told the last state, once it reads', async () => {
+  const { box, socket, taken } = outbox();
+  socket.isReading = false;
+  box.send(room(1));
+  await setImmediate();
+  const unsent = socket.bufferedAmount;
+  expect(unsent).toBeGreaterThan(0);
+  for (let epoch = 2; epoch < 100; epoch++) {
+    box.send(room(epoch));
+    await setImmediate();
+  }
+  expect(socket.bufferedAmount).toBe(unsent);
+  socket.isReading = true;
+  socket.read();
+  await setImmediate();
+  expect(taken).toEqual(['room 1', 'room 99']);
+});
+
+test('a connection that is gone is told nothing', async () => {
+  const { box, socket, taken } = outbox();
+  box.send(room(1));
+  socket.close(1000);
+  await setImmediate();
+  box.send(sync(1));
+  expect(taken).toEqual([]);
+});
+
+test('a crowd that joins at once hears of each other, and not of every step', async () => {
+  const server = await startSignaling({ logLevel: 'silent' });
+  const code = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+  const CROWD = 64;
+  let heard = 0;
+  const members = Array.from({ length: CROWD }, () => new TestMember(server));
+  await Promise.all(members.map((one) => one.opened()));
+  for (const one of members) {
+    one.socket.on('message', (data: Buffer) => (heard += data.toString().startsWith('{"type":"room"') ? 1 : 0));
+  }
+  await Promise.all(members.map((one, i) => one.join(code, `pupil ${i}`)));
+  await Promise.all(members.map((one) => one.next('room', ({ members: all }) => all.length === CROWD)));
+  // One for each who joins after them, were they all told.
+  expect(heard).toBeLessThan((CROWD * (CROWD + 1)) / 2);
+  for (const one of members) one.socket.terminate();
+  await server.close();
+});
