@@ -61,6 +61,8 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['serve --cert /nowhere.pem', /pass both/],
     ['serve --turn turn:host', /--turn-secret/],
     ['serve --stun host', /not a STUN address/],
+    ['serve --relay-only', /--relay-only needs a TURN server/],
+    ['serve --origin class.example', /"class.example" is not an origin/],
     ['join http://127.0.0.1:8080/', /not a room's address/],
     ['join K7F3QX', /not a room's address/],
     ['join http://127.0.0.1:8080/#K7F3QX --name ' + 'x'.repeat(40), /1 to 36 characters/],

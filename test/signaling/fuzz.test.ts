@@ -13,7 +13,8 @@ import type { BulkResult } from './fuzzBulk.ts';
 import { FuzzArena, type FuzzKind, type FuzzMember } from './fuzzArena.ts';
 import { enter, TestMember } from './helpers.ts';
 
-const MESSAGES = Number(process.env['PEERGRAD_FUZZ_MESSAGES'] ?? 60_000);
+const FLOOD = process.env['PEERGRAD_FUZZ_MESSAGES'];
+const MESSAGES = Number(FLOOD ?? 60_000);
 /** Of them over real sockets: most end their connection, and a new one costs as much as ten messages. */
 const REAL_SHARE = 0.1;
 const SEED = 20_261;
@@ -28,6 +29,11 @@ afterEach(async () => {
   children = [];
 });
 
+/** The figures of a flood that somebody asked for. */
+function tell(what: string, figures: object): void {
+  if (FLOOD !== undefined) console.info(`Fuzz, ${what}: ${JSON.stringify(figures)}`);
+}
+
 function started(module: string, ...args: string[]): Child {
   const child = new Child(new URL(module, import.meta.url).href, ...args);
   children.push(child);
@@ -38,7 +44,7 @@ test('the message handler: no leak across rooms, no error, flat memory', async (
   const messages = Math.round(MESSAGES * (1 - REAL_SHARE));
   const child = started('./fuzzBulk.ts', String(messages), String(SEED));
   const { handled, sent, heard, leaks, errors, heap } = await child.next<BulkResult>();
-  console.info(`Fuzz, handler: ${JSON.stringify({ handled, sent, heard, heap })}`);
+  tell('handler', { handled, sent, heard, heap });
   expect(leaks).toEqual([]);
   expect(errors).toBe(0);
   // The rest of the messages are frames that never get this far.

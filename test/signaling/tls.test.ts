@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { UsageError } from '../../src/util/errors.ts';
-import { checkIceOptions, iceServersFor, NO_ICE } from '../../signaling/ice.ts';
+import { checkIceOptions, iceServersFor, NO_ICE, renewIceAfterMs } from '../../signaling/ice.ts';
 import { fingerprint, readCertificate, selfSignedCertificate, startSignaling } from '../../signaling/index.ts';
 import { TestMember } from './helpers.ts';
 
@@ -66,4 +66,15 @@ test('TURN passwords are what coturn expects, one per member, for two hours', ()
 test('ICE addresses are checked', () => {
   expect(() => checkIceOptions({ ...NO_ICE, turn: ['turn:b.example'] })).toThrow(/--turn-secret/);
   expect(() => checkIceOptions({ ...NO_ICE, stun: ['https://a.example'] })).toThrow(/not a STUN address/);
+});
+
+test('TURN passwords are renewed long before they expire, and what never expires is not', () => {
+  const ice = { ...NO_ICE, turn: ['turn:b.example'], turnSecret: 'north' };
+  const [server] = iceServersFor('Ada', ice, 0);
+  expect(renewIceAfterMs(ice)).toBe((Number(server?.username?.split(':')[0]) * 1000) / 2);
+  expect(renewIceAfterMs({ ...NO_ICE, stun: ['stun:a.example'] })).toBeNull();
+});
+
+test('tabs that may connect through a relay only need one', () => {
+  expect(() => checkIceOptions({ ...NO_ICE, relayOnly: true })).toThrow(/--relay-only needs a TURN server/);
 });

@@ -13,11 +13,13 @@ beforeAll(async () => {
 afterEach(() => world.reset());
 afterAll(() => world.stop());
 
-/** Trains in `n` tabs; every tab's result. */
+/** Trains in `n` tabs; every tab's result. All within what the page's Content-Security-Policy allows. */
 async function train(n: number, fields: Parameters<World['createRoom']>[0]): Promise<RunResult[]> {
   const room = world.createRoom(fields, n);
   const tabs = await Promise.all(Array.from({ length: n }, (_, i) => world.join(room, `tab-${i}`)));
-  return Promise.all(tabs.map(async (tab) => (await tab.event('finished')).result));
+  const results = await Promise.all(tabs.map(async (tab) => (await tab.event('finished')).result));
+  expect(tabs.flatMap(({ violations }) => violations)).toEqual([]);
+  return results;
 }
 
 describe('training in real tabs', () => {
@@ -69,6 +71,7 @@ describe('training in real tabs', () => {
     const room = world.createRoom({ maxSteps: 4 }, 2);
     const withGpu = await world.join(room, 'gpu');
     const without = await world.join(room, 'no-gpu', {
+      bypassCSP: true,
       // Workers inherit nothing from the page: the engine's own worker has to lose its GPU.
       before: `const Original = Worker;
         window.Worker = class extends Original {

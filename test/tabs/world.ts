@@ -15,10 +15,15 @@ type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Ty
 export class Tab {
   readonly page: Page;
   readonly events: EngineEvent[] = [];
+  /** What the page's Content-Security-Policy kept it, or its workers, from. */
+  readonly violations: string[] = [];
   readonly #listeners = new Set<() => void>();
 
   constructor(page: Page) {
     this.page = page;
+    page.on('console', (message) => {
+      if (message.text().includes('Content Security Policy')) this.violations.push(message.text());
+    });
   }
 
   receive(event: EngineEvent): void {
@@ -54,6 +59,8 @@ export class Tab {
 
 export interface OpenOptions {
   before?: string;
+  /** Takes what `before` does, where the page's policy would not. */
+  bypassCSP?: boolean;
   origin?: string;
   beside?: Tab;
 }
@@ -98,9 +105,9 @@ export class World {
    */
   async open(
     path: string,
-    { before = '', origin = `http://localhost:${this.server.port}`, beside }: OpenOptions = {},
+    { before = '', origin = `http://localhost:${this.server.port}`, bypassCSP = false, beside }: OpenOptions = {},
   ): Promise<Tab> {
-    const context = beside?.page.context() ?? (await this.#browser.newContext());
+    const context = beside?.page.context() ?? (await this.#browser.newContext({ bypassCSP }));
     if (beside === undefined) this.#contexts.push(context);
     await context.grantPermissions(['microphone']);
     const page = await context.newPage();
