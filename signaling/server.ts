@@ -75,6 +75,8 @@ const MAX_BUFFERED_CHUNKS = 1024;
 const CLOSE_TIMEOUT_MS = 5_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const HEADERS_TIMEOUT_MS = 10_000;
+/** Connections the system keeps until they are taken: of more, all tabs coming back at once, some would try again after seconds. */
+const BACKLOG = 2048;
 
 /** @throws PeergradError where it cannot listen, UsageError for options that cannot work. */
 export async function startSignaling(options: SignalingOptions = {}): Promise<SignalingServer> {
@@ -180,7 +182,7 @@ function listen(server: Server, host: string, port: number): Promise<number> {
     server.once('error', (error: NodeJS.ErrnoException) =>
       reject(new PeergradError(whyNotListening(error, host, port))),
     );
-    server.listen(port, host, () => resolve((server.address() as AddressInfo).port));
+    server.listen({ port, host, backlog: BACKLOG }, () => resolve((server.address() as AddressInfo).port));
   });
 }
 
