@@ -25,10 +25,6 @@ export class Child {
     this.#gone.catch(() => {});
   }
 
-  get pid(): number {
-    return this.#process.pid!;
-  }
-
   /** The next thing it says. @throws (rejects) PeergradError where it ends instead. */
   async next<Answer>(): Promise<Answer> {
     const [answer] = (await Promise.race([once(this.#process, 'message'), this.#gone])) as [Answer];
