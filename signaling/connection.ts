@@ -5,11 +5,17 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
-import { ClientMessage, parseControl, type Refusal, type ServerMessage } from '../src/protocol/control.ts';
+import {
+  ClientMessage,
+  type IceServer,
+  parseControl,
+  type Refusal,
+  type ServerMessage,
+} from '../src/protocol/control.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { ProtocolError } from '../src/util/errors.ts';
 import type { Hub, Peer } from './hub.ts';
-import { iceServersFor, type IceOptions } from './ice.ts';
+import { iceServersFor, renewIceAfterMs, type IceOptions } from './ice.ts';
 import type { Credentials } from './credentials.ts';
 import { type AddressBuckets, type FailureCounter, type Limits, TokenBucket } from './limits.ts';
 import type { Metrics } from './metrics.ts';
@@ -60,6 +66,8 @@ export class Connection implements Peer {
   #room: string | null = null;
   #over = false;
   #heardAt: number;
+  /** When its ICE servers were last told. */
+  #iceAt = 0;
   #cancelTimer: () => void;
 
   constructor(socket: WebSocket, address: string, server: ServerContext) {
@@ -96,6 +104,7 @@ export class Connection implements Peer {
     const { limits, log, metrics, roomLog } = this.#server;
     if (message.type === 'admitted') log.info({ member: this.member, room: roomLog.nameOf(message.room) }, 'admitted');
     if (message.type === 'refused') metrics.refused(message.code);
+    if (message.type === 'prepare') this.#renewIce();
     this.#outbox.send(message);
     if (this.#socket.bufferedAmount <= limits.maxUnsentBytes) return;
     log.warn({ member: this.member }, 'slow reader cut off');
@@ -110,10 +119,24 @@ export class Connection implements Peer {
       token: credentials.tokenFor(room, this.member),
       hostKey: this.#holdsKey ? credentials.hostKeyFor(room) : null,
       room,
-      iceServers: iceServersFor(this.member, ice, Date.now()),
+      iceServers: this.#mintIce(),
+      ...(ice.relayOnly ? { iceTransportPolicy: 'relay' } : {}),
       bootId,
       heartbeatMs: limits.heartbeatMs,
     });
+  }
+
+  #mintIce(): IceServer[] {
+    this.#iceAt = this.#server.clock.now();
+    return iceServersFor(this.member, this.#server.ice, Date.now());
+  }
+
+  /** TURN passwords expire; they are needed where links are made. */
+  #renewIce(): void {
+    const { ice, clock } = this.#server;
+    const after = renewIceAfterMs(ice);
+    if (after === null || clock.now() - this.#iceAt < after) return;
+    this.#outbox.send({ type: 'ice', iceServers: this.#mintIce() });
   }
 
   /** Says why, closes, and leaves the room. */
@@ -202,12 +225,15 @@ export class Connection implements Peer {
 
   #return(message: Extract<ClientMessage, { type: 'return' }>): void {
     const { room, member, token, name, browser, rank, hostKey, standing } = message;
-    const { hub, credentials } = this.#server;
+    const { hub, credentials, openings } = this.#server;
     const isProven = credentials.isToken(token, room, member);
     // A server that keeps no secret over a restart has to take members at their word, as it does their room's code.
     const isBelieved = isProven || (!credentials.areLasting && (!hub.has(room) || hub.awaits(room, member)));
     if (!isBelieved) return this.refuse('not-member', 'This tab has no place in the room any more: join it again.');
-    if (!hub.has(room) && !hub.revive(room, standing)) return this.refuse('rate-limited', NO_PLACE);
+    if (!hub.has(room)) {
+      const mayOpen = isProven || openings.take(this.#address);
+      if (!mayOpen || !hub.revive(room, standing)) return this.refuse('rate-limited', NO_PLACE);
+    }
     this.#member = member;
     const holdsKey = this.#isHost(room, hostKey);
     this.#enter(room, { type: 'return', name, browser, rank, holdsKey, standing });

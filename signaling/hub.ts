@@ -48,9 +48,20 @@ interface Room {
   readonly timers: Map<string, () => void>;
 }
 
+/** Is told what becomes of rooms. */
+export interface HubListener {
+  opened(code: string): void;
+  forgotten(code: string): void;
+  epochBegun(code: string, epoch: number, worldSize: number, cause: EpochCause): void;
+}
+
+/** Why an epoch's members are others than before. */
+export type EpochCause = 'start' | 'growth' | 'removal' | 'retry';
+
 export interface HubOptions {
   clock: Clock;
   limits: Limits;
+  listener: HubListener;
   /** Whether members are told of a TURN relay. */
   hasRelay: boolean;
 }
@@ -59,14 +70,16 @@ export class Hub {
   readonly #clock: Clock;
   readonly #limits: Limits;
   readonly #hasRelay: boolean;
+  readonly #listener: HubListener;
   readonly #rooms = new Map<string, Room>();
   /** Rooms to be forgotten unless somebody joins, in the order in which they became empty; what stops their clocks. */
   readonly #expiring = new Map<string, () => void>();
 
-  constructor({ clock, limits, hasRelay }: HubOptions) {
+  constructor({ clock, limits, listener, hasRelay }: HubOptions) {
     this.#clock = clock;
     this.#limits = limits;
     this.#hasRelay = hasRelay;
+    this.#listener = listener;
   }
 
   get rooms(): number {
@@ -101,6 +114,7 @@ export class Hub {
   /** Drops a room that nobody is in. */
   forget(code: string): void {
     this.#keep(code);
+    if (this.#rooms.has(code)) this.#listener.forgotten(code);
     for (const cancel of this.#rooms.get(code)?.timers.values() ?? []) cancel();
     this.#rooms.delete(code);
   }
@@ -133,8 +147,12 @@ export class Hub {
   dispatch(code: string, event: RoomEvent): void {
     const room = this.#rooms.get(code);
     if (room === undefined) return;
-    const { state, effects } = step(room.state, event);
+    const before = room.state;
+    const { state, effects } = step(before, event);
     room.state = state;
+    if (state.epoch > before.epoch && state.phase === 'LINKING') {
+      this.#listener.epochBegun(code, state.epoch, state.ring.length, causeOf(before, state));
+    }
     for (const effect of effects) this.#apply(code, room, effect);
     if (room.peers.size <= state.hidden.size) return;
     for (const member of room.peers.keys()) if (!room.state.hidden.has(member)) room.peers.delete(member);
@@ -154,6 +172,7 @@ export class Hub {
     }
     this.#rooms.set(code, { state, peers: new Map(), isPermanent, timers: new Map() });
     this.#expire(code);
+    this.#listener.opened(code);
     return code;
   }
 
@@ -214,4 +233,11 @@ export class Hub {
       if (!this.#rooms.has(code)) return code;
     }
   }
+}
+
+function causeOf(before: RoomState, { ring, run }: RoomState): EpochCause {
+  if (run !== before.run) return 'start';
+  const [earlier, now] = [before.ring, ring].map((members) => new Set(members.map(({ member }) => member)));
+  if ([...earlier!].some((member) => !now!.has(member))) return 'removal';
+  return now!.size > earlier!.size ? 'growth' : 'retry';
 }

@@ -84,19 +84,20 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   checkIceOptions(ice);
   const { trustProxy = false, metricsToken = null } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const hub = new Hub({ clock, limits, hasRelay: ice.turn.length > 0 });
   const connections = new Set<Connection>();
-  const counts = () => ({ rooms: hub.rooms, connections: connections.size });
+  const counts = (): { rooms: number; connections: number } => ({ rooms: hub.rooms, connections: connections.size });
   const members = () => [...connections].filter(({ isMember }) => isMember).length;
   const metrics = new Metrics(() => ({ ...counts(), members: members() }));
   // To stderr: stdout belongs to the launcher's result.
   const log = pino({ level: options.logLevel ?? 'warn' }, pino.destination({ fd: 2, sync: true }));
+  const roomLog = new RoomLog(log, metrics);
+  const hub: Hub = new Hub({ clock, limits, listener: roomLog, hasRelay: ice.turn.length > 0 });
   const context: ServerContext = {
     ...{ hub, limits, clock, ice, log, metrics, credentials: new Credentials(options.secret ?? null) },
     wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
     openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
     bootId: randomBytes(12).toString('base64url'),
-    roomLog: new RoomLog(log, metrics),
+    roomLog,
   };
   const gate = new Gate(clock, limits, options.origins ?? []);
   let isClosing = false;

@@ -94,7 +94,8 @@ test('a real server: it lives, its rooms are closed to others, and its memory is
 
   // Two who are at work, in a room whose code nobody else has: everybody knows who they are.
   const pair = [new TestMember(server), new TestMember(server)] as const;
-  const ids = await Promise.all(pair.map((one, i) => enter(one, quiet!, `quiet ${i}`)));
+  const admitted = await Promise.all(pair.map((one, i) => enter(one, quiet!, `quiet ${i}`)));
+  const ids = admitted.map(({ id }) => id);
   const [prepared] = await Promise.all(pair.map((one) => one.next('prepare')));
   const { epoch } = prepared!;
   for (const one of pair) await one.send({ type: 'linked', epoch });

@@ -123,21 +123,42 @@ export class FuzzArena {
     const to = this.#ids.any(rng) ?? 'nobody-at-all';
     const step = rng.below(3);
     const any: (() => ClientMessage)[] = [
-      () => ({ type: 'create', version: PROTOCOL_VERSION, name: 'founder', job: DEFAULT_JOB, startAt: 2 }),
+      () => ({
+        type: 'create',
+        version: PROTOCOL_VERSION,
+        name: 'founder',
+        job: DEFAULT_JOB,
+        startAt: 2,
+        nodes: this.#any([null, { min: 1, max: 8 }]),
+      }),
       () => ({ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room), rank: rng.below(64) }),
-      () => ({ type: 'ready', device: { backend: 'cpu', adapter: String(step) } }),
+      () => ({ type: 'ready', device: { backend: 'cpu', adapter: String(step) }, holds: this.#any([null, 1]) }),
       () => ({ type: 'configure', job: DEFAULT_JOB }),
       () => ({ type: 'start' }),
       () => ({ type: 'linked', epoch }),
       () => ({ type: 'synced', epoch, step, stateHash: 'h' }),
       () => ({ type: 'finished', epoch, step, stateHash: 'h' }),
-      () => ({ type: 'failed', epoch, message: sdp }),
+      () => ({ type: 'failed', epoch, message: sdp, scope: this.#any(['rank', 'epoch', 'run']) }),
+      () => ({ type: 'broken', epoch, peer: to }),
+      () => ({ type: 'stop' }),
+      () => ({ type: 'lock', isLocked: rng.next() < 0.5 }),
+      () => ({ type: 'remove', member: to }),
+      () => this.#return(room, to, epoch),
       () => ({ type: 'heartbeat' }),
       () => ({ type: 'leave' }),
     ];
     const isSignal = rng.next() < 0.5;
     if (!isSignal) return this.#any(any)();
     return { type: 'signal', epoch, to, attempt: rng.below(4), signal: { type: 'offer', sdp } };
+  }
+
+  /** Somebody who says that it was there, with a token that is none. */
+  #return(room: string, member: string, epoch: number): ClientMessage {
+    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false };
+    return {
+      ...{ type: 'return', version: PROTOCOL_VERSION, room, member, token: 'not-a-token-of-ours', name: nameIn(room) },
+      standing: { settings, run: 1, epoch, active: null },
+    };
   }
 
   #text(member: FuzzMember): string {

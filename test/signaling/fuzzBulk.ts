@@ -7,6 +7,7 @@ import { pino } from 'pino';
 import { MAX_CONTROL_BYTES } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { Connection, type ServerContext } from '../../signaling/connection.ts';
+import { Credentials } from '../../signaling/credentials.ts';
 import { Hub } from '../../signaling/hub.ts';
 import { NO_ICE } from '../../signaling/ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter } from '../../signaling/limits.ts';
@@ -36,18 +37,25 @@ const SECONDS_PER_TURN = 0.05;
 const clock = new ManualClock();
 const many = Number.MAX_SAFE_INTEGER;
 const limits = { ...DEFAULT_LIMITS, messagesPerSecond: many, messageBurst: many };
-const hub = new Hub(clock, limits);
 const metrics = new Metrics(() => ({ rooms: hub.rooms, connections: PLACES, members: 0 }));
 let errors = 0;
 const log = pino({ level: 'error' }, { write: () => void errors++ });
+const roomLog = new RoomLog(log, metrics);
+const hub: Hub = new Hub({ clock, limits, listener: roomLog, hasRelay: false });
 const context: ServerContext = {
   ...{ hub, clock, limits, log, metrics, ice: NO_ICE, bootId: 'boot' },
+  credentials: new Credentials('the secret of the fuzz'),
   wrongCodes: new FailureCounter(clock, many),
   openings: new AddressBuckets(clock, many, many),
-  roomLog: new RoomLog(log, metrics),
+  roomLog,
 };
 const codes = Array.from({ length: ROOMS }, (_, i) =>
-  hub.open({ job: DEFAULT_JOB, startAt: 2 + (i % 3), isPermanent: true })!,
+  hub.open({
+    job: DEFAULT_JOB,
+    startAt: 2 + (i % 3),
+    nodes: i % 2 === 0 ? null : { min: 1, max: 4 },
+    isPermanent: true,
+  })!,
 );
 const arena = new FuzzArena(seed, codes);
 

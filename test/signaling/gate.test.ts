@@ -101,7 +101,7 @@ describe('addresses', () => {
     const create = async (): Promise<string> => {
       const one = new TestMember(server);
       open.push(() => one.socket.terminate());
-      const job = { ...{ job: DEFAULT_JOB, startAt: null }, version: PROTOCOL_VERSION } as const;
+      const job = { ...{ job: DEFAULT_JOB, startAt: null, nodes: null }, version: PROTOCOL_VERSION } as const;
       await one.send({ type: 'create', name: 'Ada', ...job });
       const [data] = (await once(one.socket, 'message')) as [Buffer];
       return /"rate-limited"|admitted/.exec(data.toString())![0];

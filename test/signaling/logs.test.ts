@@ -23,7 +23,7 @@ test('a whole run at the level trace says nothing that is secret', async () => {
   const sdp = 'v=0 o=- 4611731400430051336 2 IN IP4 192.168.1.77';
   const candidate = 'candidate:842163049 1 udp 1677729535 192.168.1.77 46154 typ host';
   const signals = [{ type: 'offer', sdp } as const, { type: 'candidate', candidate: { candidate } } as const];
-  for (const signal of signals) await ada.send({ type: 'signal', epoch, to: ids[1]!, attempt: 0, signal });
+  for (const signal of signals) await ada.send({ type: 'signal', epoch, to: ids[1]!.id, attempt: 0, signal });
   await bo.next('signal', ({ signal }) => signal.type === 'candidate');
   for (const one of both) await one.send({ type: 'linked', epoch });
   for (const one of both) await one.next('sync');

@@ -31,7 +31,7 @@ describe('/metrics', () => {
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
     const [ada, bo] = [new TestMember(server), new TestMember(server)];
     await enter(ada, room, 'Ada');
-    const boId = await enter(bo, room, 'Bo');
+    const { id: boId } = await enter(bo, room, 'Bo');
     const { epoch } = await ada.next('prepare');
     await ada.send({ type: 'signal', epoch, to: boId, attempt: 0, signal: { type: 'offer', sdp: 'v=0' } });
     await bo.next('signal');

@@ -9,7 +9,8 @@ import { FakeSocket } from './fakeSocket.ts';
 import { TestMember } from './helpers.ts';
 
 const room = (epoch: number): ServerMessage => ({
-  ...{ type: 'room', phase: 'FORMING', epoch, host: 'Ada-0123', members: [], job: DEFAULT_JOB, startAt: null },
+  ...{ type: 'room', phase: 'FORMING', run: 0, epoch, hosts: [], members: [], job: DEFAULT_JOB, startAt: null },
+  ...{ nodes: null, isLocked: false, waitingFor: 0 },
 });
 const sync = (epoch: number): ServerMessage => ({ type: 'sync', epoch });
 
