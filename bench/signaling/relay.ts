@@ -22,7 +22,9 @@ class Member {
       const message = JSON.parse(data.toString()) as ServerMessage;
       if (message.type === this.#awaited?.type) this.#awaited.resolve(message);
     });
-    socket.on('close', (code) => this.#awaited?.reject(new Error(`The server closed a connection: ${code}.`)));
+    socket.on('close', (code, reason) => {
+      this.#awaited?.reject(new Error(`The server closed a connection: ${code} (${reason.toString()}).`));
+    });
   }
 
   static async connect(url: string): Promise<Member> {
@@ -45,7 +47,8 @@ class Member {
     return (await promise) as Of<Type>;
   }
 
-  close(): void {
+  leave(): void {
+    this.send({ type: 'leave' });
     this.#socket.close();
   }
 }
@@ -78,6 +81,6 @@ export async function relayTimes(url: string, room: string, signals: number, byt
     await arrived;
     times.push(performance.now() - sentAt);
   }
-  for (const member of pair) member.close();
+  for (const member of pair) member.leave();
   return times.sort((x, y) => x - y);
 }
