@@ -125,16 +125,11 @@ export function onGrow(state: RoomState): Step {
   return state.phase === 'RUNNING' ? grow(next) : stay(next);
 }
 
-function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: [string, string][]): Step {
+function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: readonly [string, string][]): Step {
   const epoch = latestEpoch(state) + 1;
   let next: RoomState = {
-    ...state,
-    phase: 'LINKING',
-    epoch,
-    ring,
-    reports: new Map(),
-    isDoubtful: false,
-    isAbandoned: false,
+    ...{ ...state, phase: 'LINKING', epoch, ring, relayed, reports: new Map() },
+    ...{ isDoubtful: false, isAbandoned: false },
   };
   for (const { member } of ring) next = change(next, member, { hasRun: true });
   const { run, job } = next;
@@ -143,7 +138,7 @@ function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: [st
     effects: [
       ...NO_TIMERS,
       roomMessage(next),
-      toRing(next, { type: 'prepare', epoch, run, members: [...ring], job, relayed }),
+      toRing(next, { type: 'prepare', epoch, run, members: [...ring], job, relayed: [...relayed] }),
       deadlineOf(next, LINKING_MS),
       ...(next.breaks.size > 0 ? [FORGIVE] : []),
     ],

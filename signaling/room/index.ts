@@ -84,7 +84,7 @@ function ofMember(
     case 'broken':
       // Two who miss it: its neighbour and the server.
       return isOfRing(state, event.epoch, member, event.peer) && isAway(state, event.peer) && !state.isDoubtful
-        ? left(state, event.peer, 'vanished')
+        ? andThen(left(state, event.peer, 'vanished'), (next) => broken(next, event))
         : broken(state, event);
     case 'away':
       return loseTouch(state, member);

@@ -101,7 +101,7 @@ function recall(room: RoomState, { epoch, ring, isSteady }: NonNullable<Standing
     hidden.set(entry.member, { ...known, isAway: true, holds: room.run });
   }
   const recalled: RoomState = {
-    ...{ ...room, phase: 'RUNNING', epoch, ring, reports: new Map() },
+    ...{ ...room, phase: 'RUNNING', epoch, ring, relayed: [], reports: new Map() },
     ...{ members, hidden, holders: new Set(ring.map((m) => m.member)), isDoubtful: true },
   };
   return isSteady ? recalled : needAnother(recalled);
@@ -121,7 +121,7 @@ export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 're
 
 function greet(state: RoomState, event: Extract<RoomEvent, { type: 'return' }>, isNews: boolean): Step {
   const { member, browser, holdsKey, standing } = event;
-  const { epoch, ring, phase, run, job } = state;
+  const { epoch, ring, relayed, phase, run, job } = state;
   const next = change(state, member, { isAway: false, browser, holdsKey });
   const missed: RoomEffect[] = [
     { type: 'clearTimer', key: `away ${member}` },
@@ -133,7 +133,7 @@ function greet(state: RoomState, event: Extract<RoomEvent, { type: 'return' }>, 
   };
   if (rankOf(next, member) >= 0 && standing.active?.epoch !== epoch) {
     // What it may have missed; hearing it twice does no harm.
-    tell({ type: 'prepare', epoch, run, members: [...ring], job, relayed: [] });
+    tell({ type: 'prepare', epoch, run, members: [...ring], job, relayed: [...relayed] });
     if (phase !== 'LINKING') tell({ type: 'sync', epoch });
   }
   if (rankOf(next, member) >= 0 && phase === 'RUNNING') tell({ type: 'go', epoch });
@@ -203,9 +203,9 @@ function without(state: RoomState, next: RoomState, member: string, reason: Leav
       effects: [...rest.effects, { type: 'clearTimer', key: 'deadline' }, { type: 'empty' }],
     };
   }
-  if (isOpen) return rank >= 0 ? reform({ ...next, retries: 0 }) : settle(next);
   // Who has finished may close the tab: its report stands.
   const hasFinished = state.phase === 'RUNNING' && state.reports.has(member);
+  if (isOpen) return rank < 0 || hasFinished ? settle(next) : reform({ ...next, retries: 0 });
   if (rank < 0 || hasFinished) return settle(state.phase === 'FORMING' ? backToForming(next) : next);
   const who = `${nameRanks(state.ring, [rank])} ${LEFT_HOW[reason]} while ${DOING[state.phase]}`;
   return end(next, 'failed', `${who}, so the run ended. Start again with the others.`);

@@ -34,6 +34,8 @@ export interface RoomState {
   readonly hidden: ReadonlyMap<string, Hidden>;
   /** The epoch's members as `prepare` said them: index is rank. Empty while FORMING and PAUSED. */
   readonly ring: readonly RosterEntry[];
+  /** Neighbours that connect over a relay, as `prepare` said. */
+  readonly relayed: readonly [string, string][];
   /** What ring members have reported in this phase; equal texts mean equal states. */
   readonly reports: ReadonlyMap<string, string>;
   /** Ranks of the run's latest epoch that reached RUNNING: who has an older state would undo their steps. Empty: none has. */
@@ -128,16 +130,9 @@ export function createRoom(options: RoomOptions): RoomState {
   const { job, startAt, nodes, capacity = MAX_WORLD_SIZE, hasRelay = false } = options;
   return {
     ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, capacity, hasRelay },
-    ...{ isLocked: false, members: [], hidden: new Map(), ring: [], reports: new Map() },
-    ...{
-      holders: new Set(),
-      isAbandoned: false,
-      retries: 0,
-      isCooling: false,
-      breaks: new Map(),
-      isDoubtful: false,
-      heardOf: 0,
-    },
+    ...{ isLocked: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
+    ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, breaks: new Map() },
+    ...{ isDoubtful: false, heardOf: 0 },
   };
 }
 
@@ -171,7 +166,7 @@ export function isRunOn({ phase }: RoomState): boolean {
 }
 
 export function isAway({ hidden }: RoomState, member: string): boolean {
-  return hidden.get(member)?.isAway ?? true;
+  return hidden.get(member)?.isAway ?? false;
 }
 
 export function rankOf({ ring }: RoomState, member: string): number {

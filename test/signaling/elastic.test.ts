@@ -47,6 +47,21 @@ describe('when a rank goes', () => {
     expect(play.said('Cy', 'go').epoch).toBe(2);
   });
 
+  test('that has finished, the others finish, be they fewer than a run needs', () => {
+    const play = Play.running(2, { nodes: { min: 2, max: 2 } });
+    play.do({ type: 'finished', member: 'Ada', epoch: 1, step: 4, stateHash: 'x' }, left('Ada'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    play.do({ type: 'finished', member: 'Bo', epoch: 1, step: 4, stateHash: 'x' });
+    expect(play.said('Bo', 'ended').outcome).toBe('finished');
+    // And where its last words were missed, they try without it.
+    const stuck = open(3).do({ type: 'finished', member: 'Ada', epoch: 1, step: 4, stateHash: 'x' }, left('Ada'));
+    stuck.do({ type: 'broken', member: 'Bo', epoch: 1, peer: 'Ada' });
+    expect(stuck.ring).toEqual(['Bo', 'Cy']);
+    const stuckToo = open(3).do({ type: 'finished', member: 'Ada', epoch: 1, step: 4, stateHash: 'x' }, away('Ada'));
+    stuckToo.do({ type: 'broken', member: 'Bo', epoch: 1, peer: 'Ada' });
+    expect(stuckToo.ring).toEqual(['Bo', 'Cy']);
+  });
+
   test('what the others still say of the old epoch counts for nothing', () => {
     const play = open(3).do(left('Bo'));
     const { state } = play;
@@ -378,6 +393,28 @@ describe('a lost connection', () => {
     expect(play.ring).toEqual(['Ada']);
     play.do(missed('Bo'));
     expect(play.effects).toEqual([]);
+  });
+
+  test('is made up for when it is back: the epoch it missed, and how far that is', () => {
+    const play = open(3, { hasRelay: true }).do(away('Bo'));
+    for (let i = 0; i < 2; i++) play.do({ type: 'broken', member: 'Ada', epoch: play.state.epoch, peer: 'Cy' });
+    const missing = play.said('Bo', 'prepare');
+    expect(missing.relayed).toEqual([['Cy', 'Ada']]);
+    play.do(back(play, 'Bo', { active: { epoch: 1, ring: [...play.state.ring], isSteady: false } }));
+    expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
+    expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'away Bo' });
+    expect(play.said('Bo', 'prepare')).toEqual(missing);
+    expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['prepare', 'room']);
+    play.linkAll().do(away('Bo'), back(play, 'Bo'));
+    expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['prepare', 'sync', 'room']);
+    play.report('synced', ['x']).do(away('Bo'), back(play, 'Bo', { active: { epoch: 3, ring: [], isSteady: false } }));
+    expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
+  });
+
+  test('that the server has not noticed makes no difference', () => {
+    const play = open(2).do(back(open(2), 'Bo', { active: { epoch: 1, ring: [], isSteady: true } }));
+    expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
   });
 
   test('keeps a member from being counted until it is back', () => {
