@@ -194,6 +194,7 @@ export class TrainingRun {
     await this.#verifyData(group);
     let arrivals: Arrival<Note>[] = [];
     if (strategy instanceof Ring) {
+      strategy.rollBack();
       const { samples, comparison } = this.#due;
       const note = { holding: this.#holding(strategy), isDue: samples > 0 || comparison };
       arrivals = await strategy.attach(group, this.#progress, note);
@@ -281,7 +282,8 @@ export class TrainingRun {
 
   #load({ progress, ring }: RunState): void {
     this.#ring('gone on with').load(ring);
-    Object.assign(this.#progress, structuredClone(progress));
+    // Epochs have begun anew: who is further is further by steps.
+    Object.assign(this.#progress, structuredClone(progress), { appliedIn: 0 });
     // What was still to be done then is not known: it changes nothing to do it again.
     this.#due = this.#dutiesNow();
   }
@@ -391,6 +393,7 @@ export class TrainingRun {
       strategy.step(pass, optionsOf(last), ({ loss, samples }) => {
         const progress = this.#progress;
         progress.step += 1;
+        progress.appliedIn = this.#here.group.epoch;
         progress.position = window.next;
         if (strategy.reportsAllRanks) progress.losses.push(loss);
         else this.#ownLosses.push({ sum: loss * samples, samples });

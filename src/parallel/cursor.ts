@@ -62,11 +62,6 @@ export class GlobalCursor {
     };
   }
 
-  /** The window of step 0, 1, 2, ... of a run whose global batch never changes. */
-  window(step: number, globalBatch: number): SampleWindow {
-    return this.windowAt(positionOfStep(step, this.datasetSize, globalBatch), globalBatch);
-  }
-
   #permutationOf(dataEpoch: number): Uint32Array {
     if (this.#order === null || this.#orderEpoch !== dataEpoch) {
       this.#order = permutation(this.datasetSize, mixSeed(this.seed, dataEpoch));
@@ -74,15 +69,6 @@ export class GlobalCursor {
     }
     return this.#order;
   }
-}
-
-/** Where step 0, 1, 2, ... starts in a run whose global batch never changes. @throws UsageError for what is no count. */
-export function positionOfStep(step: number, datasetSize: number, globalBatch: number): CursorPosition {
-  checkCount('step', step, 0);
-  checkCount('datasetSize', datasetSize, 1);
-  checkCount('globalBatch', globalBatch, 1);
-  const stepsPerEpoch = Math.ceil(datasetSize / globalBatch);
-  return { dataEpoch: Math.floor(step / stepsPerEpoch), offset: (step % stepsPerEpoch) * globalBatch };
 }
 
 /**

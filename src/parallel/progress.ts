@@ -5,6 +5,8 @@ import type { CursorPosition } from './cursor.ts';
 export interface Progress {
   /** Steps that are applied. */
   step: number;
+  /** Epoch (of membership) in which the last one was applied. */
+  appliedIn: number;
   /** Where the next step's window begins. */
   position: CursorPosition;
   /** Mean loss of every step. */
@@ -14,5 +16,5 @@ export interface Progress {
 }
 
 export function startOfRun(): Progress {
-  return { step: 0, position: { dataEpoch: 0, offset: 0 }, losses: [], evaluateEvery: 0 };
+  return { step: 0, appliedIn: 0, position: { dataEpoch: 0, offset: 0 }, losses: [], evaluateEvery: 0 };
 }

@@ -6,8 +6,9 @@ import { dissenters, majority } from '../util/majority.ts';
 export interface Standing {
   /** Whether it has never shared a state with others, nor loaded one. */
   isFresh: boolean;
-  /** Steps applied. */
+  /** Steps applied, and the epoch (of membership) in which the last one was. */
   step: number;
+  appliedIn: number;
   /** Of all its state. */
   digest: string;
   /** Whether it still has the averaged gradient of its last step, and this alone makes that step of the state before. */
@@ -28,17 +29,18 @@ export interface Comparison {
 }
 
 /**
- * The state with the most steps, of those at that step the one that most have; ranks that are fresh have no say. Where all are,
- * it is rank 0's.
+ * The state with the most steps. Of several, that of the latest epoch: while a rank was away the others may have taken its last
+ * step anew. Of several still, that which most ranks have. Fresh ranks have no say; where all are, it is rank 0's.
  */
 export function compareStandings(standings: readonly Standing[]): Comparison {
   const ranks = [...standings.keys()];
   const known = ranks.filter((rank) => !standings[rank]!.isFresh);
   const voters = known.length > 0 ? known : [0];
   const step = Math.max(...voters.map((rank) => standings[rank]!.step));
-  const digest = majority(
-    voters.filter((rank) => standings[rank]!.step === step).map((rank) => standings[rank]!.digest),
-  )!;
+  const furthest = voters.filter((rank) => standings[rank]!.step === step);
+  const appliedIn = Math.max(...furthest.map((rank) => standings[rank]!.appliedIn));
+  const latest = furthest.filter((rank) => standings[rank]!.appliedIn === appliedIn);
+  const digest = majority(latest.map((rank) => standings[rank]!.digest))!;
   const pool = known.length > 0 ? known : ranks;
   const sources = pool.filter((rank) => standings[rank]!.digest === digest);
   const keeper = sources.find((rank) => standings[rank]!.keepsGradient) ?? null;

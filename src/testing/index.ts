@@ -17,7 +17,7 @@ export interface World {
 }
 
 /** The meshes of `n` ranks: a ring of links from the start, more on demand. */
-export function createMeshes(n: number, createPair: () => [Link, Link] = createMemoryLinkPair): World {
+export function createMeshes(n: number, createPair: () => [Link, Link] = createMemoryLinkPair, epoch = 1): World {
   const links = Array.from({ length: n }, () => new Map<number, Link>());
   const join = (a: number, b: number): void => {
     if (a === b || links[a]!.has(b)) return;
@@ -29,7 +29,7 @@ export function createMeshes(n: number, createPair: () => [Link, Link] = createM
   const meshes: Mesh[] = links.map(
     (own, rank) =>
       new Mesh({
-        ...{ rank, worldSize: n, epoch: 1, links: own },
+        ...{ rank, worldSize: n, epoch, links: own },
         connect: (peer) => {
           join(rank, peer);
           meshes[peer]!.accept(rank, links[peer]!.get(rank)!);

@@ -25,7 +25,8 @@ test('an mlp learns the drawn digits', async () => {
   const labels = new Int32Array(globalBatch);
 
   for (let step = 0; step < 60; step++) {
-    train.read(cursor.window(step, globalBatch).indices, inputs, labels);
+    const position = { dataEpoch: 0, offset: step * globalBatch };
+    train.read(cursor.windowAt(position, globalBatch).indices, inputs, labels);
     tf.tidy(() => {
       const x = tf.tensor(inputs.slice(), [globalBatch, ...train.inputShape]);
       const y = tf.tensor1d(labels.slice(), 'int32');

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { dealWindow, GlobalCursor, positionOfStep, type CursorPosition } from '../../src/parallel/cursor.ts';
+import { dealWindow, GlobalCursor, type CursorPosition } from '../../src/parallel/cursor.ts';
 import { UsageError } from '../../src/util/errors.ts';
 
 function upTo(n: number): number[] {
@@ -19,7 +19,7 @@ describe('the global cursor', () => {
         const stepsPerEpoch = Math.ceil(datasetSize / globalBatch);
         for (const dataEpoch of [0, 3]) {
           const windows = Array.from({ length: stepsPerEpoch }, (_, k) =>
-            cursor.window(dataEpoch * stepsPerEpoch + k, globalBatch),
+            cursor.windowAt({ dataEpoch, offset: k * globalBatch }, globalBatch),
           );
           expect(windows.every((window) => window.dataEpoch === dataEpoch)).toBe(true);
           expect(windows.slice(0, -1).every((window) => window.indices.length === globalBatch)).toBe(true);
@@ -29,7 +29,8 @@ describe('the global cursor', () => {
       { numRuns: 50 },
     );
     const cursor = new GlobalCursor({ datasetSize: 100, seed: 1 });
-    expect(cursor.window(0, 100).indices).not.toEqual(cursor.window(1, 100).indices);
+    const [first, second] = [0, 1].map((dataEpoch) => cursor.windowAt({ dataEpoch, offset: 0 }, 100).indices);
+    expect(first).not.toEqual(second);
   });
 
   test('a pass holds each sample once though the number of ranks changes at any step', () => {
@@ -53,8 +54,9 @@ describe('the global cursor', () => {
 
   test('N ranks with batch b see the window of one rank with batch N * b', () => {
     fc.assert(
-      fc.property(size, world, fc.integer({ min: 1, max: 16 }), fc.nat(40), (datasetSize, n, b, step) => {
-        const { indices } = new GlobalCursor({ datasetSize, seed: 2 }).window(step, n * b);
+      fc.property(size, world, fc.integer({ min: 1, max: 16 }), fc.nat(300), (datasetSize, n, b, at) => {
+        const position = { dataEpoch: 3, offset: at % datasetSize };
+        const { indices } = new GlobalCursor({ datasetSize, seed: 2 }).windowAt(position, n * b);
         const shares = Array.from({ length: n }, (_, rank) => dealWindow(indices, rank, n));
         const lengths = shares.map((share) => share.length);
         expect(Math.max(...lengths)).toBeLessThanOrEqual(b);
@@ -66,21 +68,19 @@ describe('the global cursor', () => {
     );
   });
 
-  test('stepping from window to window and asking by step are the same', () => {
+  test('a window follows from its position and size alone', () => {
     const cursor = new GlobalCursor({ datasetSize: 50, seed: 8 });
     let position: CursorPosition = { dataEpoch: 0, offset: 0 };
     for (let step = 0; step < 12; step++) {
       const window = cursor.windowAt(position, 16);
-      expect(window).toEqual(cursor.window(step, 16));
-      expect(window).toEqual(new GlobalCursor({ datasetSize: 50, seed: 8 }).window(step, 16));
-      expect(positionOfStep(step, 50, 16)).toEqual(position);
+      expect(window).toEqual(new GlobalCursor({ datasetSize: 50, seed: 8 }).windowAt(position, 16));
       position = window.next;
     }
     expect(position).toEqual({ dataEpoch: 3, offset: 0 });
   });
 
   test('a batch larger than the data takes the pass in one step', () => {
-    const window = new GlobalCursor({ datasetSize: 5, seed: 0 }).window(2, 8);
+    const window = new GlobalCursor({ datasetSize: 5, seed: 0 }).windowAt({ dataEpoch: 2, offset: 0 }, 8);
     expect(window).toMatchObject({ dataEpoch: 2, next: { dataEpoch: 3, offset: 0 } });
     expect(window.indices).toHaveLength(5);
     expect([5, 6, 7].map((rank) => dealWindow(window.indices, rank, 8).length)).toEqual([0, 0, 0]);
@@ -88,10 +88,11 @@ describe('the global cursor', () => {
 
   test('a window is a copy: writing to it does not spoil the pass', () => {
     const cursor = new GlobalCursor({ datasetSize: 10, seed: 1 });
-    const first = cursor.window(0, 4).indices;
+    const start = { dataEpoch: 0, offset: 0 };
+    const first = cursor.windowAt(start, 4).indices;
     const kept = first.slice();
     first.fill(0);
-    expect(cursor.window(0, 4).indices).toEqual(kept);
+    expect(cursor.windowAt(start, 4).indices).toEqual(kept);
   });
 
   test('refuses what is outside', () => {
@@ -99,8 +100,7 @@ describe('the global cursor', () => {
     expect(() => new GlobalCursor({ datasetSize: 0, seed: 1 })).toThrow(UsageError);
     expect(() => cursor.windowAt({ dataEpoch: 0, offset: 10 }, 4)).toThrow(UsageError);
     expect(() => cursor.windowAt({ dataEpoch: -1, offset: 0 }, 4)).toThrow(UsageError);
-    expect(() => cursor.window(0, 0)).toThrow(UsageError);
-    expect(() => cursor.window(-1, 4)).toThrow(UsageError);
+    expect(() => cursor.windowAt({ dataEpoch: 0, offset: 0 }, 0)).toThrow(UsageError);
     expect(() => dealWindow(new Uint32Array(4), 2, 2)).toThrow(UsageError);
   });
 });

@@ -97,6 +97,14 @@ export class Ring implements Strategy {
     this.#ddp.dropPending();
   }
 
+  /**
+   * Undoes what a step that was not applied did to the model's buffers. Its gradients are dropped with that: computed anew, they
+   * do it again.
+   */
+  rollBack(): void {
+    if (this.#buffers.rollBack()) this.drop();
+  }
+
   /** Adds this rank's samples to those of the next {@link step}: where there are more than fit one batch. */
   async accumulate(pass: Pass, options: PassOptions): Promise<void> {
     await this.#ddp.noSync(() => this.#ddp.backward(pass, options));
@@ -173,11 +181,10 @@ export class Ring implements Strategy {
    *   with `context.odd`; MismatchError where states differ in the end; what collectives reject with.
    */
   async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<Arrival<Note>[]> {
-    // What a pass in vain did to buffers is undone, and its gradients go with it: taken again, it does both anew.
-    if (this.#buffers.rollBack()) this.drop();
     const mine = {
-      ...{ isFresh: this.#isFresh, step: progress.step, digest: await this.#digest(progress) },
-      ...{ keepsGradient: this.#keepsGradient, model: describeModel(this.#variables, {}), note },
+      ...{ isFresh: this.#isFresh, step: progress.step, appliedIn: progress.appliedIn },
+      ...{ digest: await this.#digest(progress), keepsGradient: this.#keepsGradient },
+      ...{ model: describeModel(this.#variables, {}), note },
     };
     const standings = await group.allGatherObject(mine);
     this.#verifyModels(group, standings);
@@ -198,9 +205,9 @@ export class Ring implements Strategy {
   }
 
   /** Of everything that makes two ranks go on alike. */
-  async #digest({ step, position, evaluateEvery }: Progress): Promise<string> {
+  async #digest({ step, appliedIn, position, evaluateEvery }: Progress): Promise<string> {
     const order = Int32Array.from(this.#order);
-    const cursor = Float64Array.of(step, position.dataEpoch, position.offset, evaluateEvery);
+    const cursor = Float64Array.of(step, appliedIn, position.dataEpoch, position.offset, evaluateEvery);
     return hashState([cursor, order, ...this.state(), await this.#buffers.read()]);
   }
 

@@ -1,0 +1,292 @@
+/** Members whose runs outlive their worlds: a scripted sequence of epochs over memory links. */
+import * as tf from '@tensorflow/tfjs';
+import { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import type { Task } from '../../src/engine/task.ts';
+import { TrainingRun, type RunState } from '../../src/engine/trainingRun.ts';
+import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import { parsePlan, type TrainingPlan } from '../../src/protocol/job.ts';
+import { createMeshes } from '../../src/testing/index.ts';
+import type { Link } from '../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { asError, PeerGoneError } from '../../src/util/errors.ts';
+import { mixSeed, permutation, type Rng } from '../../src/util/rng.ts';
+
+/** So many floats fill the first bucket, so that there are two. */
+const FIRST_BUCKET_FLOATS = 16_384;
+/** A hang is to be seen as one, and soon. */
+const TIMEOUT_MS = 4000;
+/** Turns of the event loop that a slow frame takes, at most. */
+const MAX_DELAY = 4;
+
+export type Step = Extract<EngineEvent, { type: 'step' }>;
+
+export interface Member {
+  readonly name: string;
+  readonly task: Task;
+  readonly run: TrainingRun;
+  readonly events: EngineEvent[];
+  /** Has `hear` called for each event from now on. */
+  listen(hear: (event: EngineEvent) => void): void;
+  /** Its variables' values, one after the other. */
+  values(): number[];
+  dispose(): void;
+}
+
+export interface CountingOptions {
+  samples: number;
+  /** A variable that passes change and no gradient does. */
+  buffer?: boolean;
+  dataHash?: string;
+}
+
+/**
+ * A task whose gradients count samples: a weight for each, whose loss it is, negated. With plain SGD and a learning rate of 1 a step
+ * adds 1 / (samples of its window) to the weights of these samples, and nothing to others.
+ */
+export function createCountingTask({ samples, buffer = false, dataHash = '00'.repeat(8) }: CountingOptions): Task {
+  const half = samples >> 1;
+  const zeros = (shape: number[], trainable = true): tf.Variable =>
+    tf.tidy(() => tf.variable(tf.zeros(shape), trainable));
+  const parts = [
+    { start: 0, variable: zeros([half]) },
+    { start: half, variable: zeros([samples - half]) },
+  ];
+  const pad = zeros([FIRST_BUCKET_FLOATS]);
+  const seen = zeros([], false);
+  return {
+    model: [...parts.map(({ variable }) => variable), pad, ...(buffer ? [seen] : [])],
+    ...{ trainSamples: samples, testSamples: 3, testBatch: 2, classifies: true },
+    dataHash: () => Promise.resolve(dataHash),
+    dataAdvice: 'count again',
+    withBatch: (indices, use) =>
+      use(() => {
+        if (buffer) seen.assign(seen.add(1));
+        const losses = parts.map(({ start, variable }) => {
+          const counts = new Float32Array(variable.size);
+          for (const index of indices) if (index >= start && index < start + counts.length) counts[index - start]! += 1;
+          return variable.mul(tf.tensor1d(counts)).sum<tf.Scalar>();
+        });
+        return losses[0]!.add(losses[1]!).add(pad.sum().mul(0)).neg().asScalar();
+      }),
+    evaluate: (indices) => Promise.resolve({ lossSum: indices.length, correct: indices.length }),
+    dispose: () => tf.dispose([...parts.map(({ variable }) => variable), pad, seen]),
+  };
+}
+
+export const COUNTING_PLAN = { optimizer: 'sgd', learningRate: 1, batchSize: 2, hashEvery: 2 };
+
+export async function createMember(
+  name: string,
+  task: Task,
+  fields: Record<string, unknown>,
+  { from = null, checkDevice = () => {} }: { from?: RunState | null; checkDevice?: () => void } = {},
+): Promise<Member> {
+  const events: EngineEvent[] = [];
+  let heard = (_event: EngineEvent): void => {};
+  const plan: TrainingPlan = parsePlan(fields);
+  const run = await TrainingRun.prepare({
+    ...{ plan, task, from, checkDevice, clock: systemClock },
+    device: { backend: 'cpu', adapter: 'test' },
+    emit: (event) => {
+      events.push(event);
+      heard(event);
+    },
+  });
+  return {
+    ...{ name, task, run, events },
+    listen: (hear) => (heard = hear),
+    values: () => (task.model as tf.Variable[]).flatMap((variable) => Array.from(variable.dataSync())),
+    dispose: () => {
+      run.dispose();
+      task.dispose();
+    },
+  };
+}
+
+/**
+ * When a rank's links break: in place of the frame that comes next after so many, sent and received together, since it has begun
+ * with a step or, without one, with the epoch.
+ */
+export interface Break {
+  rank: number;
+  step?: number;
+  frame: number;
+}
+
+export interface EpochOptions {
+  end?: Break | null;
+  /** Draws how many turns of the event loop each frame takes; by default it is there at once. */
+  delays?: Rng | null;
+}
+
+export interface EpochOutcome {
+  /** By rank: what run resolved with, or what it or enter rejected with. */
+  results: (RunResult | Error)[];
+  /** What enter resolved with, and the member's values then. */
+  entered: ({ step: number; stateHash: string; values: number[] } | null)[];
+  isBroken: boolean;
+}
+
+let lastEpoch = 0;
+
+/** Has `members` enter a world and run in it, to the end or until a link breaks. */
+export async function runEpoch(
+  members: readonly Member[],
+  { end = null, delays = null }: EpochOptions = {},
+): Promise<EpochOutcome> {
+  const n = members.length;
+  const epoch = ++lastEpoch;
+  const mine: Link[] = [];
+  let frames = 0;
+  let isBroken = false;
+  let counts = end?.step === undefined;
+  /** Whether the rank's links are gone, now that one more frame is to pass. */
+  const breaks = (): boolean => {
+    if (counts && frames++ === end?.frame) {
+      isBroken = true;
+      for (const link of mine) link.close();
+    }
+    return isBroken;
+  };
+  for (const [rank, member] of members.entries()) {
+    member.listen((event) => {
+      if (rank === end?.rank && event.type === 'begin' && event.step === end.step) counts = true;
+    });
+  }
+  let pairs = 0;
+  const { meshes, close } = createMeshes(
+    n,
+    () => {
+      const pair: [Link, Link] = createMemoryLinkPair();
+      if (delays) pair.forEach((link, i) => (pair[i] = slowed(link, delays)));
+      // The ring's, in order; those on demand are left as they are.
+      const ranks = pairs < n ? [pairs, (pairs + 1) % n] : [];
+      pairs += 1;
+      const at = ranks.indexOf(end?.rank ?? -1);
+      if (at < 0) return pair;
+      const link = pair[at]!;
+      mine.push(link);
+      const watched = watch(link, breaks);
+      return at === 0 ? [watched, pair[1]] : [pair[0], watched];
+    },
+    epoch,
+  );
+  const entered: EpochOutcome['entered'] = members.map(() => null);
+  const groups = meshes.map((mesh) => new ProcessGroup(mesh, { timeoutMs: TIMEOUT_MS }));
+  const results = await Promise.all(
+    members.map(async ({ run, values }, rank): Promise<RunResult | Error> => {
+      const group = groups[rank]!;
+      try {
+        const { signal } = new AbortController();
+        entered[rank] = { ...(await run.enter({ group, transport: 'memory', signal })), values: values() };
+        return await run.run();
+      } catch (error) {
+        group.abort(asError(error));
+        return asError(error);
+      }
+    }),
+  );
+  for (const group of groups) group.destroy();
+  close();
+  return { results, entered, isBroken };
+}
+
+/** Frames take some turns of the event loop, in order. */
+function slowed(link: Link, delays: Rng): Link {
+  let before = Promise.resolve();
+  return wrap(link, {
+    send: async (frame) => {
+      const turns = delays.below(MAX_DELAY);
+      const sent = before.then(async () => {
+        for (let i = 0; i < turns; i++) await new Promise((resolve) => setImmediate(resolve));
+        await link.send(frame);
+      });
+      before = sent.catch(() => {});
+      return sent;
+    },
+  });
+}
+
+/** Asks before each frame, either way, whether the link breaks. */
+function watch(link: Link, breaks: () => boolean): Link {
+  return wrap(link, {
+    send: (frame) => {
+      breaks();
+      return link.send(frame);
+    },
+    receive: (frame, handler) => {
+      if (!breaks()) handler(frame);
+    },
+  });
+}
+
+function wrap(
+  link: Link,
+  {
+    send,
+    receive = (frame, handler) => handler(frame),
+  }: {
+    send: Link['send'];
+    receive?: (frame: ArrayBuffer, handler: (frame: ArrayBuffer) => void) => void;
+  },
+): Link {
+  return {
+    send,
+    get onframe() {
+      return link.onframe;
+    },
+    set onframe(handler) {
+      link.onframe = handler && ((frame) => receive(frame, handler));
+    },
+    get onclose() {
+      return link.onclose;
+    },
+    set onclose(handler) {
+      link.onclose = handler;
+    },
+    get state() {
+      return link.state;
+    },
+    get counters() {
+      return link.counters;
+    },
+    describe: () => link.describe(),
+    close: () => link.close(),
+  };
+}
+
+/** Whether a world's end was nobody's fault: links that broke. */
+export const isLoss = (result: RunResult | Error): boolean => result instanceof PeerGoneError;
+
+/** The steps that are part of the history of `members`, each as the first of them tells it. */
+export function stepsOf(members: readonly Member[]): Step[] {
+  const steps = new Map<number, Step>();
+  for (const { events } of members) {
+    for (const event of events) if (event.type === 'step' && !steps.has(event.step)) steps.set(event.step, event);
+  }
+  return [...steps.values()].sort((a, b) => a.step - b.step);
+}
+
+/** The weights of a counting task if every sample of the windows of `steps` was applied once, bit for bit. */
+export function countedOnce(steps: readonly Step[], samples: number, seed = 1): number[] {
+  const weights = new Float32Array(samples);
+  for (const { dataEpoch, offset, samples: size } of steps) {
+    const order = permutation(samples, mixSeed(seed, dataEpoch));
+    const share = new Float32Array([-1 / size])[0]!;
+    for (const index of order.subarray(offset, offset + size)) weights[index] = weights[index]! - share;
+  }
+  return Array.from(weights);
+}
+
+/** Where each window begins, if they follow each other without a gap. */
+export function areContiguous(steps: readonly Step[], samples: number): boolean {
+  let [dataEpoch, offset] = [0, 0];
+  for (const [i, one] of steps.entries()) {
+    if (one.step !== i || one.dataEpoch !== dataEpoch || one.offset !== offset) return false;
+    offset += one.samples;
+    if (offset > samples) return false;
+    if (offset === samples) [dataEpoch, offset] = [dataEpoch + 1, 0];
+  }
+  return offset === 0;
+}
