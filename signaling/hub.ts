@@ -9,7 +9,6 @@ import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.t
 import type { Clock } from '../src/util/clock.ts';
 import type { Limits } from './limits.ts';
 import {
-  absences,
   createRoom,
   revive,
   step,
@@ -104,11 +103,8 @@ export class Hub {
   /** Makes a room anew that a returning member remembers. Whether there was place for it. */
   revive(code: string, standing: Standing): boolean {
     const { roomCapacity: capacity } = this.#limits;
-    const state = revive(standing, { capacity, hasRelay: this.#hasRelay });
-    if (this.#add(code, state, false) === null) return false;
-    const room = this.#rooms.get(code)!;
-    for (const effect of absences(state)) this.#apply(code, room, effect);
-    return true;
+    const state = revive(standing.settings, { capacity, hasRelay: this.#hasRelay });
+    return this.#add(code, state, false) !== null;
   }
 
   /** Drops a room that nobody is in. */

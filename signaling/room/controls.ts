@@ -46,6 +46,10 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
 export function start(state: RoomState, member: string): Step {
   // A second click, or one that crossed with `startAt`: what it asked for has happened.
   if (isRunOn(state)) return stay(state);
+  if (state.isDoubtful) {
+    const message = 'The server has just restarted, and others may still be training: start in a few seconds.';
+    return refuse(state, member, 'not-now', message);
+  }
   if (state.members.find((m) => m.member === member)?.device === null) {
     return refuse(state, member, 'not-now', 'This tab is still warming up: start when it says that it is ready.');
   }
@@ -77,7 +81,7 @@ export function stop(state: RoomState): Step {
 
 export function remove(state: RoomState, member: string, whom: string): Step {
   if (whom === member || !state.hidden.has(whom)) return stay(state);
-  return withEffects(left(state, whom, 'removed'), {
+  return withEffects(left({ ...state, removed: new Set(state.removed).add(whom) }, whom, 'removed'), {
     ...{ type: 'expel', member: whom, code: 'removed' },
     message: 'The host has sent this tab out of the room.',
   });

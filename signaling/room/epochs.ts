@@ -20,6 +20,7 @@ import {
   unready,
   waitingFor,
   withEffects,
+  type Ended,
   type RoomEffect,
   type RoomEvent,
   type RoomState,
@@ -36,6 +37,8 @@ export const COOLING_MS = 3_000;
 export const FORGIVE_MS = 60_000;
 /** Milliseconds a run waits for a member that has its state: all may have lost the network for a moment. */
 export const ABANDONED_MS = 60_000;
+/** Epochs that a server may have begun before it restarted and of which no member that returned in time has heard: far fewer. */
+const REVIVAL_GAP = 1_000;
 /** Epochs tried in a row with the same members before the run is given up. */
 export const MAX_RETRIES = 5;
 
@@ -47,6 +50,8 @@ const NO_TIMERS: readonly RoomEffect[] = [...EPOCH_OVER, { type: 'clearTimer', k
 
 /** A room as it has become: starts, grows or goes on by itself where it can, else everybody is told. */
 export function settle(state: RoomState): Step {
+  // Others may be training: what this room believes it could do, it must not do beside them.
+  if (state.isDoubtful && state.ring.length === 0) return tellRoom(state);
   switch (state.phase) {
     case 'FORMING': {
       const present = readyMembers(state);
@@ -126,10 +131,10 @@ export function onGrow(state: RoomState): Step {
 }
 
 function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: readonly [string, string][]): Step {
-  const epoch = latestEpoch(state) + 1;
+  const epoch = latestEpoch(state) + (state.isRevived ? REVIVAL_GAP : 1);
   let next: RoomState = {
     ...{ ...state, phase: 'LINKING', epoch, ring, relayed, reports: new Map() },
-    ...{ isDoubtful: false, isAbandoned: false },
+    ...{ isRevived: false, isDoubtful: false, isAbandoned: false },
   };
   for (const { member } of ring) next = change(next, member, { hasRun: true });
   const { run, job } = next;
@@ -147,8 +152,8 @@ function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: rea
 
 const FORGIVE: RoomEffect = { type: 'setTimer', key: 'forgive', ms: FORGIVE_MS, event: { type: 'forgive' } };
 
-/** Highest epoch that any member may have heard of. */
-function latestEpoch({ epoch, heardOf }: RoomState): number {
+/** Highest epoch that any member is known to have heard of. */
+export function latestEpoch({ epoch, heardOf }: RoomState): number {
   return Math.max(epoch, heardOf);
 }
 
@@ -158,7 +163,15 @@ function deadlineOf({ epoch, phase }: RoomState, ms: number): RoomEffect {
 
 function pause(state: RoomState, hasState: boolean): Step {
   const isAbandoned = !hasState;
-  const paused: RoomState = { ...state, phase: 'PAUSED', ring: [], reports: new Map(), retries: 0, isAbandoned };
+  const paused: RoomState = {
+    ...state,
+    phase: 'PAUSED',
+    ring: [],
+    reports: new Map(),
+    retries: 0,
+    isAbandoned,
+    isDoubtful: false,
+  };
   const missing = waitingFor(paused);
   const effects: RoomEffect[] = [...(isAbandoned ? EPOCH_OVER : NO_TIMERS), roomMessage(paused)];
   // However many come and go meanwhile: it is not put off.
@@ -245,7 +258,7 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
   const { member, epoch, message, scope } = event;
   const rank = rankOf(state, member);
   if (state.epoch !== epoch || rank < 0) return stay(state);
-  if (state.isDoubtful) return stay(needAnother(state));
+  if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
   const sentence = `${nameRanks(state.ring, [rank])} could not go on, so the run ended: ${message}`;
   if (nodesOf(state) === null || scope === 'run') return end(state, 'failed', sentence);
   return scope === 'epoch' ? retry(state, message) : reform(unready(state, (m) => m === member));
@@ -253,7 +266,7 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
 
 export function broken(state: RoomState, { member, epoch, peer }: Extract<RoomEvent, { type: 'broken' }>): Step {
   if (!isOfRing(state, epoch, member, peer)) return stay(state);
-  if (state.isDoubtful) return stay(needAnother(state));
+  if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
   if (nodesOf(state) === null) {
     const ranks = nameRanks(state.ring, [rankOf(state, member), rankOf(state, peer)]);
     return end(state, 'failed', `${ranks} lost the link between them, so the run ended. Start again with the others.`);
@@ -316,9 +329,10 @@ export function onDeadline(state: RoomState, epoch: number, phase: RoomPhase): S
 
 /** The run is over; the room waits for the next, and begins it at once where it starts by itself. */
 export function end(state: RoomState, outcome: 'finished' | 'stopped' | 'failed', message: string): Step {
-  const ended = { type: 'ended', run: state.run, outcome, message: message.slice(0, 1200) } as const;
+  const ended: Ended = { run: state.run, outcome, message: message.slice(0, 1200) };
   const to = state.members.map((m) => m.member);
-  const before = withEffects(stay(backToForming(state)), ...NO_TIMERS, { type: 'send', to, message: ended });
+  const news: RoomEffect = { type: 'send', to, message: { type: 'ended', ...ended } };
+  const before = withEffects(stay(backToForming({ ...state, ended, isDoubtful: false })), ...NO_TIMERS, news);
   return andThen(before, settle);
 }
 
@@ -331,6 +345,6 @@ export function backToForming(state: RoomState): RoomState {
   const startAt = isFresh ? state.worldSize : state.startAt;
   return {
     ...{ ...state, phase: 'FORMING', startAt, ring: [], reports: new Map() },
-    ...{ holders: new Set(), isAbandoned: false, isCooling: false, isDoubtful: false, retries: 0 },
+    ...{ holders: new Set(), isAbandoned: false, isCooling: false, retries: 0 },
   };
 }

@@ -11,11 +11,11 @@
  */
 import { asHost, configure, lock, ready, remove, start, stop } from './controls.ts';
 import { broken, failed, onAbandoned, onDeadline, onForgive, onGrow, report } from './epochs.ts';
-import { comeBack, dispelDoubts, join, left, loseTouch } from './members.ts';
+import { comeBack, dispelDoubts, join, left, loseTouch, onDoubts } from './members.ts';
 import { andThen, isAway, isOfRing, stay, type RoomEvent, type RoomState, type Step } from './state.ts';
 
 export { ABANDONED_MS, COOLING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './epochs.ts';
-export { absences, AWAY_MS, revive, REVIVAL_MS } from './members.ts';
+export { AWAY_MS, revive, REVIVAL_MS } from './members.ts';
 export {
   createRoom,
   hostsOf,
@@ -39,6 +39,8 @@ export function step(state: RoomState, event: RoomEvent): Step {
       return onForgive(state);
     case 'abandoned':
       return onAbandoned(state);
+    case 'doubts':
+      return onDoubts(state);
     case 'missed':
       if (!state.hidden.has(event.member) || !isAway(state, event.member)) return stay(state);
       return andThen(left(state, event.member, 'vanished'), (next) =>
@@ -55,7 +57,10 @@ export function step(state: RoomState, event: RoomEvent): Step {
 
 function ofMember(
   state: RoomState,
-  event: Exclude<RoomEvent, { type: 'deadline' | 'grow' | 'forgive' | 'abandoned' | 'missed' | 'return' | 'join' }>,
+  event: Exclude<
+    RoomEvent,
+    { type: 'deadline' | 'grow' | 'forgive' | 'abandoned' | 'doubts' | 'missed' | 'return' | 'join' }
+  >,
 ): Step {
   const { member } = event;
   switch (event.type) {

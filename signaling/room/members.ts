@@ -1,6 +1,6 @@
 /** Who is in a room: joining it, losing touch with it, returning to it and leaving it. */
-import type { RosterEntry, Standing } from '../../src/protocol/control.ts';
-import { backToForming, end, needAnother, reform, settle } from './epochs.ts';
+import type { RosterEntry, ServerMessage, Standing } from '../../src/protocol/control.ts';
+import { backToForming, end, latestEpoch, needAnother, reform, settle } from './epochs.ts';
 import { nameRanks } from './sentences.ts';
 import {
   andThen,
@@ -14,6 +14,7 @@ import {
   roomMessage,
   stay,
   tellRoom,
+  waitingFor,
   withEffects,
   type LeaveReason,
   type Newcomer,
@@ -28,6 +29,10 @@ import {
 export const AWAY_MS = 2_000;
 /** The same after the server has restarted: members come back one by one, so that they do not all knock at once. */
 export const REVIVAL_MS = 15_000;
+
+/** For those who ask after a run of which nothing else is known. */
+const OVER = { outcome: 'stopped', message: 'This run was over when the server heard of this tab again.' } as const;
+const INTERRUPTED = 'The server has restarted while the run began, so it is over: start it again.';
 
 export function join(state: RoomState, member: string, newcomer: Newcomer): Step {
   if (isRunOn(state) && nodesOf(state) === null) {
@@ -79,15 +84,53 @@ function browserNumber({ members, hidden }: RoomState, browser: string | undefin
   return free;
 }
 
-/** The room that a returning member remembers, after a restart of the server. Others may know better. */
+/** A room that a returning member remembers, after a restart of the server: what went on in it, members have to say. */
 export function revive(
-  { settings, run, epoch, active }: Standing,
+  { isLocked, ...settings }: Standing['settings'],
   options: Omit<RoomOptions, keyof Standing['settings']>,
 ): RoomState {
-  const fresh = createRoom({ ...options, ...settings });
-  const room: RoomState = { ...fresh, isLocked: settings.isLocked, run, heardOf: epoch, isDoubtful: true };
-  if (active !== null) return recall(room, active);
-  return run > 0 && nodesOf(room) !== null ? { ...room, phase: 'PAUSED', holders: new Set() } : room;
+  return { ...createRoom({ ...options, ...settings }), isLocked, isRevived: true, isDoubtful: true };
+}
+
+/** A member is back: of a connection that was lost, of a server that has restarted, or of a room that has let it go. */
+export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 'return' }>): Step {
+  const { member, browser, holdsKey, standing } = event;
+  if (state.removed.has(member)) {
+    return refuse(state, member, 'removed', 'The host has sent this tab out of the room: ask to be let in again.');
+  }
+  if (state.isDoubtful && isRunOn(state) && !standing.isRunOn && standing.run >= state.run) {
+    return andThen(end(state, OVER.outcome, OVER.message), (next) => comeBack(next, event));
+  }
+  const known = learn(state, member, standing);
+  const timers = state.isDoubtful ? absences(state, known) : [];
+  if (!known.hidden.has(member)) {
+    const entered = enter(known, member, event);
+    if (!entered.state.hidden.has(member)) return entered;
+    return { state: entered.state, effects: [...entered.effects, ...catchUp(entered.state, event), ...timers] };
+  }
+  const trains = standing.active?.isSteady ? { holds: standing.run } : {};
+  const next = change(known, member, { isAway: false, browser, holdsKey, ...trains });
+  return withEffects(
+    andThen(stay(next), dispelDoubts),
+    ...timers,
+    { type: 'clearTimer', key: `away ${member}` },
+    { type: 'admit', member },
+    ...catchUp(next, event),
+  );
+}
+
+/** What members who return say of the time before a restart: who heard of the later run, or epoch of it, knows better. */
+function learn(state: RoomState, member: string, { run, isRunOn: isOn, epoch, active }: Standing): RoomState {
+  const known = { ...state, heardOf: Math.max(state.heardOf, epoch) };
+  if (!state.isDoubtful || run < state.run || state.ended?.run === run) return known;
+  const room: RoomState = { ...(run > state.run ? backToForming(known) : known), run };
+  if (!isOn) return run === 0 ? room : { ...room, ended: { run, ...OVER } };
+  if (active !== null && active.epoch > room.epoch) return recall(room, active);
+  // It is a rank, and not where the others are.
+  if (rankOf(room, member) >= 0 && active?.epoch !== room.epoch) return needAnother(room);
+  // Nobody trains, for all that is known; whether somebody has the state, each of them says.
+  if (room.ring.length > 0 || nodesOf(room) === null) return room;
+  return { ...room, phase: 'PAUSED', holders: new Set(room.holders).add(member) };
 }
 
 /** The room in an epoch that goes on without a server; each of its members has a while to return. */
@@ -98,65 +141,67 @@ function recall(room: RoomState, { epoch, ring, isSteady }: NonNullable<Standing
     if (hidden.has(entry.member)) continue;
     members.push(entry);
     const known = { browser: undefined, worldSize: undefined, hasRun: true, holdsKey: false };
-    hidden.set(entry.member, { ...known, isAway: true, holds: room.run });
+    // In an epoch that has not begun some may have no state yet.
+    hidden.set(entry.member, { ...known, isAway: true, holds: isSteady ? room.run : null });
   }
   const recalled: RoomState = {
     ...{ ...room, phase: 'RUNNING', epoch, ring, relayed: [], reports: new Map() },
-    ...{ members, hidden, holders: new Set(ring.map((m) => m.member)), isDoubtful: true },
+    ...{ members, hidden, holders: new Set(ring.map((m) => m.member)) },
   };
   return isSteady ? recalled : needAnother(recalled);
 }
 
-/** A member is back: of a connection that was lost, of a server that has restarted, or of a room that has let it go. */
-export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 'return' }>): Step {
-  const { member, standing } = event;
-  const { active } = standing;
-  // After a restart, whoever trains in a later epoch knows better.
-  const isNews = state.isDoubtful && active !== null && active.epoch > state.epoch;
-  const informed = isNews ? recall({ ...state, run: Math.max(state.run, standing.run) }, active) : state;
-  const known = { ...informed, heardOf: Math.max(state.heardOf, standing.epoch) };
-  if (known.hidden.has(member)) return greet(known, event, isNews);
-  return enter(known, member, event);
-}
-
-function greet(state: RoomState, event: Extract<RoomEvent, { type: 'return' }>, isNews: boolean): Step {
-  const { member, browser, holdsKey, standing } = event;
-  const { epoch, ring, relayed, phase, run, job } = state;
-  const next = change(state, member, { isAway: false, browser, holdsKey });
-  const missed: RoomEffect[] = [
-    { type: 'clearTimer', key: `away ${member}` },
-    { type: 'admit', member },
-  ];
-  if (isNews) missed.push(...absences(next));
-  const tell = (message: Extract<RoomEffect, { type: 'send' }>['message']): void => {
-    missed.push({ type: 'send', to: [member], message });
-  };
-  if (rankOf(next, member) >= 0 && standing.active?.epoch !== epoch) {
-    // What it may have missed; hearing it twice does no harm.
-    tell({ type: 'prepare', epoch, run, members: [...ring], job, relayed: [...relayed] });
-    if (phase !== 'LINKING') tell({ type: 'sync', epoch });
+/** What a returning member may have missed; hearing it twice does no harm. */
+function catchUp(state: RoomState, { member, standing }: Extract<RoomEvent, { type: 'return' }>): RoomEffect[] {
+  const { epoch, ring, relayed, phase, run, job, ended, isDoubtful } = state;
+  const told: ServerMessage[] = [];
+  const isItsRunOn = isRunOn(state) && run === standing.run;
+  if (standing.isRunOn && !isItsRunOn && (!isDoubtful || (ended?.run ?? 0) >= standing.run)) {
+    told.push({ type: 'ended', ...(ended?.run === standing.run ? ended : { run: standing.run, ...OVER }) });
   }
-  if (rankOf(next, member) >= 0 && phase === 'RUNNING') tell({ type: 'go', epoch });
-  return withEffects(andThen(stay(next), dispelDoubts), ...missed);
+  if (phase === 'PAUSED' && !isDoubtful) {
+    told.push({ type: 'pause', epoch: latestEpoch(state), waitingFor: waitingFor(state) });
+  }
+  if (rankOf(state, member) >= 0) {
+    if (standing.active?.epoch !== epoch) {
+      told.push({ type: 'prepare', epoch, run, members: [...ring], job, relayed: [...relayed] });
+      if (phase !== 'LINKING') told.push({ type: 'sync', epoch });
+    }
+    if (phase === 'RUNNING') told.push({ type: 'go', epoch });
+  }
+  return told.map((message) => ({ type: 'send', to: [member], message }));
 }
 
 /** Somebody is back. Once all have returned it shows whether they train in the same epoch. */
 export function dispelDoubts(state: RoomState): Step {
   if (!state.isDoubtful) return settle(state);
-  if (state.ring.some(({ member }) => isAway(state, member))) return tellRoom(state);
+  if (state.ring.length === 0 || state.ring.some(({ member }) => isAway(state, member))) return tellRoom(state);
   const known = { ...state, isDoubtful: false };
+  if (known.heardOf <= known.epoch) return settle(known);
   // The server stopped while it made another epoch.
-  return known.heardOf > known.epoch && nodesOf(known) !== null ? reform(known) : settle(known);
+  return nodesOf(known) === null ? end(known, 'failed', INTERRUPTED) : reform(known);
 }
 
-/** Timers of those who have not returned. */
-export function absences(state: RoomState): RoomEffect[] {
-  return state.members
-    .filter(({ member }) => isAway(state, member))
-    .map(({ member }) => ({
-      ...{ type: 'setTimer', key: `away ${member}`, ms: REVIVAL_MS },
-      event: { type: 'missed', member },
-    }));
+/** Whoever was in an epoch that is still on would have returned. */
+export function onDoubts(state: RoomState): Step {
+  if (!state.isDoubtful || state.ring.length > 0) return stay(state);
+  const known = { ...state, isDoubtful: false };
+  const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;
+  return isLost ? end(known, 'failed', INTERRUPTED) : settle(known);
+}
+
+/** Timers of those who have not returned, as far as `after` has more of them than `before`. */
+function absences(before: RoomState, after: RoomState): RoomEffect[] {
+  const timers: RoomEffect[] = [];
+  if (before.members.length === 0) {
+    timers.push({ type: 'setTimer', key: 'doubts', ms: REVIVAL_MS, event: { type: 'doubts' } });
+  }
+  for (const { member } of after.members) {
+    if (before.hidden.has(member)) continue;
+    const event = { type: 'missed', member } as const;
+    timers.push({ type: 'setTimer', key: `away ${member}`, ms: REVIVAL_MS, event });
+  }
+  return timers;
 }
 
 /** A connection is gone without a word: a short trouble of the network, or a tab that has crashed. */

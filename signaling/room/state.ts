@@ -48,11 +48,19 @@ export interface RoomState {
   readonly isCooling: boolean;
   /** How often the link between two members has broken of late, by `edgeKey`. */
   readonly breaks: ReadonlyMap<string, number>;
-  /** The room was made from what a returning member said: others may know better. */
+  /** How the latest run ended; `null`: none has, for all this server knows. */
+  readonly ended: Ended | null;
+  /** Whom a host has sent out: they do not come back as who they were. */
+  readonly removed: ReadonlySet<string>;
+  /** Made from what returning members say, and no epoch has begun since: there may have been some that nobody here heard of. */
+  readonly isRevived: boolean;
+  /** The same, and whoever is still to return may know better. */
   readonly isDoubtful: boolean;
   /** Highest epoch that a returning member has heard of: its number is used up. */
   readonly heardOf: number;
 }
+
+export type Ended = Omit<Extract<ServerMessage, { type: 'ended' }>, 'type'>;
 
 export interface Hidden {
   /** Its browser's id: who knew another's could pass for a tab of that browser. */
@@ -98,7 +106,8 @@ export type TimerEvent =
   | { type: 'missed'; member: string }
   | { type: 'grow' }
   | { type: 'forgive' }
-  | { type: 'abandoned' };
+  | { type: 'abandoned' }
+  | { type: 'doubts' };
 
 export type RoomEffect =
   /** The member is in: tell it its id, token and ICE servers. */
@@ -132,7 +141,7 @@ export function createRoom(options: RoomOptions): RoomState {
     ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, capacity, hasRelay },
     ...{ isLocked: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
     ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, breaks: new Map() },
-    ...{ isDoubtful: false, heardOf: 0 },
+    ...{ ended: null, removed: new Set(), isRevived: false, isDoubtful: false, heardOf: 0 },
   };
 }
 

@@ -8,7 +8,7 @@
  * Two epochs may be alive at once: where only newcomers come, the older one trains until the younger one is linked by all.
  */
 import type { RankState } from '../protocol/events.ts';
-import type { ClientMessage, RosterEntry, ServerMessage } from '../protocol/control.ts';
+import type { ClientMessage, RosterEntry, ServerMessage, Standing } from '../protocol/control.ts';
 
 export interface MembershipState {
   /** `null` until admitted. */
@@ -25,6 +25,8 @@ export interface MembershipState {
   readonly active: Active | null;
   /** Ready members that a run waits for; `null` where none does. */
   readonly pausedFor: number | null;
+  /** Whether the latest run is over. */
+  readonly isOver: boolean;
 }
 
 interface EpochOf {
@@ -86,7 +88,16 @@ export interface MembershipStep {
 }
 
 export const OUTSIDE: MembershipState = {
-  ...{ member: null, isConnected: false, run: 0, epoch: 0, linking: null, active: null, pausedFor: null },
+  ...{
+    member: null,
+    isConnected: false,
+    run: 0,
+    epoch: 0,
+    linking: null,
+    active: null,
+    pausedFor: null,
+    isOver: false,
+  },
 };
 
 /** What `event` makes of a membership. Never throws; what is of another epoch than it concerns changes nothing. */
@@ -128,9 +139,9 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
       if (event.epoch < state.epoch) return stay(state);
       return leaveEpochs({ ...state, pausedFor: event.waitingFor }, 'The run is paused until more ranks are there.');
     case 'ended': {
-      if (event.run !== state.run) return stay(state);
+      if (event.run !== state.run || state.isOver) return stay(state);
       const { outcome, message } = event;
-      const left = leaveEpochs({ ...state, pausedFor: null }, message);
+      const left = leaveEpochs({ ...state, pausedFor: null, isOver: true }, message);
       return { state: left.state, effects: [...left.effects, { type: 'end', outcome, message }] };
     }
     default:
@@ -156,10 +167,12 @@ function leaveEpochs(state: MembershipState, reason: string): MembershipStep {
 }
 
 function admitted(state: MembershipState, member: string): MembershipStep {
+  // Let in as somebody new, it has no place in the epochs that it knows, and their numbers mean nothing to it.
+  if (state.member !== null && state.member !== member) {
+    const { effects } = leaveEpochs(state, 'This tab has lost its place in the ring.');
+    return { state: { ...OUTSIDE, member, isConnected: true }, effects };
+  }
   const next = { ...state, member, isConnected: true };
-  // Let in as somebody new, it has no place in the epochs that it knows.
-  if (state.member !== null && state.member !== member)
-    return leaveEpochs(next, 'This tab has lost its place in the ring.');
   const reports = [state.linking?.report, state.active?.report];
   return { state: next, effects: reports.flatMap((message) => (message ? [{ type: 'send', message }] : [])) };
 }
@@ -173,7 +186,7 @@ function prepare(state: MembershipState, event: Extract<MembershipEvent, { type:
   const reason = `Epoch ${epoch} began.`;
   return {
     state: {
-      ...{ ...state, epoch, run, pausedFor: null, active: staysOn ? active : null },
+      ...{ ...state, epoch, run, pausedFor: null, isOver: false, active: staysOn ? active : null },
       linking: { epoch, run, members, report: null },
     },
     effects: [...drop(linking, reason), ...drop(staysOn ? null : active, reason), { type: 'link', prepare: event }],
@@ -204,6 +217,23 @@ function fail(state: MembershipState, event: Extract<MembershipEvent, { type: 'f
   // Who has finished needs no neighbours; if others do, the server says so.
   if (active?.epoch !== event.epoch || active.phase === 'STALLED' || active.phase === 'FINISHED') return stay(state);
   return tell({ ...state, active: { ...active, phase: 'STALLED', report: event } }, event);
+}
+
+/** What a member says of itself when it returns. `room`: the last that it heard. */
+export function standingOf(state: MembershipState, room: Extract<ServerMessage, { type: 'room' }>): Standing {
+  const { job, startAt, nodes, isLocked, phase } = room;
+  const { active } = state;
+  return {
+    settings: { job, startAt, nodes, isLocked },
+    run: Math.max(state.run, room.run),
+    isRunOn: room.run > state.run ? phase !== 'FORMING' : state.run > 0 && !state.isOver,
+    epoch: Math.max(state.epoch, room.epoch),
+    active: active && {
+      epoch: active.epoch,
+      ring: [...active.members],
+      isSteady: active.phase === 'RUNNING' || active.phase === 'FINISHED',
+    },
+  };
 }
 
 /** What a page shows. */

@@ -94,6 +94,8 @@ export const Standing = v.strictObject({
   settings: RoomSettings,
   /** The latest run it heard of; 0: none. */
   run: count,
+  /** Whether that run goes on, for all it knows. */
+  isRunOn: v.boolean(),
   /** Highest epoch it heard of; 0: none. */
   epoch: count,
   /** The epoch it is in; `null`: none. `isSteady`: it trains there, and needs no server's help for it. */

@@ -5,11 +5,14 @@ import {
   COOLING_MS,
   LINKING_MS,
   MAX_RETRIES,
+  revive,
+  REVIVAL_MS,
   SYNCING_MS,
   type RoomEvent,
   type RoomOptions,
 } from '../../signaling/room/index.ts';
 import type { Standing } from '../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { join, Play, ready } from './play.ts';
 
 /** A room whose ranks come and go. */
@@ -25,7 +28,7 @@ const back = (play: Play, member: string, standing: Partial<Standing> = {}): Roo
   const settings = { job, startAt, nodes, isLocked };
   return {
     ...{ type: 'return', member, name: member, holdsKey: false },
-    standing: { settings, run, epoch, active: null, ...standing },
+    standing: { settings, run, isRunOn: run > 0, epoch, active: null, ...standing },
   };
 };
 
@@ -446,5 +449,204 @@ describe('a lost connection', () => {
     // It says the same device, and that it has the state.
     play.do(ready('Ada', 1));
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy']);
+  });
+});
+
+describe('after a restart of the server', () => {
+  /** The members of `before`, back in a new server's room, one by one with what each of them knows. */
+  function revived(before: Play, ...returns: RoomEvent[]): Play {
+    const { job, startAt, nodes, isLocked } = before.state;
+    const play = new Play();
+    play.state = revive({ job, startAt, nodes, isLocked }, { capacity: 4 });
+    return play.do(...returns);
+  }
+  const active = (play: Play, isSteady = true): Standing['active'] => {
+    return { epoch: play.state.epoch, ring: [...play.state.ring], isSteady };
+  };
+  const steady = (play: Play, member: string): RoomEvent => back(play, member, { active: active(play) });
+
+  test('who trains goes on, and nobody is disturbed', () => {
+    const before = open(3);
+    const play = revived(before, steady(before, 'Cy'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1, run: 1 });
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
+    expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
+    expect(play.timer('away Ada')).toMatchObject({ ms: REVIVAL_MS, event: { type: 'missed', member: 'Ada' } });
+    expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'away Cy' });
+    play.do(steady(before, 'Ada'), steady(before, 'Bo'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1, isDoubtful: false });
+    expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
+    play.report('finished', ['x'], 9);
+    expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
+  });
+
+  test('who does not return has gone, and the next epoch has a number that nobody can have heard of', () => {
+    const before = open(3);
+    const play = revived(before, steady(before, 'Ada'), steady(before, 'Bo'), missed('Cy'));
+    expect(play.ring).toEqual(['Ada', 'Bo']);
+    expect(play.state.epoch).toBeGreaterThan(100);
+  });
+
+  test('newcomers wait until all are back', () => {
+    const before = open(2);
+    const play = revived(before, steady(before, 'Ada')).do(join('Cy'), ready('Cy'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    play.do(steady(before, 'Bo'));
+    expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
+  });
+
+  test('while another epoch was being made, that one is made again', () => {
+    const before = open(2).enter(3).do(grow);
+    expect(before.state).toMatchObject({ phase: 'LINKING', epoch: 2 });
+    const old = { epoch: 1, ring: before.state.ring.slice(0, 2), isSteady: true };
+    const play = revived(before, back(before, 'Ada', { active: old }), back(before, 'Cy'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    play.do(ready('Cy'), back(before, 'Bo', { active: old }));
+    expect(play.state.phase).toBe('LINKING');
+    expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
+  });
+
+  test('who is in a later epoch knows better', () => {
+    const before = open(3);
+    const late = open(3).do(left('Cy')).train();
+    const play = revived(before, back(before, 'Cy', { active: active(before, false) }), steady(late, 'Bo'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 2 });
+    expect(play.ring).toEqual(['Ada', 'Bo']);
+    play.do(steady(late, 'Ada'));
+    // Cy comes in again.
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
+  });
+
+  test('an epoch that had failed is followed by another once all are back', () => {
+    const before = open(2);
+    const stalled = { active: active(before, false) };
+    const play = revived(before, back(before, 'Ada', stalled));
+    play.do({ type: 'failed', member: 'Ada', epoch: 1, message: 'Timed out.', scope: 'epoch' });
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    play.do(steady(before, 'Bo'));
+    expect(play.state.phase).toBe('LINKING');
+    const told = revived(before, steady(before, 'Ada'));
+    told.do({ type: 'broken', member: 'Ada', epoch: 1, peer: 'Bo' }, steady(before, 'Bo'));
+    expect(told.state.phase).toBe('LINKING');
+  });
+
+  test('a paused run goes on once those who had its state have said so', () => {
+    const before = Play.running(2, { nodes: { min: 2, max: 3 } }).do(left('Bo'));
+    const play = revived(before, back(before, 'Ada'), ready('Ada', 1), join('Cy'), ready('Cy'));
+    expect(play.state).toMatchObject({ phase: 'PAUSED', run: 1, isDoubtful: true });
+    play.do({ type: 'doubts' });
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+    expect(play.state).toMatchObject({ phase: 'LINKING', run: 1 });
+  });
+
+  test('nothing starts beside a run whose ranks have not returned yet', () => {
+    const before = new Play({ ...OPEN, startAt: 2 }).enter(2).train();
+    const bystander = back(before, 'Cy', { run: 0, isRunOn: false, epoch: 0 });
+    const play = revived(before, bystander, ready('Cy'), { type: 'start', member: 'Cy' });
+    expect(play.said('Cy', 'refused').code).toBe('not-now');
+    expect(play.state.phase).toBe('FORMING');
+    play.do(steady(before, 'Ada'), steady(before, 'Bo'));
+    expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
+    // And where nobody comes, it does.
+    const alone = revived(before, bystander, ready('Cy'), { type: 'doubts' }, { type: 'start', member: 'Cy' });
+    expect(alone.state.phase).toBe('LINKING');
+  });
+
+  test('a run that was over stays over, whoever missed its end', () => {
+    const before = open(2).report('finished', ['x'], 9);
+    const over = { run: 1, isRunOn: false };
+    const missedIt = back(before, 'Ada', { active: { epoch: 1, ring: open(2).state.ring as never, isSteady: true } });
+    const first = revived(before, back(before, 'Bo', over), missedIt);
+    expect(first.said('Ada', 'ended')).toMatchObject({ run: 1 });
+    expect(first.state.phase).toBe('FORMING');
+    const second = revived(before, missedIt, back(before, 'Bo', over));
+    expect(second.state.phase).toBe('FORMING');
+    expect(second.effects.some((e) => e.type === 'send' && e.message.type === 'ended' && e.to.includes('Ada'))).toBe(
+      true,
+    );
+  });
+
+  test('the room is locked as it was, and its host is who has the key', () => {
+    const before = open(2).do({ type: 'lock', member: 'Ada', isLocked: true });
+    const play = revived(before, steady(before, 'Ada'), { ...steady(before, 'Bo'), holdsKey: true } as RoomEvent);
+    expect(play.said('Ada', 'room')).toMatchObject({ isLocked: true, hosts: ['Bo'] });
+    play.do(join('Cy'));
+    expect(play.said('Cy', 'refused').code).toBe('room-locked');
+  });
+
+  test('a fixed world that was training goes on, and ends as ever when a rank fails', () => {
+    const before = Play.running(2);
+    const play = revived(before, steady(before, 'Ada'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    play.do({ type: 'failed', member: 'Ada', epoch: 1, message: 'Timed out.', scope: 'epoch' });
+    expect(play.said('Ada', 'ended').message).toMatch(/Timed out/);
+    const gone = revived(before, steady(before, 'Ada'), missed('Bo'));
+    expect(gone.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) vanished while training/);
+  });
+
+  test('a fixed world that had not begun to train is over', () => {
+    const linking = new Play().enter(2).start();
+    const play = revived(linking, back(linking, 'Ada'), back(linking, 'Bo'));
+    expect(play.state.phase).toBe('FORMING');
+    play.do({ type: 'doubts' });
+    expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
+    const syncing = new Play().enter(2).start().linkAll();
+    const both = ['Ada', 'Bo'].map((member) => back(syncing, member, { active: active(syncing, false) }));
+    expect(revived(syncing, ...both).said('Ada', 'ended').outcome).toBe('failed');
+  });
+});
+
+describe('who comes back late', () => {
+  test('is told that the run is over', () => {
+    const play = open(2).do(away('Bo'));
+    const missedIt = back(play, 'Bo', { active: { epoch: 1, ring: [], isSteady: true } });
+    play.report('finished', ['x'], 9).do(missedIt);
+    expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
+    const left2 = open(2).do(away('Bo'), missed('Bo'), { type: 'stop', member: 'Ada' }, missedIt);
+    expect(left2.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
+    left2.do({ type: 'start', member: 'Ada' }, away('Bo'), missedIt);
+    expect(left2.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
+  });
+
+  test('is told that the run is paused', () => {
+    const play = Play.running(3, { nodes: { min: 3, max: 3 } }).do(away('Bo'), left('Cy'));
+    expect(play.state.phase).toBe('PAUSED');
+    play.do(back(play, 'Bo', { active: { epoch: 1, ring: [], isSteady: true } }));
+    expect(play.said('Bo', 'pause')).toEqual({ type: 'pause', epoch: 1, waitingFor: 1 });
+  });
+
+  test('comes in again like a newcomer, with the state it has', () => {
+    const play = open(2)
+      .do(away('Bo'), missed('Bo'))
+      .train()
+      .do(grow, back(open(2), 'Bo'));
+    expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
+    play.do(ready('Bo', 1));
+    expect(play.ring).toEqual(['Ada', 'Bo']);
+  });
+
+  test('does not come back as who the host has sent out', () => {
+    const play = open(2).do({ type: 'remove', member: 'Ada', whom: 'Bo' }, back(open(2), 'Bo'));
+    expect(play.said('Bo', 'refused').code).toBe('removed');
+    expect(play.state.members).toHaveLength(1);
+  });
+});
+
+describe('a fixed world', () => {
+  test('lets nobody in during a run, and ends it when one of its ranks has gone', () => {
+    const play = Play.running(3).do(join('Di'));
+    expect(play.said('Di', 'refused').code).toBe('room-running');
+    play.do(away('Bo'));
+    expect(play.state.phase).toBe('RUNNING');
+    play.do(missed('Bo'));
+    expect(play.said('Ada', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
+    const broken = Play.running(3).do({ type: 'broken', member: 'Ada', epoch: 1, peer: 'Bo' });
+    expect(broken.said('Cy', 'ended').message).toMatch(/^Rank 0 \(Ada\) and rank 1 \(Bo\) lost the link/);
+  });
+
+  test('is what a job has whose ranks cannot come and go, whatever the room allows', () => {
+    const job = { ...DEFAULT_JOB, strategy: 'diloco' as const };
+    const play = Play.running(2, { ...OPEN, job }).do(left('Bo'));
+    expect(play.said('Ada', 'ended').outcome).toBe('failed');
   });
 });
