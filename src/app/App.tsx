@@ -1,6 +1,5 @@
 /** Which page, between which header and footer. */
 import { useEffect } from 'preact/hooks';
-import { formatRoomCode } from '../protocol/roomCode.ts';
 import { Footer, Header } from './parts/Header.tsx';
 import { helpOpen, HowItWorks } from './parts/HowItWorks.tsx';
 import { Home } from './pages/Home.tsx';
@@ -13,9 +12,6 @@ import { leave, route, screen, view } from './store.ts';
 export function App() {
   const inside = screen.value === 'lobby' || screen.value === 'run';
   const room = view.value.room ?? route.value.room;
-  useEffect(() => {
-    document.title = room === null ? 'peergrad: train one model in many tabs' : `${formatRoomCode(room)} · peergrad`;
-  }, [room]);
   useEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       const typing = event.target instanceof Element && event.target.closest('input, select, textarea') !== null;

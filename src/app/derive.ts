@@ -1,6 +1,6 @@
 /** Numbers and sentences that follow from the view; pure. */
 import type { Device } from '../protocol/control.ts';
-import { seats } from '../protocol/ranks.ts';
+import { isElastic } from '../protocol/job.ts';
 import { dissenters } from '../util/majority.ts';
 import { list, plural } from './format.ts';
 import type { Lobby, Run, View } from './view.ts';
@@ -80,24 +80,30 @@ export interface Spoken {
 
 /** This rank's state in plain words. */
 export function spokenState(view: View): Spoken {
-  const between = view.state === 'WAITING' || view.state === 'OFFLINE' || view.state === 'RUNNING';
-  if (view.run !== null && view.run.result !== null && between) return say('finished', '', 'good');
+  const { state, run, lobby, detail } = view;
+  const between = state === 'WAITING' || state === 'OFFLINE' || state === 'RUNNING';
+  if (run !== null && run.result !== null && between) return say('finished', '', 'good');
   if (view.failure !== null && between) return say('stopped', '', 'wrong');
-  if (view.warmup !== null) return say('warming up', `: ${lowerFirst(view.warmup)}`, 'busy');
-  switch (view.state) {
+  if (view.isServerAway && state === 'WAITING') {
+    return say('waiting', ': the signaling server is away, and looked for', 'wait');
+  }
+  const isWarm = state === 'WAITING' && lobby !== null && lobby.phase !== 'FORMING' && isReady(view);
+  if (view.warmup !== null && !isWarm) return say('warming up', `: ${lowerFirst(view.warmup)}`, 'busy');
+  switch (state) {
     case 'OFFLINE':
       return say('not connected', '', view.member === null ? 'wait' : 'wrong');
     case 'WAITING':
-      return say('waiting', waitingFor(view), 'wait');
+      return isUnderWay(view) ? findingTogether(view, run!) : say('waiting', waitingFor(view), 'wait');
     case 'LINKING':
-      return say('connecting', linkingTo(view), 'busy');
+      if (isUnderWay(view)) return findingTogether(view, run!);
+      return say('connecting', detail.replace(/^connecting/, ''), 'busy');
     case 'SYNCING':
-      return say('syncing', `: ${view.detail || 'all must start from the same numbers'}`, 'busy');
+      return say('syncing', `: ${detail || 'all must start from the same numbers'}`, 'busy');
     case 'RUNNING':
-      // What the engine adds to "training" is news, such as that the server is away.
-      return say('training', view.detail.replace(/^training/, ''), 'good');
+      // What the engine adds to "training" is news, such as that others are joining, or that the server is away.
+      return say('training', detail.replace(/^training/, ''), 'good');
     default:
-      return view.state satisfies never;
+      return state satisfies never;
   }
 }
 
@@ -110,30 +116,68 @@ function lowerFirst(text: string): string {
   return /^[A-Z][a-z]/.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text;
 }
 
+/** Whether this tab is in a run that has neither ended nor failed, be it that it waits for somebody. */
+export function isUnderWay({ run, failure, state, lobby }: View): boolean {
+  const isOn = run !== null && run.result === null && failure === null && state !== 'OFFLINE';
+  return isOn && lobby !== null && lobby.phase !== 'FORMING';
+}
+
+/** Between two epochs of a run. */
+function findingTogether(view: View, run: Run): Spoken {
+  const lobby = view.lobby!;
+  if (lobby.phase === 'PAUSED') return say('paused', `: waiting for ${plural(lobby.waitingFor, 'more tab')}`, 'wait');
+  if (!isReady(view)) return say('coming back', ': this tab was let go, and the others train on meanwhile', 'busy');
+  const gone = goneRanks(run, lobby);
+  return say('rejoining', `: ${gone.length === 0 ? '' : `${ranksNamed(gone)} left, `}finding together again`, 'busy');
+}
+
+/** Ranks of the run's latest epoch that are not in the room any more, while it is on. */
+export function goneRanks(run: Run, lobby: Lobby | null): number[] {
+  if (lobby === null || run.result !== null) return [];
+  const here = new Set(lobby.members.map((one) => one.member));
+  return run.members.flatMap((one, rank) => (here.has(one.member) ? [] : [rank]));
+}
+
+function ranksNamed(ranks: readonly number[]): string {
+  return `${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}`;
+}
+
+function isReady({ member, lobby }: View): boolean {
+  return (lobby?.members.find((one) => one.member === member)?.device ?? null) !== null;
+}
+
 function waitingFor(view: View): string {
   const lobby = view.lobby;
   if (lobby === null) return '';
-  if (lobby.phase !== 'FORMING') return ' for the next start: the others are training';
-  if (lobby.members.find((one) => one.member === view.member)?.device === null) return ' to get ready';
+  if (lobby.phase !== 'FORMING' && !isOpen(lobby)) return ' for the next start: the others are training';
+  if (!isReady(view)) return ' to get ready';
+  if (lobby.phase === 'PAUSED') return ` for ${plural(lobby.waitingFor, 'more tab')}`;
+  if (lobby.phase !== 'FORMING') return isFull(lobby) ? ' for a place in the run' : ' to join the run';
   const missing = missingToStart(lobby);
   if (missing !== null && missing > 0) return ` for ${plural(missing, 'more tab')}`;
   return isHost(view) ? ' for you to start' : ' for the host to start';
 }
 
-/** Until the epoch is announced, who is next to whom follows from the room and who is ready. */
-function linkingTo(view: View): string {
-  const { run, lobby } = view;
-  if (run !== null && run.epoch === view.epoch) {
-    const missing = neighbours(run.rank, run.worldSize).filter((rank) => run.links[rank]?.up !== true);
-    return missing.length === 0 ? ': linked, waiting for the others' : toRanks(missing);
-  }
-  const ring = seats(lobby?.members.filter((one) => one.device !== null) ?? []);
-  const rank = ring.findIndex((one) => one?.member === view.member);
-  return rank < 0 ? '' : toRanks(neighbours(rank, ring.length));
+/** Whether ranks may come and go while the room trains. */
+export function isOpen({ nodes, job }: Lobby): boolean {
+  return nodes !== null && isElastic(job);
 }
 
-function toRanks(ranks: readonly number[]): string {
-  return ranks.length === 0 ? '' : ` to ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}`;
+/** Whether as many are ready as a run may have. */
+function isFull({ nodes, members }: Lobby): boolean {
+  return nodes !== null && members.filter((one) => one.device !== null).length > nodes.max;
+}
+
+/** What a run that is on means for a tab in its room's lobby, in a sentence. */
+export function runFromOutside(view: View, lobby: Lobby): string {
+  if (!isOpen(lobby)) return 'This room is training: you can join its next run.';
+  if (view.state === 'LINKING' || view.state === 'SYNCING') return 'Connecting: this tab trains in a moment.';
+  if (lobby.phase === 'PAUSED') {
+    return `This room’s run is paused: it goes on when ${plural(lobby.waitingFor, 'more tab')} can take part.`;
+  }
+  if (!isReady(view)) return 'This room is training: you will join once this tab is ready.';
+  if (isFull(lobby)) return 'This room is training with as many tabs as it may: you will join when one leaves.';
+  return 'This room is training: you will join in a moment.';
 }
 
 export function isHost(view: View): boolean {
@@ -146,17 +190,19 @@ export function missingToStart(lobby: Lobby): number | null {
   return Math.max(0, lobby.startAt - lobby.members.filter((one) => one.device !== null).length);
 }
 
-/** Why the host cannot start yet, in one sentence; `null` when nothing stands in the way. */
-export function startObstacle(lobby: Lobby): string | null {
-  if (lobby.phase !== 'FORMING') return lobby.phase === 'RUNNING' ? 'The run is on.' : 'Starting …';
-  const host = lobby.members.find((one) => lobby.hosts.includes(one.member));
-  if (host?.device !== null) {
-    const ready = lobby.members.filter((one) => one.device !== null).length;
-    if (lobby.job.strategy !== 'data-parallel' || ready < 2) return null;
-    return `Workers in one tab train alone, and ${ready} tabs are ready: choose another strategy.`;
+/** Why this host cannot start yet, in one sentence; `null` when nothing stands in the way. */
+export function startObstacle(lobby: Lobby, host: string | null): string | null {
+  const ready = lobby.members.filter((one) => one.device !== null);
+  if (!ready.some((one) => one.member === host)) {
+    return lobby.job.data.kind === 'files' ? 'Choose the data files first.' : 'This tab is still getting ready.';
   }
-  if (lobby.job.data.kind === 'files') return 'Choose the data files first.';
-  return 'This tab is still getting ready.';
+  if (lobby.job.strategy === 'data-parallel' && ready.length > 1) {
+    return `Workers in one tab train alone, and ${ready.length} tabs are ready: choose another strategy.`;
+  }
+  if (isOpen(lobby) && ready.length < lobby.nodes!.min) {
+    return `A run here takes ${plural(lobby.nodes!.min, 'tab')}, and ${ready.length} ${ready.length === 1 ? 'is' : 'are'} ready.`;
+  }
+  return null;
 }
 
 /** What the host should know before starting, in one sentence. */
@@ -165,11 +211,16 @@ export function startNote(lobby: Lobby): string {
   if (unready.length > 0) {
     const names =
       unready.length > 3 ? `${unready.slice(0, 2).join(', ')} and ${unready.length - 2} others` : list(unready);
-    return `${names} ${unready.length === 1 ? 'is' : 'are'} not ready, and would sit this run out.`;
+    const consequence = isOpen(lobby) ? 'will join a little later' : 'would sit this run out';
+    return `${names} ${unready.length === 1 ? 'is' : 'are'} not ready, and ${consequence}.`;
   }
   if (lobby.job.strategy === 'data-parallel') return `This tab starts ${plural(lobby.job.replicas, 'worker')}.`;
-  if (lobby.members.length === 1) return 'You can start alone; there is nothing to exchange then.';
-  return `All ${lobby.members.length} tabs are ready. Who comes later can join when the run has ended.`;
+  const later = isOpen(lobby)
+    ? 'Who comes later joins while it trains.'
+    : 'Who comes later can join when the run has ended.';
+  if (lobby.members.length === 1)
+    return `You can start alone; there is nothing to exchange then. ${isOpen(lobby) ? later : ''}`.trim();
+  return `All ${lobby.members.length} tabs are ready. ${later}`;
 }
 
 /** Whether a device is this machine's processor, whatever its backend is called. */

@@ -10,7 +10,14 @@ function mediaSignal(query: string): ReadonlySignal<boolean> {
 
 export const reducedMotion = mediaSignal('(prefers-reduced-motion: reduce)');
 export const prefersDark = mediaSignal('(prefers-color-scheme: dark)');
+export const pageHidden = hiddenSignal();
 export const windowWidth = widthSignal();
+
+function hiddenSignal(): ReadonlySignal<boolean> {
+  const hidden = signal(document.hidden);
+  document.addEventListener('visibilitychange', () => (hidden.value = document.hidden));
+  return hidden;
+}
 
 function widthSignal(): ReadonlySignal<number> {
   const width = signal(innerWidth);

@@ -1,8 +1,9 @@
 /** Entry of the page. */
 import { render } from 'preact';
 import { App } from './App.tsx';
-import { followAddress, joinRoom, name, route } from './store.ts';
+import { followAddress, followTitle, isWatching, joinRoom, name, reloadWhenRestored, route } from './store.ts';
 import { applyTheme } from './theme.ts';
+import { keepAwake } from './wakeLock.ts';
 import './styles/base.css';
 import './styles/parts.css';
 import './styles/pages.css';
@@ -14,6 +15,9 @@ const NAMELESS = 'tab';
 
 applyTheme();
 followAddress();
+followTitle();
+reloadWhenRestored();
+keepAwake(isWatching);
 render(<App />, document.querySelector('#app')!);
 
 // Not in a component: a hidden tab draws nothing, and must join all the same.

@@ -3,15 +3,17 @@
  * published a few times a second on an animation frame, so drawing never lags training, and a hidden tab draws
  * nothing at all.
  */
-import { computed, signal, type ReadonlySignal } from '@preact/signals';
+import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { startEngine, type Engine } from '../engine/page.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { saveJson } from './download.ts';
-import { remembered } from './env.ts';
+import { pageHidden, remembered } from './env.ts';
+import { hostKeyOf, keepHostKey } from './hostKeys.ts';
 import { parseRoute, roomHash, type Route } from './route.ts';
-import { isSoftware } from './derive.ts';
+import { isSoftware, isUnderWay } from './derive.ts';
+import { titleOf } from './title.ts';
 import { initialView, reduce, withoutRun, type View } from './view.ts';
 
 declare global {
@@ -22,6 +24,8 @@ declare global {
 
 /** Least time between two redraws, milliseconds: digits that change faster cannot be read. */
 const PUBLISH_MS = 200;
+/** The same for the title of a hidden tab. */
+const RETITLE_MS = 1000;
 
 export const route = signal<Route>(parseRoute(location.hash));
 const published = signal<View>(initialView);
@@ -31,6 +35,12 @@ export const entering = signal(false);
 
 /** Whether what paints this page also trains: then it paints less. */
 export const computesOnCpu = computed(() => isSoftware(view.value.device));
+
+/** Whether somebody looks at a run that is on, and does not wait for anybody. */
+export const isWatching = computed(() => {
+  const { lobby } = view.value;
+  return isUnderWay(view.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;
+});
 
 export type Screen = 'home' | 'new' | 'join' | 'lobby' | 'run';
 
@@ -51,13 +61,16 @@ let session = 0;
 let saveRecording = false;
 let frame = 0;
 let lastPublished = -Infinity;
+let retitling: ReturnType<typeof setTimeout> | null = null;
 
 export function createRoom(job: JobSpec, startAt: number | null): void {
   enter({ type: 'create', server: location.origin, name: name.peek().trim(), ...askedRank(), job, startAt });
 }
 
 export function joinRoom(room: string, as: string = name.peek().trim()): void {
-  enter({ type: 'join', server: location.origin, name: as, ...askedRank(), room });
+  const hostKey = hostKeyOf(room);
+  const key = hostKey === undefined ? {} : { hostKey };
+  enter({ type: 'join', server: location.origin, name: as, ...askedRank(), room, ...key });
 }
 
 /** The rank that the address asks for. */
@@ -74,6 +87,21 @@ export function configure(job: JobSpec): void {
 /** Host: from the lobby, or once more after a run. */
 export function start(): void {
   send({ type: 'start' });
+}
+
+/** Host: ends the run for all. */
+export function stopRun(): void {
+  send({ type: 'stop' });
+}
+
+/** Host: sends a member out of the room. */
+export function removeMember(member: string): void {
+  send({ type: 'remove', member });
+}
+
+/** Host: whether others may still join. */
+export function lockRoom(isLocked: boolean): void {
+  send({ type: 'lock', isLocked });
 }
 
 export function giveFiles(files: File[]): void {
@@ -110,6 +138,20 @@ export function dismissFailure(): void {
   update({ ...latest, failure: null });
 }
 
+/** Keeps the document's title in step. */
+export function followTitle(): void {
+  effect(() => {
+    document.title = titleOf(view.value, view.value.room ?? route.value.room, pageHidden.value);
+  });
+}
+
+/** A page that comes back by the browser's button, as it was, has had its engine stopped: it starts anew. */
+export function reloadWhenRestored(): void {
+  addEventListener('pageshow', ({ persisted }) => {
+    if (persisted && engine !== null) location.reload();
+  });
+}
+
 /** Follows the address bar. Another room's link leaves this room. */
 export function followAddress(): void {
   addEventListener('hashchange', () => {
@@ -139,7 +181,10 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
 function onevent(event: EngineEvent): void {
   latest = reduce(latest, event);
   if (event.type === 'recording') takeRecording(event.recording);
-  if (event.type === 'admitted') showRoomInAddress(event.room);
+  if (event.type === 'admitted') {
+    showRoomInAddress(event.room);
+    if (event.hostKey !== null) keepHostKey(event.room, event.hostKey);
+  }
   if (event.type === 'room' || event.type === 'epoch' || event.type === 'failed') entering.value = false;
   if (event.type === 'failed' && event.fatal) stop();
   publishSoon();
@@ -172,6 +217,13 @@ function showRoomInAddress(room: string): void {
 }
 
 function publishSoon(): void {
+  // A hidden tab draws nothing, and has a title all the same.
+  if (pageHidden.peek()) {
+    retitling ??= setTimeout(() => {
+      retitling = null;
+      document.title = titleOf(latest, latest.room ?? route.peek().room, pageHidden.peek());
+    }, RETITLE_MS);
+  }
   if (frame !== 0) return;
   frame = requestAnimationFrame(function attempt(now) {
     if (now - lastPublished < PUBLISH_MS) frame = requestAnimationFrame(attempt);

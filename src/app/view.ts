@@ -2,7 +2,7 @@
  * What the screen knows: a fold over the engine's events, and nothing else. Pure, so that a recorded list of events is a
  * recorded screen, and bounded, so that a run may last for days.
  */
-import type { Device, RosterEntry, RoomPhase } from '../protocol/control.ts';
+import type { Device, Nodes, RosterEntry, RoomPhase } from '../protocol/control.ts';
 import type { EngineEvent, HopEvent, LinkRoute, RankState, RankStatistics, RunResult } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
@@ -15,6 +15,8 @@ export interface Lobby {
   members: readonly RosterEntry[];
   job: JobSpec;
   startAt: number | null;
+  /** How many ranks a run may have, where ranks may come and go at all. */
+  nodes: Nodes | null;
   isLocked: boolean;
   /** Ready members that are missing for a run to begin by itself, or to go on. */
   waitingFor: number;
@@ -43,7 +45,19 @@ export interface Evaluation {
   samples: number;
 }
 
+/** Ranks came or went. */
+export interface WorldChange {
+  /** The last step before, and when it was. */
+  step: number;
+  at: number;
+  /** World sizes. */
+  from: number;
+  to: number;
+}
+
 export interface Run {
+  /** The room's number for it. */
+  number: number;
   epoch: number;
   rank: number;
   worldSize: number;
@@ -52,8 +66,15 @@ export interface Run {
   /** This rank's own links, by the neighbour's rank. */
   links: Readonly<Record<number, LinkView>>;
   losses: Series;
-  /** The last few steps, newest last. */
+  /** The first step that this tab took part in, and the newest. */
+  firstStep: number | null;
+  last: StepView | null;
+  /** The last few steps in this epoch, newest last: with other ranks, steps took another time. */
   recent: readonly StepView[];
+  /** Between epochs, newest last. */
+  changes: readonly WorldChange[];
+  /** When the engine's clock of the run began, on the one that is shown: it begins anew with a new GPU. */
+  since: number;
   evaluations: readonly Evaluation[];
   /** The newest bucket whose whole way round the ring is known. */
   trace: Trace | null;
@@ -85,6 +106,8 @@ export interface View {
   epoch: number;
   /** The engine's own sentence about `state`; may be empty. */
   detail: string;
+  /** The signaling server is lost, and looked for. */
+  isServerAway: boolean;
   device: Device | null;
   /** Why this is not WebGPU, when it is not. */
   deviceNote: string | null;
@@ -106,11 +129,14 @@ export interface View {
 export const RECENT_STEPS = 40;
 /** Accuracy points kept; beyond it every second one goes. */
 export const MAX_EVALUATIONS = 1000;
+/** Changes of the world kept: more lines than this in a chart say nothing. */
+export const MAX_CHANGES = 50;
 
 export const initialView: View = {
   state: 'OFFLINE',
   epoch: 0,
   detail: '',
+  isServerAway: false,
   device: null,
   deviceNote: null,
   member: null,
@@ -132,6 +158,7 @@ export function reduce(view: View, event: EngineEvent): View {
         state: event.state,
         epoch: event.epoch,
         detail: event.detail,
+        isServerAway: event.isServerAway,
         warmup: event.state === 'RUNNING' ? null : view.warmup,
       };
     case 'device':
@@ -154,7 +181,7 @@ export function reduce(view: View, event: EngineEvent): View {
       const { name, message, fatal } = event;
       const failed = { ...view, failure: { name, message, fatal }, warmup: null };
       if (!fatal) return failed;
-      return { ...failed, state: 'OFFLINE', detail: '', member: null, lobby: null };
+      return { ...failed, state: 'OFFLINE', detail: '', isServerAway: false, member: null, lobby: null };
     }
     case 'link':
     case 'step':
@@ -192,12 +219,18 @@ function reduceRun(run: Run, event: RunEvent): Run {
       return { ...run, links: { ...run.links, [event.peerRank]: { up, route, roundTripMs } } };
     }
     case 'step': {
-      const { step, dataEpoch, offset, loss, samples, ms, at } = event;
+      const { step, dataEpoch, offset, loss, samples, ms } = event;
+      const { last } = run;
+      const since = last !== null && run.since + event.at < last.at ? last.at : run.since;
+      const taken = { step, dataEpoch, offset, loss, samples, ms, at: since + event.at };
       const earlier = run.recent.filter((one) => one.step < step).slice(1 - RECENT_STEPS);
       return {
         ...run,
-        losses: append(run.losses, { step, at, value: loss }),
-        recent: [...earlier, { step, dataEpoch, offset, loss, samples, ms, at }],
+        since,
+        firstStep: run.firstStep ?? step,
+        losses: append(run.losses, { step, at: taken.at, value: loss }),
+        last: taken,
+        recent: [...earlier, taken],
         evaluations: run.evaluations.some((one) => one.step > step)
           ? run.evaluations.filter((one) => one.step <= step)
           : run.evaluations,
@@ -215,7 +248,7 @@ function reduceRun(run: Run, event: RunEvent): Run {
     case 'evaluation': {
       const { step, accuracy, samples } = event;
       if (accuracy === null) return run;
-      const at = run.recent.at(-1)?.at ?? 0;
+      const at = run.last?.at ?? 0;
       const all = [...run.evaluations.filter((one) => one.step < step), { step, at, accuracy, samples }];
       const evaluations =
         all.length <= MAX_EVALUATIONS ? all : all.filter((_, i) => i % 2 === 1 || i === all.length - 1);
@@ -228,12 +261,12 @@ function reduceRun(run: Run, event: RunEvent): Run {
   }
 }
 
-/** A new epoch continues the run that is under way; after a result or a failure it begins another. */
+/** A new epoch continues its run, with another world; or it begins a run. */
 function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>): Run {
-  const { epoch, rank, worldSize, members, job } = event;
-  const goesOn = view.run !== null && view.run.result === null && view.failure === null;
-  const past = goesOn ? view.run : null;
+  const { epoch, run: number, rank, worldSize, members, job } = event;
+  const past = view.run?.number === number ? view.run : null;
   return {
+    number,
     epoch,
     rank,
     worldSize,
@@ -241,7 +274,11 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     job,
     links: {},
     losses: past?.losses ?? emptySeries,
-    recent: past?.recent ?? [],
+    firstStep: past?.firstStep ?? null,
+    last: past?.last ?? null,
+    recent: [],
+    changes: past === null ? [] : changesWith(past, worldSize),
+    since: past?.since ?? 0,
     evaluations: past?.evaluations ?? [],
     trace: null,
     statistics: null,
@@ -249,6 +286,11 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     hashes: null,
     result: null,
   };
+}
+
+function changesWith({ changes, last, worldSize: from }: Run, to: number): readonly WorldChange[] {
+  if (last === null || from === to) return changes;
+  return [...changes, { step: last.step, at: last.at, from, to }].slice(-MAX_CHANGES);
 }
 
 /** Whether every ring step of the trace is known (long ones and small tensors may go another way than round the ring). */

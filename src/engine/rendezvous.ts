@@ -79,7 +79,7 @@ export interface RendezvousOptions {
   /** Also after a return, and where the server has let this tab in as somebody new. */
   onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
   onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
-  onstate: (state: RankState, epoch: number, detail: string) => void;
+  onstate: (state: RankState, epoch: number, detail: string, isServerAway: boolean) => void;
   /** SYNCING: resolves with what this rank has once it has what the others have. Never before the last one has settled. */
   enter: (epoch: Epoch) => Promise<StateReport>;
   /** RUNNING: resolves with the state after the last step. */
@@ -407,21 +407,25 @@ export class Rendezvous {
     this.#client?.close();
     for (const epoch of [...this.#live.keys()]) this.#drop(epoch, reason);
     this.#pool.retain(new Set());
-    this.#options.onstate('OFFLINE', 0, detail);
+    this.#options.onstate('OFFLINE', 0, detail, false);
   }
 
   #show(): void {
     const { state, epoch } = rankStateOf(this.#membership);
     const detail = this.#detail(state);
-    const shown = `${state} ${epoch} ${detail}`;
+    const shown = `${state} ${epoch} ${this.#isServerAway} ${detail}`;
     if (shown === this.#shown) return;
     this.#shown = shown;
-    this.#options.onstate(state, epoch, detail);
+    this.#options.onstate(state, epoch, detail, this.#isServerAway);
+  }
+
+  get #isServerAway(): boolean {
+    return !this.#membership.isConnected && this.#admission !== null;
   }
 
   #detail(state: RankState): string {
-    const { linking, active, pausedFor, isConnected } = this.#membership;
-    const isAway = !isConnected && this.#admission !== null;
+    const { linking, active, pausedFor } = this.#membership;
+    const isAway = this.#isServerAway;
     switch (state) {
       case 'OFFLINE':
         return 'not connected';

@@ -107,7 +107,7 @@ export class Session {
         void this.#announce();
       },
       onroom: (message) => this.#onRoom(message),
-      onstate: (state, epoch, detail) => emit({ type: 'state', state, epoch, detail }),
+      onstate: (state, epoch, detail, isServerAway) => emit({ type: 'state', state, epoch, detail, isServerAway }),
       enter: (epoch) => this.#enterEpoch(epoch),
       train: (epoch) => this.#train(epoch),
       scopeOf: (error) => this.#scopeOf(error),
@@ -120,8 +120,8 @@ export class Session {
   }
 
   #onRoom(message: RoomMessage): void {
-    const { phase, hosts, members, job, startAt, isLocked, waitingFor } = message;
-    this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, isLocked, waitingFor });
+    const { phase, hosts, members, job, startAt, nodes, isLocked, waitingFor } = message;
+    this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, nodes, isLocked, waitingFor });
     this.#room = message;
     void this.#announce();
   }

@@ -99,7 +99,17 @@ export class Training {
     this.#leaveGroup();
     const world = this.#worldOf(epoch);
     const { rank, worldSize, localRank, localWorldSize, members, mesh, links, signal } = world;
-    emit({ type: 'epoch', epoch: epoch.epoch, rank, worldSize, localRank, localWorldSize, members, job });
+    emit({
+      type: 'epoch',
+      epoch: epoch.epoch,
+      run: this.run,
+      rank,
+      worldSize,
+      localRank,
+      localWorldSize,
+      members,
+      job,
+    });
     const group = new ProcessGroup(mesh, { localRank, localWorldSize, clock, timeoutMs: SYNCING_TIMEOUT_MS });
     this.#group = group;
     signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });

@@ -3,7 +3,7 @@
  * picture and number on the screen derives from these events. Plain data, structured-clone-able and JSON-able
  * (times in milliseconds of this rank's clock, sizes in bytes).
  */
-import type { Device, RosterEntry, RoomPhase } from './control.ts';
+import type { Device, Nodes, RosterEntry, RoomPhase } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
 import type { JobSpec, StrategyName } from './job.ts';
 
@@ -97,7 +97,8 @@ export interface RunResult {
 }
 
 export type EngineEvent =
-  | { type: 'state'; state: RankState; epoch: number; detail: string }
+  /** `isServerAway`: the connection to the signaling server is lost, and being made anew. */
+  | { type: 'state'; state: RankState; epoch: number; detail: string; isServerAway: boolean }
   /** `note` says in a sentence why this is not WebGPU, when it is not. */
   | { type: 'device'; device: Device; note: string | null }
   /** `hostKey`: whoever shows it to the server when it joins is a host; `null` for guests. */
@@ -110,6 +111,8 @@ export type EngineEvent =
       members: RosterEntry[];
       job: JobSpec;
       startAt: number | null;
+      /** How many ranks a run may have, where ranks may come and go at all. */
+      nodes: Nodes | null;
       isLocked: boolean;
       /** Ready members that are missing for a run to begin by itself, or to go on. */
       waitingFor: number;
@@ -117,6 +120,8 @@ export type EngineEvent =
   | {
       type: 'epoch';
       epoch: number;
+      /** Epochs of one run share its number. */
+      run: number;
       rank: number;
       worldSize: number;
       /** Which of its browser's tabs in this epoch this rank is, and of how many. */

@@ -2,8 +2,10 @@ import { describe, expect, test } from 'vitest';
 import {
   agreement,
   edgeRates,
+  goneRanks,
   missingToStart,
   neighbours,
+  runFromOutside,
   samplesPerSecond,
   spokenState,
   startNote,
@@ -12,14 +14,15 @@ import {
   theoreticalBytes,
   timeLeft,
 } from '../../src/app/derive.ts';
+import { titleOf } from '../../src/app/title.ts';
 import { initialView, reduce, type Lobby, type View } from '../../src/app/view.ts';
 import type { EngineEvent, RankState } from '../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
-import { member, stepEvent } from './events.ts';
+import { member, RESULT, stepEvent } from './events.ts';
 
 const MEMBERS = [member('Ada'), member('Grace'), member('Edsger'), member('Barbara')];
 const EPOCH: EngineEvent = {
-  ...{ type: 'epoch', epoch: 1, rank: 0, worldSize: 4, localRank: 0, localWorldSize: 4 },
+  ...{ type: 'epoch', epoch: 1, run: 1, rank: 0, worldSize: 4, localRank: 0, localWorldSize: 4 },
   ...{ members: MEMBERS, job: DEFAULT_JOB },
 };
 
@@ -30,7 +33,7 @@ function fold(...events: EngineEvent[]): View {
 function lobby(change: Partial<Lobby>): Lobby {
   return {
     ...{ phase: 'FORMING', hosts: [MEMBERS[0]!.member], members: MEMBERS, job: DEFAULT_JOB, startAt: null },
-    ...{ isLocked: false, waitingFor: 0, ...change },
+    ...{ nodes: { min: 1, max: 64 }, isLocked: false, waitingFor: 0, ...change },
   };
 }
 
@@ -49,12 +52,12 @@ function statistics(step: number, gradientBytesSent: number): EngineEvent {
   return { type: 'ranks', step, ranks };
 }
 
-function state(name: RankState): EngineEvent {
-  return { type: 'state', state: name, epoch: 1, detail: '' };
+function state(name: RankState, detail = '', isServerAway = false): EngineEvent {
+  return { type: 'state', state: name, epoch: 1, detail, isServerAway };
 }
 
-function link(peerRank: number, up: boolean): EngineEvent {
-  return { type: 'link', peerRank, up, route: 'direct', roundTripMs: null };
+function room(change: Partial<Lobby>): EngineEvent {
+  return { type: 'room', ...lobby(change), members: [...(change.members ?? MEMBERS)] };
 }
 
 /** What the page says after these events. */
@@ -108,22 +111,40 @@ test('neighbours are the ranks on both sides', () => {
 });
 
 describe('starting', () => {
+  const [ada] = MEMBERS;
+
   test('needs the host; others may be left out, by name', () => {
     const unready = [member('Ada'), member('Grace', false)];
-    expect(startObstacle(lobby({}))).toBeNull();
-    expect(startObstacle(lobby({ members: unready }))).toBeNull();
-    expect(startNote(lobby({ members: unready }))).toBe('Grace is not ready, and would sit this run out.');
-    expect(startObstacle(lobby({ members: [member('Ada', false), member('Grace')] }))).toContain('still getting ready');
-    expect(startObstacle(lobby({ phase: 'LINKING' }))).toBe('Starting …');
+    expect(startObstacle(lobby({}), ada!.member)).toBeNull();
+    expect(startObstacle(lobby({ members: unready }), ada!.member)).toBeNull();
+    expect(startNote(lobby({ members: unready }))).toBe('Grace is not ready, and will join a little later.');
+    expect(startNote(lobby({ members: unready, nodes: null }))).toBe('Grace is not ready, and would sit this run out.');
+    const host = { members: [member('Ada', false), member('Grace')] };
+    expect(startObstacle(lobby(host), ada!.member)).toContain('still getting ready');
+    // Of several hosts each speaks for itself.
+    expect(startObstacle(lobby(host), 'member-grace')).toBeNull();
     expect(startNote(lobby({ members: [member('Ada')] }))).toContain('alone');
+  });
+
+  test('needs as many as the room says', () => {
+    const few = lobby({ members: [ada!], nodes: { min: 2, max: 4 } });
+    expect(startObstacle(few, ada!.member)).toBe('A run here takes 2 tabs, and 1 is ready.');
+    expect(startObstacle({ ...few, job: parseJob({ strategy: 'diloco' }) }, ada!.member)).toBeNull();
+  });
+
+  test('says whether one may come later', () => {
+    expect(startNote(lobby({}))).toBe('All 4 tabs are ready. Who comes later joins while it trains.');
+    const later = 'All 4 tabs are ready. Who comes later can join when the run has ended.';
+    expect(startNote(lobby({ nodes: null }))).toBe(later);
+    expect(startNote(lobby({ job: parseJob({ strategy: 'local-sgd' }) }))).toBe(later);
   });
 
   test('workers in one tab start from one tab only', () => {
     const job = parseJob({ strategy: 'data-parallel', replicas: 3 });
-    const [ada, grace] = [member('Ada'), member('Grace')];
-    expect(startObstacle(lobby({ job, members: [ada, grace] }))).toMatch(/2 tabs are ready: choose another strategy/);
-    expect(startObstacle(lobby({ job, members: [ada, member('Grace', false)] }))).toBeNull();
-    expect(startNote(lobby({ job, members: [ada] }))).toBe('This tab starts 3 workers.');
+    const both = [ada!, member('Grace')];
+    expect(startObstacle(lobby({ job, members: both }), ada!.member)).toMatch(/2 tabs are ready: choose another/);
+    expect(startObstacle(lobby({ job, members: [ada!, member('Grace', false)] }), ada!.member)).toBeNull();
+    expect(startNote(lobby({ job, members: [ada!] }))).toBe('This tab starts 3 workers.');
   });
 
   test('by itself counts those who are ready', () => {
@@ -133,39 +154,93 @@ describe('starting', () => {
   });
 });
 
+const GRACE: EngineEvent = { type: 'admitted', member: 'member-grace', room: 'K7F3QX', hostKey: null };
+
 describe('spoken states', () => {
-  test('name the ranks that are not connected yet', () => {
-    expect(said(EPOCH, state('LINKING'))).toBe('connecting to ranks 1 and 3');
-    expect(said(EPOCH, state('LINKING'), link(1, true))).toBe('connecting to rank 3');
-    expect(said(EPOCH, state('LINKING'), link(1, true), link(3, true))).toContain('waiting for the others');
-  });
-
-  test('know the neighbours before the epoch is announced: who is ready, in the room’s order', () => {
-    const members = [member('Ada'), member('Late', false), member('Grace'), member('Edsger'), member('Barbara')];
-    const admitted: EngineEvent = { type: 'admitted', member: 'member-grace', room: 'K7F3QX', hostKey: null };
-    const room: EngineEvent = { type: 'room', ...lobby({ phase: 'LINKING' }), members };
-    expect(said(admitted, room, state('LINKING'))).toBe('connecting to ranks 0 and 2');
-    const asked = members.map((one, i) => (i === 2 ? { ...one, rank: 2 } : one));
-    expect(said(admitted, { ...room, members: asked }, state('LINKING'))).toBe('connecting to ranks 1 and 3');
-    // Also when another run was before.
-    expect(said(admitted, { ...EPOCH, epoch: 0 }, room, state('LINKING'))).toBe('connecting to ranks 0 and 2');
-  });
-
   test('say what is compiled, and when training is on', () => {
     const warm: EngineEvent = { type: 'warmup', message: 'compiling shaders' };
     expect(said(EPOCH, state('SYNCING'), warm)).toBe('warming up: compiling shaders');
     expect(said(EPOCH, warm, state('RUNNING'))).toBe('training');
-    const away: EngineEvent = { type: 'state', state: 'RUNNING', epoch: 1, detail: 'training; the server is away' };
-    expect(said(EPOCH, away)).toBe('training; the server is away');
+    expect(said(EPOCH, state('RUNNING', 'training; others are joining'))).toBe('training; others are joining');
+    expect(said(state('LINKING', 'connecting to both neighbours'))).toBe('connecting to both neighbours');
   });
 
   test('say for whom a lobby waits', () => {
-    const admitted: EngineEvent = { type: 'admitted', member: MEMBERS[1]!.member, room: 'K7F3QX', hostKey: null };
-    const room: EngineEvent = { type: 'room', ...lobby({}), members: MEMBERS };
-    const on: EngineEvent = { ...room, phase: 'RUNNING' };
-    expect(said(admitted, state('WAITING'), on)).toContain('for the next start');
-    expect(said(admitted, state('WAITING'), room)).toBe('waiting for the host to start');
-    expect(said(admitted, state('WAITING'), { ...room, startAt: 5 })).toBe('waiting for 1 more tab');
-    expect(said({ ...admitted, member: MEMBERS[0]!.member }, state('WAITING'), room)).toBe('waiting for you to start');
+    expect(said(GRACE, state('WAITING'), room({}))).toBe('waiting for the host to start');
+    expect(said(GRACE, state('WAITING'), room({ startAt: 5 }))).toBe('waiting for 1 more tab');
+    const ada: EngineEvent = { ...GRACE, member: MEMBERS[0]!.member };
+    expect(said(ada, state('WAITING'), room({}))).toBe('waiting for you to start');
   });
+
+  test('say what a newcomer waits for while others train', () => {
+    const newcomer = [GRACE, state('WAITING')];
+    const warm: EngineEvent = { type: 'warmup', message: 'Drawing digits' };
+    const unready = { phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] } as const;
+    expect(said(...newcomer, room(unready))).toBe('waiting to get ready');
+    expect(said(...newcomer, room(unready), warm)).toBe('warming up: drawing digits');
+    // What it made ready stays so.
+    expect(said(...newcomer, warm, room({ phase: 'RUNNING' }))).toBe('waiting to join the run');
+    expect(said(...newcomer, room({ phase: 'RUNNING', nodes: { min: 1, max: 3 } }))).toContain('for a place');
+    expect(said(...newcomer, room({ phase: 'PAUSED', waitingFor: 2 }))).toBe('waiting for 2 more tabs');
+    expect(said(...newcomer, room({ phase: 'RUNNING', nodes: null }))).toContain('for the next start');
+  });
+
+  test('say why a run that has begun does not go on', () => {
+    const inRun = [GRACE, EPOCH, stepEvent(0)];
+    const rest = MEMBERS.filter(({ name }) => name !== 'Edsger');
+    const gone = room({ phase: 'LINKING', members: rest });
+    expect(said(...inRun, state('WAITING'), gone)).toBe('rejoining: rank 2 left, finding together again');
+    expect(said(...inRun, state('LINKING'), gone)).toBe('rejoining: rank 2 left, finding together again');
+    expect(said(...inRun, state('LINKING'), room({ phase: 'LINKING' }))).toBe('rejoining: finding together again');
+    const paused = room({ phase: 'PAUSED', waitingFor: 1, members: rest });
+    expect(said(...inRun, state('WAITING'), paused)).toBe('paused: waiting for 1 more tab');
+    const letGo = room({ phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] });
+    expect(said(...inRun, state('WAITING'), letGo)).toMatch(/^coming back: this tab was let go/);
+    expect(said(...inRun, state('WAITING', '', true), room({}))).toContain('the signaling server is away');
+  });
+
+  test('are over with the run', () => {
+    const stopped: EngineEvent = { type: 'failed', name: 'PeergradError', message: 'x', fatal: false };
+    expect(said(GRACE, EPOCH, room({}), state('WAITING'), stopped)).toBe('stopped');
+    const finished: EngineEvent = { type: 'finished', result: RESULT };
+    expect(said(GRACE, EPOCH, room({ phase: 'LINKING' }), state('WAITING'), finished)).toBe('finished');
+  });
+});
+
+describe('a room that trains, from its lobby', () => {
+  const told = (change: Partial<Lobby>, name: RankState = 'WAITING'): string =>
+    runFromOutside(fold(GRACE, state(name)), lobby({ phase: 'RUNNING', ...change }));
+
+  test('says when this tab will train', () => {
+    expect(told({ nodes: null })).toBe('This room is training: you can join its next run.');
+    expect(told({}, 'LINKING')).toContain('in a moment');
+    expect(told({ phase: 'PAUSED', waitingFor: 1 })).toContain('paused: it goes on when 1 more tab');
+  });
+
+  test('knows whether this tab is ready, and whether there is place', () => {
+    const from = (change: Partial<Lobby>): string => {
+      const view = fold(GRACE, state('WAITING'), room({ phase: 'RUNNING', ...change }));
+      return runFromOutside(view, view.lobby!);
+    };
+    expect(from({})).toBe('This room is training: you will join in a moment.');
+    expect(from({ members: [member('Ada'), member('Grace', false)] })).toContain('once this tab is ready');
+    expect(from({ nodes: { min: 1, max: 2 } })).toContain('when one leaves');
+  });
+});
+
+test('ranks that have left are known by their absence from the room, until the run is over', () => {
+  const view = fold(EPOCH, room({ members: MEMBERS.slice(1) }));
+  expect(goneRanks(view.run!, view.lobby)).toEqual([0]);
+  expect(goneRanks({ ...view.run!, result: RESULT }, view.lobby)).toEqual([]);
+});
+
+test('a tab that nobody looks at is called by how far it is', () => {
+  const training = fold(GRACE, room({ phase: 'RUNNING' }), EPOCH, stepEvent(119), state('RUNNING'));
+  const sizes = { parameters: 1, gradientBytes: 4, bucketBytes: [4], totalSteps: 315, trainSamples: 1, testSamples: 1 };
+  const view = reduce(training, { type: 'model', ...sizes });
+  expect(titleOf(view, 'K7F3QX', true)).toBe('Step 120 of 315, training in the background · K7F-3QX · peergrad');
+  expect(titleOf(view, 'K7F3QX', false)).toBe('K7F-3QX · peergrad');
+  const done = fold(GRACE, EPOCH, state('WAITING'), { type: 'finished', result: RESULT });
+  expect(titleOf(done, 'K7F3QX', true)).toBe('Finished · K7F-3QX · peergrad');
+  expect(titleOf(initialView, null, true)).toContain('train one model');
 });

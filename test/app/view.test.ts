@@ -14,11 +14,12 @@ const ROOM: EngineEvent = {
   members: MEMBERS,
   job: DEFAULT_JOB,
   startAt: null,
+  nodes: { min: 1, max: 64 },
   isLocked: false,
   waitingFor: 0,
 };
 const EPOCH: EngineEvent = {
-  ...{ type: 'epoch', epoch: 1, rank: 1, worldSize: 3, localRank: 1, localWorldSize: 3 },
+  ...{ type: 'epoch', epoch: 1, run: 1, rank: 1, worldSize: 3, localRank: 1, localWorldSize: 3 },
   ...{ members: MEMBERS, job: DEFAULT_JOB },
 };
 
@@ -75,11 +76,44 @@ describe('the run', () => {
     expect(view.run).toMatchObject({ trace: null, links: {}, worldSize: 2 });
   });
 
+  test('marks where ranks came or went, at the last step before', () => {
+    const smaller: EngineEvent = { ...EPOCH, epoch: 2, worldSize: 2 };
+    const view = fold(EPOCH, smaller, stepEvent(0), stepEvent(1), EPOCH, { ...EPOCH, epoch: 3 }, stepEvent(2), smaller);
+    expect(view.run!.changes).toEqual([
+      { step: 1, at: 50, from: 2, to: 3 },
+      { step: 2, at: 100, from: 3, to: 2 },
+    ]);
+  });
+
+  test('counts rates anew in a new epoch, and still knows the last step', () => {
+    const view = fold(EPOCH, stepEvent(0), stepEvent(1), { ...EPOCH, epoch: 2 });
+    expect(view.run!.recent).toEqual([]);
+    expect(view.run!.last).toMatchObject({ step: 1 });
+    expect(reduce(view, stepEvent(2)).run!.recent).toHaveLength(1);
+  });
+
+  test('goes on after a failure of this tab’s, which is over then', () => {
+    const view = fold(EPOCH, stepEvent(0), failed(false), { ...EPOCH, epoch: 2 });
+    expect(view.failure).toBeNull();
+    expect(view.run!.losses.points).toHaveLength(1);
+  });
+
+  test('of one who joins late begins at the step it joined', () => {
+    const view = fold(EPOCH, stepEvent(40), stepEvent(41));
+    expect(view.run).toMatchObject({ firstStep: 40, changes: [] });
+    expect(view.run!.losses.points.map(({ step }) => step)).toEqual([40, 41]);
+  });
+
+  test('has one clock, also where the engine’s begins anew', () => {
+    const view = fold(EPOCH, stepEvent(0), stepEvent(2), { ...stepEvent(3), at: 10 }, { ...stepEvent(4), at: 60 });
+    expect(view.run!.losses.points.map(({ at }) => at)).toEqual([0, 100, 110, 160]);
+  });
+
   test('starts afresh after a result', () => {
     const finished: EngineEvent = { type: 'finished', result: RESULT };
     const done = fold(EPOCH, stepEvent(0), finished);
     expect(done.run!.result).toBe(RESULT);
-    const again = reduce(done, { ...EPOCH, epoch: 2 });
+    const again = reduce(done, { ...EPOCH, epoch: 2, run: 2 });
     expect(again.run!.result).toBeNull();
     expect(again.run!.losses.points).toHaveLength(0);
   });

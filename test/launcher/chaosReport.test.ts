@@ -21,7 +21,7 @@ class Story {
     const job = { ...DEFAULT_JOB, epochs, maxSteps };
     const world = { worldSize: tabs.length, localRank: 0, localWorldSize: 1, members: [], job };
     for (const [rank, tab] of tabs.entries()) {
-      this.tell(tab, { type: 'epoch', epoch, rank, ...world });
+      this.tell(tab, { type: 'epoch', epoch, run: 1, rank, ...world });
       this.tell(tab, {
         ...{ type: 'model', parameters: 1, gradientBytes: 4, bucketBytes: [4], totalSteps: 1, testSamples: 1 },
         trainSamples: SIZE,
@@ -58,7 +58,7 @@ const fault = (kind: FaultKind, at: number, tab: string | null, rest: Partial<Fa
 
 function epochOf(epoch: number) {
   const common = { rank: 0, localRank: 0, localWorldSize: 1, members: [], job: DEFAULT_JOB };
-  return { type: 'epoch', epoch, ...common } as const;
+  return { type: 'epoch', epoch, run: 1, ...common } as const;
 }
 
 /** Two passes of two steps each, by two tabs. */

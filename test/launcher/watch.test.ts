@@ -25,7 +25,7 @@ const result = (...stateHash: string[]): RunResult => ({
   restarts: 0,
   ms: 2000,
 });
-const state = (name: 'WAITING' | 'RUNNING'): EngineEvent => ({ type: 'state', state: name, epoch: 1, detail: '' });
+const state = (name: 'WAITING' | 'RUNNING'): EngineEvent => ({ type: 'state', state: name, epoch: 1, detail: '', isServerAway: false });
 
 function watch(stallsWhileWaiting = true) {
   const clock = new ManualClock();
@@ -56,7 +56,7 @@ test('a tab that has finished cannot fail any more', async () => {
   w.on('tab-1', { type: 'finished', result: result('a') });
   w.on('tab-1', away);
   w.fail('tab-1', 'the tab crashed');
-  w.on('tab-1', { type: 'state', state: 'OFFLINE', epoch: 0, detail: '' });
+  w.on('tab-1', { type: 'state', state: 'OFFLINE', epoch: 0, detail: '', isServerAway: false });
   w.on('tab-2', { type: 'finished', result: result('a') });
   w.on('tab-2', away);
   expect(await w.done).toHaveLength(2);

@@ -16,10 +16,17 @@ export interface ChartData {
   line: readonly (number | null)[];
 }
 
+/** A place on x where something changed, in a few letters. */
+export interface Mark {
+  x: number;
+  label: string;
+}
+
 interface Props {
   /** Which quantity: the crosshairs of charts with the same one move together. */
   sync: string;
   data: ChartData;
+  marks: readonly Mark[];
   height: number;
   points: boolean;
   /** Fixed range of y; otherwise what the data need. */
@@ -32,7 +39,7 @@ interface Props {
 }
 
 export function Chart(props: Props) {
-  const { data, points, sync, label } = props;
+  const { data, marks, points, sync, label } = props;
   const height = Math.round(props.height * zoom.value);
   const box = useRef<HTMLDivElement>(null);
   const { width } = useSize(box);
@@ -60,7 +67,7 @@ export function Chart(props: Props) {
     const made = plot.current;
     if (made !== null) made.setData(aligned(data), !isZoomed(made));
     if (made !== null && isZoomed(made)) made.redraw();
-  }, [data]);
+  }, [data, marks]);
   return <div class="chart" ref={box} role="img" aria-label={label} style={{ height: `${height}px` }} />;
 }
 
@@ -153,8 +160,39 @@ function optionsFor(
     hooks: {
       setSelect: [(plot) => zoomed.add(plot)],
       setCursor: [(plot) => current.current.onhover(plot.cursor.idx ?? null)],
+      draw: [(plot) => drawMarks(plot, current.current.marks, text, colour)],
     },
   };
+}
+
+/** A faint line at each mark, and its label beside it where no other label is in the way. */
+function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (name: string) => string): void {
+  const { ctx, bbox } = plot;
+  const scale = uPlot.pxRatio;
+  const gap = 4 * scale;
+  const right = bbox.left + bbox.width;
+  let free = bbox.left;
+  ctx.save();
+  ctx.font = `${text * scale}px ${getComputedStyle(plot.root).fontFamily}`;
+  ctx.textBaseline = 'top';
+  ctx.fillStyle = colour('--dim');
+  ctx.strokeStyle = colour('--faint');
+  ctx.lineWidth = scale;
+  ctx.setLineDash([2 * scale, 4 * scale]);
+  for (const { x, label } of marks) {
+    const at = Math.round(plot.valToPos(x, 'x', true));
+    if (at < bbox.left || at > right) continue;
+    ctx.beginPath();
+    ctx.moveTo(at, bbox.top);
+    ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.stroke();
+    const width = ctx.measureText(label).width;
+    const start = at + gap + width <= right ? at + gap : at - gap - width;
+    if (start < free) continue;
+    ctx.fillText(label, start, bbox.top);
+    free = start + width + 2 * gap;
+  }
+  ctx.restore();
 }
 
 /** Steps and seconds are whole. */

@@ -3,8 +3,8 @@ import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { formatClock, formatCount, formatLoss, formatShare } from '../format.ts';
 import { smooth, smoothingFor, type Series } from '../series.ts';
-import type { Evaluation } from '../view.ts';
-import { Chart } from './Chart.tsx';
+import type { Evaluation, WorldChange } from '../view.ts';
+import { Chart, type Mark } from './Chart.tsx';
 
 export type XAxis = 'step' | 'time';
 
@@ -25,13 +25,17 @@ function formatterOf(axis: XAxis): (value: number) => string {
 
 interface LossProps {
   losses: Series;
+  /** Of the world, which are marked. */
+  changes: readonly WorldChange[];
   /** Whether the losses are of this rank's samples alone. */
   ownOnly: boolean;
   axis: XAxis;
   height: number;
 }
 
-export function LossCurve({ losses, ownOnly, axis, height }: LossProps) {
+const NO_MARKS: readonly Mark[] = [];
+
+export function LossCurve({ losses, changes, ownOnly, axis, height }: LossProps) {
   const points = useMemo(() => [...losses.points, ...losses.pending.slice(-1)], [losses]);
   const hovered = useSignal<number | null>(null);
   const data = useMemo(() => {
@@ -40,13 +44,18 @@ export function LossCurve({ losses, ownOnly, axis, height }: LossProps) {
     const raw = points.map((point) => point.value);
     return { x: points.map((point) => xOf(axis, point)), raw, line: smooth(raw, smoothingFor(raw.length)) };
   }, [points, axis]);
+  const marks = useMemo(
+    () => changes.map((one) => ({ x: xOf(axis, one), label: `${one.from} → ${one.to} ranks` })),
+    [changes, axis],
+  );
+  const changed = changes.map(({ step, from, to }) => ` From ${from} to ${to} ranks after step ${step + 1}.`).join('');
   const shown = hovered.value ?? points.length - 1;
   const point = points[shown];
   const first = points[0];
   const label =
     first === undefined || point === undefined
       ? 'Loss: no step yet.'
-      : `Loss by ${axis}: ${formatLoss(first.value)} at first, ${formatLoss(points.at(-1)!.value)} now.`;
+      : `Loss by ${axis}: ${formatLoss(first.value)} at first, ${formatLoss(points.at(-1)!.value)} now.${changed}`;
   return (
     <figure class="curve">
       <figcaption>
@@ -59,6 +68,7 @@ export function LossCurve({ losses, ownOnly, axis, height }: LossProps) {
       <Chart
         sync="training"
         data={data}
+        marks={marks}
         height={height}
         points={false}
         formatX={formatterOf(axis)}
@@ -108,6 +118,7 @@ export function AccuracyCurve({
       <Chart
         sync="training"
         data={data}
+        marks={NO_MARKS}
         height={height}
         points
         range={[0, 1]}

@@ -1,14 +1,16 @@
 /** Before a run: the code to join by, who is here, what will be trained, and the one button that starts it. */
 import { seats } from '../../protocol/ranks.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { isHost, missingToStart, startNote, startObstacle } from '../derive.ts';
+import { isHost, missingToStart, runFromOutside, startNote, startObstacle } from '../derive.ts';
 import { describeJob } from '../jobForm.ts';
 import { Banner } from '../parts/Banner.tsx';
 import { CopyButton } from '../parts/CopyButton.tsx';
 import { FileDrop } from '../parts/FileDrop.tsx';
+import { HostControls } from '../parts/HostControls.tsx';
 import { JobForm } from '../parts/JobForm.tsx';
 import { QrCode } from '../parts/QrCode.tsx';
 import { RankMark } from '../parts/RankMark.tsx';
+import { RemoveButton } from '../parts/RemoveButton.tsx';
 import { StatusLine } from '../parts/StatusLine.tsx';
 import { RingView } from '../ring/RingView.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
@@ -38,7 +40,9 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <p class="link">{link.replace(/^https?:\/\//, '')}</p>
           <div class="row">
             <CopyButton text={link}>Copy the link</CopyButton>
+            {host && <HostControls lobby={lobby} />}
           </div>
+          {lobby.isLocked && <p class="small wait">Locked: nobody else can join.</p>}
           {isLocalOnly(location.hostname) && (
             <p class="dim small note">
               This page was opened at {location.hostname}, which only this machine can reach. To invite others, open it
@@ -73,7 +77,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
             <p class="dim">{describeJob(lobby.job)}.</p>
           )}
           {lobby.job.data.kind === 'files' && <FileDrop onfiles={giveFiles} />}
-          <Starting lobby={lobby} host={host} />
+          <Starting view={view} lobby={lobby} />
         </section>
       </div>
     </main>
@@ -83,7 +87,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
 function People({ view, lobby }: { view: View; lobby: LobbyView }) {
   const places = seats(lobby.members);
   return (
-    <ul class="people plain">
+    <ul class={isHost(view) ? 'people plain led' : 'people plain'}>
       {lobby.members.map((one) => (
         <li key={one.member} class={one.device === null ? 'pale' : ''}>
           <RankMark rank={places.indexOf(one)} size={20} />
@@ -92,6 +96,7 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
             <span class="dim">{roles(one.member === view.member, lobby.hosts.includes(one.member))}</span>
           </span>
           <span class="dim small ellipsis">{one.device === null ? 'getting ready …' : one.device.adapter}</span>
+          {isHost(view) && one.member !== view.member && <RemoveButton member={one.member} name={one.name} />}
         </li>
       ))}
     </ul>
@@ -131,16 +136,15 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
   return <SimulatedRing members={tabs} you={you} bottom="simulated: a preview" />;
 }
 
-function Starting({ lobby, host }: { lobby: LobbyView; host: boolean }) {
-  const started = lobby.phase !== 'FORMING';
+function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
+  if (lobby.phase !== 'FORMING') return <p class="waiting">{runFromOutside(view, lobby)}</p>;
   const missing = missingToStart(lobby);
-  const obstacle = startObstacle(lobby);
   const automatic =
     missing === null
       ? null
       : `Starts by itself when ${lobby.startAt} are ready${missing > 0 ? ` (${missing} more)` : ''}.`;
-  if (!host)
-    return <p class="waiting">{started ? 'The run is starting.' : (automatic ?? 'Waiting for the host to start.')}</p>;
+  if (!isHost(view)) return <p class="waiting">{automatic ?? 'Waiting for the host to start.'}</p>;
+  const obstacle = startObstacle(lobby, view.member);
   return (
     <div class="starting">
       <button type="button" class="primary" disabled={obstacle !== null} aria-describedby="start-note" onClick={start}>

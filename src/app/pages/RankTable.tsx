@@ -1,11 +1,17 @@
 /** One line per rank: what it computes with, where its time goes, what it sent, and the fingerprint of its state. */
 import { dissenters } from '../../util/majority.ts';
+import { goneRanks, isHost, isOpen } from '../derive.ts';
 import { formatBytes, formatMs, shortHash } from '../format.ts';
 import { RankMark } from '../parts/RankMark.tsx';
+import { RemoveButton } from '../parts/RemoveButton.tsx';
 import { Term } from '../parts/Term.tsx';
-import type { Run } from '../view.ts';
+import type { Run, View } from '../view.ts';
 
-export function RankTable({ run }: { run: Run }) {
+export function RankTable({ view, run }: { view: View; run: Run }) {
+  const { lobby } = view;
+  const gone = goneRanks(run, lobby);
+  const others = lobby?.members.filter((one) => run.members.every(({ member }) => member !== one.member)) ?? [];
+  const host = isHost(view);
   const hashes = run.hashes?.hashes ?? [];
   const apart = new Set(dissenters(hashes));
   return (
@@ -32,6 +38,11 @@ export function RankTable({ run }: { run: Run }) {
             <th scope="col">
               <Term of="state hash">state</Term>
             </th>
+            {host && (
+              <th scope="col">
+                <span class="away">remove</span>
+              </th>
+            )}
           </tr>
         </thead>
         <tbody>
@@ -53,9 +64,7 @@ export function RankTable({ run }: { run: Run }) {
                 <td class="right number">
                   {numbers === undefined ? '–' : formatBytes(numbers.gradientBytesSent + numbers.otherBytesSent)}
                 </td>
-                <td>
-                  <LinkTo run={run} rank={rank} />
-                </td>
+                <td>{gone.includes(rank) ? <span class="wait">left</span> : <LinkTo run={run} rank={rank} />}</td>
                 <td>
                   {hash === undefined ? (
                     '–'
@@ -65,9 +74,39 @@ export function RankTable({ run }: { run: Run }) {
                     </span>
                   )}
                 </td>
+                {host && (
+                  <td class="right">
+                    {one.member !== view.member && !gone.includes(rank) && (
+                      <RemoveButton member={one.member} name={one.name} />
+                    )}
+                  </td>
+                )}
               </tr>
             );
           })}
+          {others.map((one) => (
+            <tr key={one.member}>
+              <th scope="row">
+                <span class="dim">–</span> {one.name}
+              </th>
+              <td class="adapter" title={one.device?.adapter}>
+                {one.device === null ? '–' : one.device.adapter}
+                {one.device !== null && <span class="dim"> {one.device.backend}</span>}
+              </td>
+              <td colSpan={5} class="dim">
+                {one.device === null
+                  ? 'getting ready'
+                  : lobby !== null && isOpen(lobby)
+                    ? 'joins in a moment'
+                    : 'waits for the next run'}
+              </td>
+              {host && (
+                <td class="right">
+                  <RemoveButton member={one.member} name={one.name} />
+                </td>
+              )}
+            </tr>
+          ))}
         </tbody>
       </table>
     </div>

@@ -7,7 +7,14 @@ import { Term } from '../parts/Term.tsx';
 import { closeRun, leave, start } from '../store.ts';
 import { hasServer } from '../strategies.ts';
 
-export function ResultPanel({ result, host }: { result: RunResult; host: boolean }) {
+interface Props {
+  result: RunResult;
+  /** Whether this tab took every step in one world: then theory says what it sent. */
+  isWhole: boolean;
+  host: boolean;
+}
+
+export function ResultPanel({ result, isWhole, host }: Props) {
   const { worldSize } = result;
   const apart = dissenters(result.stateHash);
   const theory = theoreticalBytes(worldSize, result.gradientBytes, result.steps);
@@ -42,11 +49,13 @@ export function ResultPanel({ result, host }: { result: RunResult; host: boolean
             ) : (
               <>
                 {formatBytes(sent)}{' '}
-                <span class="dim small">
-                  {result.strategy === 'ring'
-                    ? `theory ${formatBytes(theory)}, ${overhead(sent, theory)}`
-                    : `a ring would send ${formatBytes(theory)}`}
-                </span>
+                {isWhole && (
+                  <span class="dim small">
+                    {result.strategy === 'ring'
+                      ? `theory ${formatBytes(theory)}, ${overhead(sent, theory)}`
+                      : `a ring would send ${formatBytes(theory)}`}
+                  </span>
+                )}
               </>
             )}
           </dd>

@@ -2,11 +2,13 @@
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { AccuracyCurve, LossCurve, type XAxis } from '../charts/Curves.tsx';
-import { isHost, spokenState } from '../derive.ts';
+import { isHost, isUnderWay, spokenState } from '../derive.ts';
 import { reducedMotion } from '../env.ts';
+import { upperFirst } from '../format.ts';
 import { describeJob } from '../jobForm.ts';
 import { Banner } from '../parts/Banner.tsx';
 import { Fold } from '../parts/Fold.tsx';
+import { HostControls } from '../parts/HostControls.tsx';
 import { RecordingButton } from '../parts/RecordingButton.tsx';
 import { Term } from '../parts/Term.tsx';
 import { GridView } from '../ring/GridView.tsx';
@@ -55,10 +57,16 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           {(!view.failure.fatal || view.recording !== null) && <RecordingButton />}
         </Banner>
       )}
-      {run.result !== null && <ResultPanel result={run.result} host={isHost(view)} />}
+      {run.result !== null && (
+        <ResultPanel
+          result={run.result}
+          isWhole={run.firstStep === 0 && run.result.restarts === 0}
+          host={isHost(view)}
+        />
+      )}
       <Strip view={view} run={run} />
       <p class="dim small">{describeJob(run.job)}.</p>
-      {spoken.word === 'training' && spoken.text !== spoken.word && <p class="dim small">{spoken.text}</p>}
+      {spoken.text !== spoken.word && <p class="dim small">{upperFirst(spoken.text)}.</p>}
       <div class="run-columns">
         <section class="stage" aria-label={hasRing ? 'The ring' : 'The ranks'}>
           <RunRing view={view} run={run} player={player} instead={instead} />
@@ -96,7 +104,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
               </button>
             ))}
           </div>
-          <LossCurve losses={run.losses} ownOnly={ownOnly} axis={axis.value} height={160} />
+          <LossCurve losses={run.losses} changes={run.changes} ownOnly={ownOnly} axis={axis.value} height={160} />
           {!narrow && (
             <>
               <AccuracyCurve evaluations={run.evaluations} losses={run.losses} axis={axis.value} height={112} />
@@ -123,12 +131,13 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           </Fold>
         )}
         <Fold title="Ranks" class={hasRing ? 'ranks-panel' : 'ranks-panel alone'}>
-          <RankTable run={run} />
+          <RankTable view={view} run={run} />
         </Fold>
       </div>
       {view.failure === null && (
         <div class="row">
           <RecordingButton />
+          {view.lobby !== null && isUnderWay(view) && isHost(view) && <HostControls lobby={view.lobby} />}
         </div>
       )}
     </main>

@@ -9,7 +9,7 @@ import type { Run, View } from '../view.ts';
 
 export function Strip({ view, run }: { view: View; run: Run }) {
   const { model } = view;
-  const last = run.recent.at(-1);
+  const { last } = run;
   const rate = samplesPerSecond(run);
   const share = talking(run);
   const left = view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
@@ -21,15 +21,15 @@ export function Strip({ view, run }: { view: View; run: Run }) {
         {run.job.job} <span class="dim">{run.job.model}</span>
       </Cell>
       <Cell label={<Term of="epoch" />}>
-        {last === undefined ? '–' : last.dataEpoch + 1}
+        {last === null ? '–' : last.dataEpoch + 1}
         <span class="dim"> / {run.job.epochs}</span>
       </Cell>
       <Cell label="step">
-        {last === undefined ? '–' : last.step + 1}
+        {last === null ? '–' : last.step + 1}
         {model !== null && <span class="dim"> / {model.totalSteps}</span>}
       </Cell>
       <Cell label={ownOnly ? 'own samples/s' : 'samples/s'}>{rate === null ? '–' : formatCount(rate)}</Cell>
-      <Cell label={ownOnly ? <Term of="own loss" /> : 'loss'}>{last === undefined ? '–' : formatLoss(last.loss)}</Cell>
+      <Cell label={ownOnly ? <Term of="own loss" /> : 'loss'}>{last === null ? '–' : formatLoss(last.loss)}</Cell>
       <Cell label={<Term of="world size" />}>
         {run.worldSize} <span class="dim">{run.worldSize === 1 ? 'rank' : 'ranks'}</span>
       </Cell>

@@ -1,6 +1,6 @@
 /** The ring of a run: its members, its edges as far as this rank knows them, and the replay in its centre. */
 import { useComputed } from '@preact/signals';
-import { edgeRates, neighbours, spokenState } from '../derive.ts';
+import { edgeRates, goneRanks, neighbours, spokenState } from '../derive.ts';
 import { formatBytes } from '../format.ts';
 import type { Run, View } from '../view.ts';
 import { narrate } from './narrate.ts';
@@ -23,6 +23,7 @@ export function RunRing({ view, run, player, instead }: Props) {
   }).value;
   const stage = player.stage.value;
   const spoken = spokenState(view);
+  const gone = goneRanks(run, view.lobby);
   const buckets = view.model?.bucketBytes.length ?? 0;
   const centre =
     stage === null || title === null
@@ -38,7 +39,7 @@ export function RunRing({ view, run, player, instead }: Props) {
         };
   return (
     <RingView
-      members={run.members.map((one) => ({ name: one.name }))}
+      members={run.members.map((one, rank) => ({ name: one.name, pale: gone.includes(rank) }))}
       you={run.rank}
       lines={instead?.lines ?? 'ring'}
       edges={edgesOf(run)}

@@ -1,0 +1,18 @@
+/** What the tab is called: the room, and, while nobody looks at the page, how far it is. */
+import { formatRoomCode } from '../protocol/roomCode.ts';
+import { isUnderWay, spokenState } from './derive.ts';
+import { upperFirst } from './format.ts';
+import type { View } from './view.ts';
+
+/** @param room the one that the page is about, entered or not. */
+export function titleOf(view: View, room: string | null, isHidden: boolean): string {
+  if (room === null) return 'peergrad: train one model in many tabs';
+  const name = `${formatRoomCode(room)} · peergrad`;
+  const { run, model } = view;
+  if (!isHidden || run === null) return name;
+  const { word } = spokenState(view);
+  if (!isUnderWay(view) || word !== 'training' || run.last === null) return `${upperFirst(word)} · ${name}`;
+  const total = model === null ? '' : ` of ${model.totalSteps}`;
+  // The number first: a tab shows a few letters only.
+  return `Step ${run.last.step + 1}${total}, training in the background · ${name}`;
+}

@@ -1,0 +1,26 @@
+/** Keeps the screen on while it shows a run: on a phone that sleeps, the page sleeps too. */
+import { effect, type ReadonlySignal } from '@preact/signals';
+
+/** Holds a screen wake lock (https://www.w3.org/TR/screen-wake-lock/) while `isWanted`. A browser may refuse, and that is all right. */
+export function keepAwake(isWanted: ReadonlySignal<boolean>): void {
+  let lock: Promise<WakeLockSentinel | null> | null = null;
+  effect(() => {
+    if (isWanted.value === (lock !== null)) return;
+    if (isWanted.value) {
+      lock = request();
+    } else {
+      const held = lock;
+      lock = null;
+      void held?.then((sentinel) => sentinel?.release()).catch(() => {});
+    }
+  });
+}
+
+async function request(): Promise<WakeLockSentinel | null> {
+  try {
+    return 'wakeLock' in navigator ? await navigator.wakeLock.request('screen') : null;
+  } catch {
+    // The battery is low, or a policy forbids it.
+    return null;
+  }
+}
