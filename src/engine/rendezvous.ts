@@ -11,7 +11,6 @@ import {
   type ClientMessage,
   type IceServer,
   type RosterEntry,
-  type RoomSettings,
   type ServerMessage,
 } from '../protocol/control.ts';
 import type { JobSpec } from '../protocol/job.ts';
@@ -28,6 +27,7 @@ import {
   advance,
   OUTSIDE,
   rankStateOf,
+  standingOf,
   type MembershipEffect,
   type MembershipEvent,
   type MembershipState,
@@ -110,7 +110,7 @@ export class Rendezvous {
   #admission: Extract<ServerMessage, { type: 'admitted' }> | null = null;
   #browser = '';
   #iceServers: readonly IceServer[] = [];
-  #settings: RoomSettings | null = null;
+  #lastRoom: Extract<ServerMessage, { type: 'room' }> | null = null;
   readonly #live = new Map<number, Live>();
   readonly #pool: LinkPool;
   /** `enter` and `train` of one epoch after the other. */
@@ -169,11 +169,9 @@ export class Rendezvous {
     switch (message.type) {
       case 'admitted':
         return this.#onAdmitted(message);
-      case 'room': {
-        const { job, startAt, nodes, isLocked } = message;
-        this.#settings = { job, startAt, nodes, isLocked };
+      case 'room':
+        this.#lastRoom = message;
         return this.#options.onroom(message);
-      }
       case 'ice':
         this.#iceServers = message.iceServers;
         return;
@@ -252,13 +250,8 @@ export class Rendezvous {
     const { name, rank } = this.#options.hello;
     const who = { version: PROTOCOL_VERSION, name, rank, browser: this.#browser, room } as const;
     const key = hostKey === null ? {} : { hostKey };
-    if (token === '' || this.#settings === null) return { type: 'join', ...who, ...key };
-    const { run, epoch, active } = this.#membership;
-    const isSteady = active?.phase === 'RUNNING' || active?.phase === 'FINISHED';
-    const standing = {
-      ...{ settings: this.#settings, run, epoch },
-      active: active && { epoch: active.epoch, ring: [...active.members], isSteady },
-    };
+    if (token === '' || this.#lastRoom === null) return { type: 'join', ...who, ...key };
+    const standing = standingOf(this.#membership, this.#lastRoom);
     return { type: 'return', ...who, ...key, member, token, standing };
   }
 

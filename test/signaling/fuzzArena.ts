@@ -157,7 +157,7 @@ export class FuzzArena {
     const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false };
     return {
       ...{ type: 'return', version: PROTOCOL_VERSION, room, member, token: 'not-a-token-of-ours', name: nameIn(room) },
-      standing: { settings, run: 1, epoch, active: null },
+      standing: { settings, run: 1, isRunOn: true, epoch, active: null },
     };
   }
 
