@@ -18,15 +18,22 @@ function steps(tab: Tab) {
   return tab.events.filter((event) => event.type === 'step');
 }
 
-/** Every step a tab saw follows the one before, and their windows tile the passes. */
-function expectEachSampleOnce(tab: Tab, passSize: number): void {
-  for (const [i, { step, dataEpoch, offset, samples }] of steps(tab).entries()) {
-    const before = steps(tab)[i - 1];
-    if (!before) continue;
-    expect(step).toBe(before.step + 1);
-    const end = before.offset + before.samples;
-    expect([dataEpoch, offset]).toEqual(end === passSize ? [before.dataEpoch + 1, 0] : [before.dataEpoch, end]);
-    expect(samples).toBeGreaterThan(0);
+/** Of the steps that the tabs saw none is missing, all saw the same, and their windows tile the passes. */
+async function expectEachSampleOnce(...tabs: Tab[]): Promise<void> {
+  const { trainSamples } = await tabs[0]!.event('model');
+  const windows = new Map<number, { dataEpoch: number; offset: number; samples: number }>();
+  for (const { step, dataEpoch, offset, samples } of tabs.flatMap(steps)) {
+    const window = { dataEpoch, offset, samples };
+    expect(windows.get(step) ?? window).toEqual(window);
+    windows.set(step, window);
+  }
+  let next = { dataEpoch: 0, offset: 0 };
+  for (let step = 0; step < windows.size; step++) {
+    const { samples, ...position } = windows.get(step)!;
+    expect(position).toEqual(next);
+    const end = position.offset + samples;
+    next =
+      end === trainSamples ? { dataEpoch: next.dataEpoch + 1, offset: 0 } : { dataEpoch: next.dataEpoch, offset: end };
   }
 }
 
@@ -45,10 +52,7 @@ describe('an elastic run', () => {
     expect(results.map(({ worldSize }) => worldSize)).toEqual([3, 3, 3]);
     expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
     expect(results.map(({ losses }) => losses)).toEqual([results[0]!.losses, results[0]!.losses, results[0]!.losses]);
-    for (const tab of all) {
-      const { trainSamples } = await tab.event('model');
-      expectEachSampleOnce(tab, trainSamples);
-    }
+    await expectEachSampleOnce(...all);
   });
 
   test('takes no notice of a restart of the server, whose room it rebuilds', async () => {
@@ -67,5 +71,16 @@ describe('an elastic run', () => {
     await late.event('hashes', ({ hashes, agree }) => hashes.length === 3 && agree);
     // One epoch for the three and no other: the restart itself made none.
     expect(tabs.map((tab) => tab.events.filter(({ type }) => type === 'epoch').length)).toEqual([2, 2]);
+  });
+
+  test('goes on when its tabs lose their GPU', async () => {
+    const room = world.createRoom({ epochs: 10, batchSize: 16, hashEvery: 5 }, 2, NODES);
+    const tabs = await Promise.all([0, 1].map((i) => world.join(room, `tab-${i}`)));
+    await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 3)));
+    await world.killGpu();
+    const soon = Math.max(...tabs.map((tab) => steps(tab).length)) + 8;
+    await Promise.all(tabs.map((tab) => tab.event('hashes', ({ step, agree }) => step >= soon && agree)));
+    await expectEachSampleOnce(...tabs);
+    expect(tabs.flatMap(({ events }) => events.filter(({ type }) => type === 'failed'))).toEqual([]);
   });
 });

@@ -123,6 +123,14 @@ export class World {
     return this.open(`#${room}?name=${name}&auto`, options);
   }
 
+  /** Kills the process that all tabs' GPU devices live in; the browser starts another. */
+  async killGpu(): Promise<void> {
+    const cdp = await this.#browser.newBrowserCDPSession();
+    const { processInfo } = await cdp.send('SystemInfo.getProcessInfo');
+    for (const { type, id } of processInfo) if (type === 'GPU') process.kill(id, 'SIGKILL');
+    await cdp.detach();
+  }
+
   /** Closes all tabs; server and browser stay for the next test. */
   async reset(): Promise<void> {
     await Promise.all(this.#contexts.splice(0).map((context) => context.close()));
