@@ -81,8 +81,9 @@ export class Trainer {
    * the epoch's last step, and by those strategies only there where that step is one after which all ranks agree, as
    * the run's last one is.
    *
-   * @throws (rejects) UsageError for samples that do not fit, DataError or MismatchError where ranks hold different ones, and what
-   *   {@link initProcessGroup} and the collectives reject with.
+   * @throws (rejects) UsageError for samples that do not fit; where data or models differ, DataError or MismatchError on the ranks
+   *   whose are not those of most, PeergradError on the others; what {@link initProcessGroup} and the collectives reject
+   *   with.
    */
   async fit(model: Model, samples: Samples, fit: FitOptions): Promise<RunResult> {
     const task = createTensorTask(model, samples, fit);

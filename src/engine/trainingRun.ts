@@ -11,6 +11,7 @@ import { dealWindow, GlobalCursor, type SampleWindow } from '../parallel/cursor.
 import { deal, type Holding } from '../parallel/deal.ts';
 import { keepingBuffers } from '../parallel/flatten.ts';
 import { allGatherHashes } from '../parallel/hashes.ts';
+import type { PassOptions } from '../parallel/pass.ts';
 import { startOfRun, type Progress } from '../parallel/progress.ts';
 import { oddOnes, refuseOdd } from '../parallel/standing.ts';
 import { createStrategy, Ring, type Arrival, type RingState, type StepReport } from '../parallel/strategies/index.ts';
@@ -222,7 +223,8 @@ export class TrainingRun {
 
   /**
    * Takes all steps that are left in the world that was entered. Every rank resolves with the same figures but for times that
-   * only it can know. After a rejection an elastic strategy goes on exactly where it was, in the next world.
+   * only it can know. After a rejection, however it came, an elastic strategy goes on exactly where it was, in the next world;
+   * after the last step, only what is left to test and to compare is done.
    *
    * @throws (rejects) DeviceError, DivergenceError where states differ (MismatchError for a strategy that is not elastic), what
    *   the collectives reject with, and the reason of `signal`.
@@ -378,7 +380,6 @@ export class TrainingRun {
   async #learn({ window, positions, rounds }: Turn): Promise<StepReport> {
     const { task, plan } = this.#options;
     const strategy = this.#strategy;
-    const optionsOf = ({ length }: Uint32Array) => ({ samples: length, reduction: 'sum' }) as const;
     const todo = positions.slice(strategy instanceof Ring ? strategy.heldSamples : 0).map((at) => window.indices[at]!);
     const batches = Array.from({ length: rounds }, (_, i) =>
       todo.subarray(i * plan.batchSize, (i + 1) * plan.batchSize),
@@ -453,8 +454,9 @@ export class TrainingRun {
   async #warmUp(): Promise<void> {
     const { task, plan, checkDevice } = this.#options;
     const first = Uint32Array.from({ length: Math.min(plan.batchSize, task.trainSamples) }, (_, i) => i);
-    const options = { samples: first.length, reduction: 'sum' } as const;
-    await keepingBuffers(task.model, () => task.withBatch(first, (pass) => this.#strategy.warmUp(pass, options)));
+    await keepingBuffers(task.model, () =>
+      task.withBatch(first, (pass) => this.#strategy.warmUp(pass, optionsOf(first))),
+    );
     if (task.testSamples > 0) await task.evaluate(new Uint32Array());
     checkDevice();
   }
@@ -575,6 +577,11 @@ function checkLoss(loss: number, step: number): void {
       step,
     },
   );
+}
+
+/** Of a batch of samples `indices`, whose summed loss a task gives. */
+function optionsOf({ length }: Uint32Array): PassOptions {
+  return { samples: length, reduction: 'sum' };
 }
 
 function timesOf({ compute, readback, communicate, exposed, update }: StepReport, total: number): StepTimes {

@@ -58,6 +58,16 @@ const dispose = (members: readonly Member[]): void => {
 
 const appliedBy = ({ events }: Member): number => events.filter(({ type }) => type === 'step').length;
 
+const weightsOf = ({ task }: Member) =>
+  (task.model as tf.LayersModel).getWeights().map((weight) => Array.from(weight.dataSync()));
+
+/** What all of `members` reject with. */
+const rejections = async (members: readonly Member[]): Promise<PeergradError[]> => {
+  const { results } = await runEpoch(members);
+  expect(results.every((result) => result instanceof PeergradError)).toBe(true);
+  return results as unknown as PeergradError[];
+};
+
 describe('a run', () => {
   test.each([0, 1, 2])(
     'goes on without rank %i, whichever of its frames it vanishes at',
@@ -336,8 +346,6 @@ describe('a run', () => {
       const task = createTensorTask(model, { xs, ys }, { loss: 'meanSquaredError' });
       return createMember(`m${i}`, { ...task, dispose: () => model.dispose() }, { batchSize: 2, learningRate: 0.1 });
     };
-    const weightsOf = ({ task }: Member) =>
-      (task.model as tf.LayersModel).getWeights().map((weight) => Array.from(weight.dataSync()));
     for (let frame = 20; frame < 100; frame += 9) {
       const members = await Promise.all([0, 1, 2].map(make));
       const { isBroken } = await runEpoch(members, { end: { rank: 2, frame } });
@@ -353,9 +361,10 @@ describe('a run', () => {
   test('learns from the whole window of a step that it takes again with fewer ranks', async () => {
     const job = parseJob({ ...DEFAULT_JOB, batchSize: 4, maxSteps: 4 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });
-    const test = { ...data.test, size: 4, read: data.test.read.bind(data.test) };
+    const heldOut = { ...data.test, size: 4, read: data.test.read.bind(data.test) };
     const { job: _job, model: _model, data: _data, replicas: _replicas, ...plan } = job;
-    const make = (i: number) => createMember(`m${i}`, createJobTask(job, { train: data.train, test }, 3), plan);
+    const make = (i: number) =>
+      createMember(`m${i}`, createJobTask(job, { train: data.train, test: heldOut }, 3), plan);
     const undisturbed = await Promise.all([0, 1, 2].map(make));
     await runEpoch(undisturbed);
     const whole = stepsOf(undisturbed);
@@ -375,12 +384,6 @@ describe('a run', () => {
 });
 
 describe('entering a world', () => {
-  const rejections = async (members: readonly Member[]): Promise<PeergradError[]> => {
-    const { results } = await runEpoch(members);
-    expect(results.every((result) => result instanceof PeergradError)).toBe(true);
-    return results as unknown as PeergradError[];
-  };
-
   test('tells a rank that has other data so, and the others who it is', async () => {
     const odd = await counter('odd', {}, { dataHash: '11'.repeat(8) });
     const members = [...(await counters(2)), odd];

@@ -46,8 +46,6 @@ export interface CountingOptions {
  */
 export function createCountingTask({ samples, buffer = false, dataHash = '00'.repeat(8) }: CountingOptions): Task {
   const half = samples >> 1;
-  const zeros = (shape: number[], trainable = true): tf.Variable =>
-    tf.tidy(() => tf.variable(tf.zeros(shape), trainable));
   const parts = [
     { start: 0, variable: zeros([half]) },
     { start: half, variable: zeros([samples - half]) },
@@ -74,6 +72,10 @@ export function createCountingTask({ samples, buffer = false, dataHash = '00'.re
   };
 }
 
+function zeros(shape: number[], trainable = true): tf.Variable {
+  return tf.tidy(() => tf.variable(tf.zeros(shape), trainable));
+}
+
 export const COUNTING_PLAN = { optimizer: 'sgd', learningRate: 1, batchSize: 2, hashEvery: 2 };
 
 export async function createMember(
@@ -83,14 +85,14 @@ export async function createMember(
   { from = null, checkDevice = () => {} }: { from?: RunState | null; checkDevice?: () => void } = {},
 ): Promise<Member> {
   const events: EngineEvent[] = [];
-  let heard = (_event: EngineEvent): void => {};
+  let heard: ((event: EngineEvent) => void) | null = null;
   const plan: TrainingPlan = parsePlan(fields);
   const run = await TrainingRun.prepare({
     ...{ plan, task, from, checkDevice, clock: systemClock },
     device: { backend: 'cpu', adapter: 'test' },
     emit: (event) => {
       events.push(event);
-      heard(event);
+      heard?.(event);
     },
   });
   return {
@@ -175,11 +177,12 @@ export async function runEpoch(
   const entered: EpochOutcome['entered'] = members.map(() => null);
   const groups = meshes.map((mesh) => new ProcessGroup(mesh, { timeoutMs: TIMEOUT_MS }));
   const results = await Promise.all(
-    members.map(async ({ run, values }, rank): Promise<RunResult | Error> => {
+    members.map(async (member, rank): Promise<RunResult | Error> => {
       const group = groups[rank]!;
+      const { run } = member;
       try {
         const { signal } = new AbortController();
-        entered[rank] = { ...(await run.enter({ group, transport: 'memory', signal })), values: values() };
+        entered[rank] = { ...(await run.enter({ group, transport: 'memory', signal })), values: member.values() };
         return await run.run();
       } catch (error) {
         group.abort(asError(error));

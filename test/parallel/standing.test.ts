@@ -9,6 +9,8 @@ const at = (step: number, digest: string, more: Partial<Standing> = {}): Standin
 });
 const fresh = (digest: string) => at(0, digest, { isFresh: true, keepsGradient: false });
 
+const values = (size: number) => Float32Array.from({ length: size }, (_, i) => i + 0.5);
+
 describe('of ranks that come with different states', () => {
   test('those with the most steps have the one that counts, and one of them helps who lacks the last', () => {
     const standings = [at(6, 'old'), at(7, 'a', { keepsGradient: false }), at(7, 'a'), at(3, 'older'), fresh('0')];
@@ -44,8 +46,6 @@ describe('of ranks that come with different states', () => {
 });
 
 describe('slices of an array', () => {
-  const values = (size: number) => Float32Array.from({ length: size }, (_, i) => i + 0.5);
-
   test.each([
     [2, [1], 10],
     [3, [0, 2], 10],

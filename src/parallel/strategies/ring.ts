@@ -169,8 +169,8 @@ export class Ring implements Strategy {
   }
 
   /**
-   * Goes on in `group`, whose ranks need not have come equally far: all get the state with the most steps, of several the one that
-   * most ranks have. Who lacks the last step gets its averaged gradient and applies it; who lacks more gets everything,
+   * Goes on in `group`, whose ranks need not have come equally far: all get the state with the most steps (for ties see
+   * {@link compareStandings}). Who lacks the last step gets its averaged gradient and applies it; who lacks more gets everything,
    * in slices from all that have it. Every rank must call it. Whatever it is interrupted by, a rank has one whole state, and the
    * progress that belongs to it.
    *
