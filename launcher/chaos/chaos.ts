@@ -1,4 +1,5 @@
 /** `peergrad chaos`: real tabs that train together while faults are made to them, and how they bore it. */
+import { isElastic } from '../../src/protocol/job.ts';
 import { messageOf, PeergradError, UsageError } from '../../src/util/errors.ts';
 import { ensureBuilt } from '../build.ts';
 import type { GpuMode } from '../browser.ts';
@@ -38,7 +39,7 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   const job = { epochs: ENDLESS_EPOCHS, hashEvery: HASH_EVERY, ...options };
   const resolved = await resolveJob(job);
   const { seed, strategy } = resolved.job;
-  if (strategy !== 'ring') {
+  if (!isElastic(resolved.job)) {
     throw new UsageError(`Tabs cannot come and go with the strategy ${strategy}: leave --strategy out, for ring.`);
   }
   const minutes = options.minutes ?? (endsByItself ? options.timeout / 60 : DEFAULT_MINUTES);
