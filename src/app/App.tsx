@@ -35,7 +35,7 @@ function Page() {
   const address = route.value;
   switch (screen.value) {
     case 'home':
-      return <Home key={address.wrongCode} wrongCode={address.wrongCode} />;
+      return <Home key={address.wrongCode} wrongCode={address.wrongCode} failure={now.failure} />;
     case 'new':
       return <NewRoom failure={now.failure} />;
     case 'join':

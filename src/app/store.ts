@@ -26,6 +26,8 @@ declare global {
 const PUBLISH_MS = 200;
 /** The same for the title of a hidden tab. */
 const RETITLE_MS = 1000;
+/** What a tab is called whose user was not asked. */
+const NAMELESS = 'tab';
 
 export const route = signal<Route>(parseRoute(location.hash));
 const published = signal<View>(initialView);
@@ -63,14 +65,20 @@ let frame = 0;
 let lastPublished = -Infinity;
 let retitling: ReturnType<typeof setTimeout> | null = null;
 
-export function createRoom(job: JobSpec, startAt: number | null): void {
-  enter({ type: 'create', server: location.origin, name: name.peek().trim(), ...askedRank(), job, startAt });
+/** @param resume id of the checkpoint that the room's first run goes on from. */
+export function createRoom(job: JobSpec, startAt: number | null, resume?: string): void {
+  const origin = resume === undefined ? {} : { resume };
+  enter({ type: 'create', server: location.origin, name: ownName(), ...askedRank(), job, startAt, ...origin });
 }
 
-export function joinRoom(room: string, as: string = name.peek().trim()): void {
+export function joinRoom(room: string): void {
   const hostKey = hostKeyOf(room);
   const key = hostKey === undefined ? {} : { hostKey };
-  enter({ type: 'join', server: location.origin, name: as, ...askedRank(), room, ...key });
+  enter({ type: 'join', server: location.origin, name: ownName(), ...askedRank(), room, ...key });
+}
+
+function ownName(): string {
+  return name.peek().trim() || NAMELESS;
 }
 
 /** The rank that the address asks for. */

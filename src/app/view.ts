@@ -120,6 +120,10 @@ export interface View {
   run: Run | null;
   /** What is being compiled, while it is. */
   warmup: string | null;
+  /** Steps that the room's first run goes on after, where it goes on from a checkpoint of this tab's. */
+  goesOnAfter: number | null;
+  /** Something to know that stops nothing. */
+  note: string | null;
   failure: Failure | null;
   /** What the engine last told of its flight recorder. */
   recording: FlightRecording | null;
@@ -146,6 +150,8 @@ export const initialView: View = {
   model: null,
   run: null,
   warmup: null,
+  goesOnAfter: null,
+  note: null,
   failure: null,
   recording: null,
 };
@@ -170,7 +176,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, lobby };
     }
     case 'epoch':
-      return { ...view, run: runAtEpoch(view, event), failure: null, recording: null };
+      return { ...view, run: runAtEpoch(view, event), failure: null, recording: null, goesOnAfter: null };
     case 'model': {
       const { parameters, gradientBytes, bucketBytes, totalSteps, trainSamples, testSamples } = event;
       return { ...view, model: { parameters, gradientBytes, bucketBytes, totalSteps, trainSamples, testSamples } };
@@ -195,6 +201,10 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
     case 'begin':
       return view;
+    case 'checkpoint':
+      return { ...view, goesOnAfter: event.step };
+    case 'note':
+      return { ...view, note: event.message };
     case 'recording':
       return { ...view, recording: event.recording };
     default:

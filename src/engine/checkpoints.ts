@@ -8,7 +8,7 @@ import * as v from 'valibot';
 import { JobSpec } from '../protocol/job.ts';
 import { DataError, messageOf, PeergradError, StorageError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
-import { openBlobStore, type BlobStore, type Medium } from './blobStore.ts';
+import { openBlobStore, preferredMedium, type BlobStore, type Medium } from './blobStore.ts';
 
 /** Checkpoints kept of one job in one room: the last, and two before it in case that one cannot be read. */
 export const CHECKPOINTS_KEPT = 3;
@@ -30,6 +30,8 @@ export const CheckpointMeta = v.strictObject({
   step: count,
   /** Where the data cursor is. */
   position: v.strictObject({ dataEpoch: count, offset: count }),
+  /** Steps between two tests on held-out samples. */
+  evaluateEvery: count,
   /** Of all ranks' samples, by step. */
   losses: v.array(v.pipe(v.number(), v.finite())),
   /** Digest of the replica's state, as ranks compare it. */
@@ -69,11 +71,11 @@ export class Checkpoints {
   /**
    * Those of this browser.
    *
-   * @param medium of {@link preferredMedium}, the same each time, or they will not be found.
+   * @param medium by default the preferred one; the same each time, or they will not be found.
    * @throws (rejects) StorageError where storage is blocked; so do all methods.
    */
-  static async open(medium: Medium): Promise<Checkpoints> {
-    return new Checkpoints(await explained('be opened', openBlobStore(medium)));
+  static async open(medium?: Medium): Promise<Checkpoints> {
+    return new Checkpoints(await explained('be opened', openBlobStore(medium ?? (await preferredMedium()))));
   }
 
   /**
@@ -130,9 +132,18 @@ export class Checkpoints {
   async remove(id: string): Promise<void> {
     await explained(`remove checkpoint ${id}`, this.#store.remove(id));
   }
+
+  /** Removes all of one job in one room. */
+  async removeRun(run: RunOf): Promise<void> {
+    const { checkpoints } = await this.list();
+    for (const one of checkpoints) if (isSameRun(one, run)) await this.remove(one.id);
+  }
 }
 
-function isSameRun(a: CheckpointMeta, b: CheckpointMeta): boolean {
+type RunOf = Pick<CheckpointMeta, 'room' | 'job'>;
+
+/** Whether they are of the same job in the same room. */
+export function isSameRun(a: RunOf, b: RunOf): boolean {
   return a.room === b.room && JSON.stringify(a.job) === JSON.stringify(b.job);
 }
 

@@ -4,12 +4,15 @@
  */
 import { MAX_WORLD_SIZE, PROTOCOL_VERSION, type ClientMessage, type ServerMessage } from '../protocol/control.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
-import type { JobSpec } from '../protocol/job.ts';
+import { isElastic, type JobSpec } from '../protocol/job.ts';
 import { systemClock } from '../util/clock.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError } from '../util/errors.ts';
+import { Autosave } from './autosave.ts';
+import { Checkpoints, type CheckpointMeta } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 import type { PeerConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
+import { fromCheckpoint } from './runCheckpoint.ts';
 import { Rendezvous, type Epoch, type RendezvousOptions } from './rendezvous.ts';
 import { Training } from './training.ts';
 import type { RunState } from './trainingRun.ts';
@@ -27,6 +30,12 @@ export interface SessionOptions {
   baseUrl: string;
 }
 
+/** A checkpoint that a run goes on from. */
+interface Origin {
+  meta: CheckpointMeta;
+  state: RunState;
+}
+
 type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
 
 export class Session {
@@ -34,11 +43,14 @@ export class Session {
   readonly #clock = systemClock;
   #rendezvous: Rendezvous | null = null;
   #member = '';
+  #code = '';
   #room: RoomMessage | null = null;
   #device: Promise<OpenedDevice> | null = null;
   #files: File[] = [];
   /** The run that this tab takes part in, or is about to. */
-  #training: { run: number; job: JobSpec; ready: Promise<Training> } | null = null;
+  #training: { run: number; job: JobSpec; ready: Promise<Training>; autosave: Autosave | null } | null = null;
+  /** What the room's first run goes on from. */
+  #origin: Origin | null = null;
   /** Of the run that is on, once there is one. */
   #current: Training | null = null;
   /** What it has told the server it is ready for; `null`: nothing, or it must tell again. */
@@ -53,19 +65,9 @@ export class Session {
 
   command(command: EngineCommand): void {
     switch (command.type) {
-      case 'create': {
-        const { name, rank, job, startAt } = command;
-        const hello = {
-          type: 'create',
-          version: PROTOCOL_VERSION,
-          name,
-          rank,
-          job,
-          startAt,
-          nodes: ANY_NODES,
-        } as const;
-        return this.#enter(command.server, hello);
-      }
+      case 'create':
+        void this.#create(command);
+        return;
       case 'join': {
         const { name, rank, room, hostKey } = command;
         return this.#enter(command.server, { type: 'join', version: PROTOCOL_VERSION, name, rank, room, hostKey });
@@ -92,16 +94,35 @@ export class Session {
     }
   }
 
+  /** Opens a room, and loads first what its first run is to go on from. */
+  async #create(command: Extract<EngineCommand, { type: 'create' }>): Promise<void> {
+    const { server, name, rank, job, startAt, resume } = command;
+    let origin: Origin | null = null;
+    if (resume !== undefined) {
+      try {
+        const checkpoint = await (await Checkpoints.open()).load(resume);
+        origin = { meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
+      } catch (error) {
+        return this.#fail(error, true);
+      }
+      this.#options.emit({ type: 'checkpoint', step: origin.meta.step });
+    }
+    this.#enter(server, { type: 'create', version: PROTOCOL_VERSION, name, rank, job, startAt, nodes: ANY_NODES });
+    this.#origin = origin;
+  }
+
   #enter(server: string, hello: Extract<ClientMessage, { type: 'create' | 'join' }>): void {
     const { connectPeer, emit } = this.#options;
     this.#rendezvous?.leave();
     this.#endTraining();
+    this.#origin = null;
     this.#room = null;
     this.#announced = null;
     const rendezvous = new Rendezvous({
       ...{ server, hello, connectPeer, clock: this.#clock },
       onadmitted: ({ member, room, hostKey }) => {
         this.#member = member;
+        this.#code = room;
         this.#announced = null;
         emit({ type: 'admitted', member, room, hostKey });
         void this.#announce();
@@ -122,7 +143,10 @@ export class Session {
   #onRoom(message: RoomMessage): void {
     const { phase, hosts, members, job, startAt, nodes, isLocked, waitingFor } = message;
     this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, nodes, isLocked, waitingFor });
+    const isPaused = phase === 'PAUSED' && this.#room?.phase !== 'PAUSED';
     this.#room = message;
+    // Who is missing may not come back.
+    if (isPaused && this.#current?.hasState) this.#training?.autosave?.save(this.#current);
     void this.#announce();
   }
 
@@ -144,7 +168,10 @@ export class Session {
     try {
       const { device } = await this.#openDevice();
       const training = isRunOn ? await this.#prepare(run, job, members.length) : null;
-      if (this.#announced === due) rendezvous.send({ type: 'ready', device, holds: training?.hasState ? run : null });
+      // A checkpoint's state is that of the run to come.
+      const hasState = training === null ? this.#originOf(job) !== null : training.hasState;
+      const holds = hasState ? (isRunOn ? run : run + 1) : null;
+      if (this.#announced === due) rendezvous.send({ type: 'ready', device, holds });
     } catch (error) {
       if (this.#rendezvous !== rendezvous) return;
       this.#isOut = true;
@@ -161,15 +188,28 @@ export class Session {
     return this.#device;
   }
 
+  /** What a run of this job goes on from; `null`: it begins at the beginning. */
+  #originOf(job: JobSpec): Origin | null {
+    return this.#origin !== null && JSON.stringify(this.#origin.meta.job) === JSON.stringify(job) ? this.#origin : null;
+  }
+
   /** This tab's part in a run, made once. */
-  #prepare(run: number, job: JobSpec, worldSize: number, from: RunState | null = null): Promise<Training> {
-    if (this.#training?.run === run && from === null) return this.#training.ready;
+  #prepare(run: number, job: JobSpec, worldSize: number, kept: RunState | null = null): Promise<Training> {
+    if (this.#training?.run === run && kept === null) return this.#training.ready;
     this.#endTraining();
-    const { emit, baseUrl } = this.#options;
+    const { baseUrl } = this.#options;
+    const origin = this.#originOf(job);
+    const from = kept ?? origin?.state ?? null;
+    const autosave = isElastic(job) ? this.#autosaveOf(job, origin?.meta ?? null) : null;
+    const emit = (event: EngineEvent): void => {
+      this.#options.emit(event);
+      // All ranks have just compared states: this is one to go on from.
+      if (event.type === 'hashes' && event.agree && this.#current) autosave?.offer(this.#current);
+    };
     const ready = this.#openDevice().then((opened) =>
       Training.prepare({ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from }),
     );
-    const training = { run, job, ready };
+    const training = { run, job, ready, autosave };
     this.#training = training;
     ready.then(
       (prepared) => {
@@ -183,6 +223,14 @@ export class Session {
     return ready;
   }
 
+  #autosaveOf(job: JobSpec, origin: CheckpointMeta | null): Autosave {
+    return new Autosave({
+      ...{ room: this.#code, member: this.#member, job, origin, clock: this.#clock, today: Date.now },
+      openCheckpoints: () => Checkpoints.open(),
+      onnote: (message) => this.#options.emit({ type: 'note', message }),
+    });
+  }
+
   #endTraining(): void {
     this.#current?.dispose();
     this.#current = null;
@@ -191,6 +239,8 @@ export class Session {
 
   async #enterEpoch(epoch: Epoch): Promise<StateReport> {
     const training = await this.#prepare(epoch.run, epoch.job, epoch.worldSize);
+    // A later run begins at the beginning.
+    this.#origin = null;
     epoch.signal.throwIfAborted();
     return training.enter(epoch);
   }
@@ -234,6 +284,7 @@ export class Session {
 
   #onEnded(outcome: 'finished' | 'stopped' | 'failed', message: string): void {
     const result = this.#current?.result ?? null;
+    if (outcome === 'finished') this.#training?.autosave?.discard();
     if (outcome === 'finished' && result) this.#options.emit({ type: 'finished', result });
     else this.#fail(new PeergradError(message), false);
     this.#recoveries = 0;

@@ -88,6 +88,11 @@ export class Training {
     return this.#group?.flightRecording ?? null;
   }
 
+  /** Of the latest epoch. */
+  get worldSize(): number {
+    return this.#group?.worldSize ?? this.#options.worldSize;
+  }
+
   /** A copy of the state after the last step that was applied. */
   snapshot(): Promise<RunState> {
     return this.#trainingRun.snapshot();

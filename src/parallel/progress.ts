@@ -15,6 +15,14 @@ export interface Progress {
   evaluateEvery: number;
 }
 
+/** Whether a run of so many passes, and steps at most, is through. */
+export function isOver(
+  { step, position }: Progress,
+  { epochs, maxSteps }: { epochs: number; maxSteps: number | null },
+): boolean {
+  return position.dataEpoch >= epochs || step >= (maxSteps ?? Infinity);
+}
+
 export function startOfRun(): Progress {
   return { step: 0, appliedIn: 0, position: { dataEpoch: 0, offset: 0 }, losses: [], evaluateEvery: 0 };
 }

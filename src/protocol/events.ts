@@ -144,6 +144,10 @@ export type EngineEvent =
   /** A link of this rank came up or went down. */
   | { type: 'link'; peerRank: number; up: boolean; route: LinkRoute; roundTripMs: number | null }
   | { type: 'warmup'; message: string }
+  /** The room's first run will go on from a checkpoint of this tab's, after `step` steps. */
+  | { type: 'checkpoint'; step: number }
+  /** Something to know that stops nothing, in a sentence. */
+  | { type: 'note'; message: string }
   /** A step is about to be taken. `samples` as in what `step` will tell. */
   | { type: 'begin'; step: number; dataEpoch: number; samples: number }
   | {
@@ -177,9 +181,17 @@ export type EngineEvent =
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
 
-/** What a page may ask of its engine. `rank`: the one that this tab wants. */
+/** What a page may ask of its engine. `rank`: the one that this tab wants. `resume`: the id of the checkpoint to go on from. */
 export type EngineCommand =
-  | { type: 'create'; server: string; name: string; rank?: number; job: JobSpec; startAt: number | null }
+  | {
+      type: 'create';
+      server: string;
+      name: string;
+      rank?: number;
+      job: JobSpec;
+      startAt: number | null;
+      resume?: string;
+    }
   | { type: 'join'; server: string; name: string; rank?: number; room: string; hostKey?: string }
   | { type: 'configure'; job: JobSpec }
   | { type: 'start' }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import {
+  formatAgo,
   formatBytes,
   formatClock,
   formatCount,
@@ -11,6 +12,20 @@ import {
 import { withJob, withOptimizer } from '../../src/app/jobForm.ts';
 import { identityOf, shapePath, SHAPES } from '../../src/app/rankIdentity.ts';
 import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
+
+test('how long ago something was', () => {
+  const minute = 60_000;
+  const told = [-5, 59_999, minute, 59 * minute, 60 * minute, 23 * 60 * minute, 50 * 60 * minute].map(formatAgo);
+  expect(told).toEqual([
+    'just now',
+    'just now',
+    '1 minute ago',
+    '59 minutes ago',
+    '1 hour ago',
+    '23 hours ago',
+    '2 days ago',
+  ]);
+});
 
 test('numbers as people read them', () => {
   expect([0, 7.25, 812, 9999, 12_800, 2.4e6].map(formatCount)).toEqual(['0', '7.3', '812', '9999', '12.8 k', '2.4 M']);

@@ -22,7 +22,12 @@ afterEach(() => context.close());
 function metaOf(id: string, fields: Partial<CheckpointMeta> = {}): CheckpointMeta {
   return {
     ...{ id, room: 'K7F3QX', job: parseJob({}), savedAt: 1_700_000_000_000, step: 20, worldSize: 4 },
-    ...{ position: { dataEpoch: 1, offset: 640 }, losses: [2.5, 1.25, 1 / 3], stateHash: '0123456789abcdef' },
+    ...{
+      position: { dataEpoch: 1, offset: 640 },
+      evaluateEvery: 5,
+      losses: [2.5, 1.25, 1 / 3],
+      stateHash: '0123456789abcdef',
+    },
     ...fields,
   };
 }

@@ -125,6 +125,28 @@ describe('a server that goes away', () => {
   });
 });
 
+describe('a tab that is gone', () => {
+  const ways: Record<string, (tab: Tab) => Promise<unknown>> = {
+    'was closed': (tab) => tab.page.close(),
+    'shows another page': (tab) => tab.page.goto('about:blank'),
+    'shows another page of ours': (tab) => tab.page.evaluate(() => (location.hash = '#new')),
+    // Its page answers nobody any more.
+    'has crashed': (tab) => Promise.resolve(void tab.page.goto('chrome://crash').catch(() => {})),
+  };
+
+  test.each(Object.entries(ways))('and %s has left at once, not lost its connection', async (_, go) => {
+    const room = world.createRoom({}, 3);
+    const ann = await world.join(room, 'ann');
+    await ann.event('admitted');
+    const ben = await world.join(room, 'ben');
+    const { member } = await ben.event('admitted');
+    await go(ann);
+    // Whose connection alone is lost is in the room for another while, but leads it no more.
+    const { members } = await ben.event('room', ({ hosts }) => hosts[0] === member);
+    expect(members.map(({ name }) => name)).toEqual(['ben']);
+  });
+});
+
 /** What the page's button saves. */
 async function download(tab: Tab): Promise<FlightRecording> {
   const button = tab.page.getByRole('button', { name: 'Download flight recording' });

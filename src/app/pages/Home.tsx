@@ -1,16 +1,27 @@
 /** The front page: what this is, in one look, and the two ways in. */
 import { useSignal } from '@preact/signals';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_LENGTH } from '../../protocol/roomCode.ts';
+import { Banner } from '../parts/Banner.tsx';
+import { SavedRuns } from '../parts/SavedRuns.tsx';
 import { Term } from '../parts/Term.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
 import { roomHash } from '../route.ts';
+import { dismissFailure } from '../store.ts';
+import type { Failure } from '../view.ts';
 
 const MEMBERS = Array.from({ length: 4 }, () => ({ name: '' }));
 
-export function Home({ wrongCode }: { wrongCode: string | null }) {
+export function Home({ wrongCode, failure }: { wrongCode: string | null; failure: Failure | null }) {
   return (
     <main class="home wrap">
       <div class="home-words">
+        {failure !== null && (
+          <Banner failure={failure}>
+            <button type="button" class="quiet" onClick={dismissFailure}>
+              Dismiss
+            </button>
+          </Banner>
+        )}
         <h1>Train one model in many tabs.</h1>
         <p class="lead">
           Open this page on a few machines. Each tab computes on its own share of the data; then the tabs add up what
@@ -26,6 +37,7 @@ export function Home({ wrongCode }: { wrongCode: string | null }) {
           </a>
           <CodeForm wrongCode={wrongCode} />
         </div>
+        <SavedRuns />
       </div>
       <SimulatedRing members={MEMBERS} you={null} />
     </main>

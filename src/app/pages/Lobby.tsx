@@ -71,7 +71,8 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <h2 id="what">
             {lobby.job.job} <span class="dim">with</span> {lobby.job.model}
           </h2>
-          {host && lobby.phase === 'FORMING' ? (
+          {view.goesOnAfter !== null && <p>Goes on from step {view.goesOnAfter}, which this browser has saved.</p>}
+          {host && lobby.phase === 'FORMING' && view.goesOnAfter === null ? (
             <JobForm job={lobby.job} onjob={configure} />
           ) : (
             <p class="dim">{describeJob(lobby.job)}.</p>

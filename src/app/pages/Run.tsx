@@ -67,6 +67,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       <Strip view={view} run={run} />
       <p class="dim small">{describeJob(run.job)}.</p>
       {spoken.text !== spoken.word && <p class="dim small">{upperFirst(spoken.text)}.</p>}
+      {view.note !== null && <p class="dim small">{view.note}</p>}
       <div class="run-columns">
         <section class="stage" aria-label={hasRing ? 'The ring' : 'The ranks'}>
           <RunRing view={view} run={run} player={player} instead={instead} />

@@ -1,0 +1,101 @@
+/** Saves a run in this browser while it trains, so that it can go on after all have closed its room. */
+import type { JobSpec } from '../protocol/job.ts';
+import { isOver } from '../parallel/progress.ts';
+import type { Clock } from '../util/clock.ts';
+import { messageOf } from '../util/errors.ts';
+import type { CheckpointMeta, Checkpoints } from './checkpoints.ts';
+import { toCheckpoint } from './runCheckpoint.ts';
+import type { RunState } from './trainingRun.ts';
+
+/** Least time between two checkpoints, milliseconds: so much training is lost at most, and a disk has other things to do. */
+export const AUTOSAVE_MS = 10_000;
+
+export interface AutosaveOptions {
+  room: string;
+  /** Of this tab: others of its browser save there as well. */
+  member: string;
+  job: JobSpec;
+  clock: Clock;
+  /** Milliseconds since 1970. */
+  today: () => number;
+  openCheckpoints: () => Promise<Pick<Checkpoints, 'save' | 'removeRun'>>;
+  /** What this run goes on from, which it replaces. */
+  origin: CheckpointMeta | null;
+  /** Why nothing is saved, once. */
+  onnote: (message: string) => void;
+}
+
+/** What is saved. */
+interface Saved {
+  snapshot(): Promise<RunState>;
+  readonly worldSize: number;
+}
+
+export class Autosave {
+  readonly #options: AutosaveOptions;
+  #savedAt = -Infinity;
+  #isSaving = false;
+  #hasFailed = false;
+  /** What was begun, in order. */
+  #work: Promise<void> = Promise.resolve();
+
+  constructor(options: AutosaveOptions) {
+    this.#options = options;
+  }
+
+  /** Saves `run` as it is now, unless that was done a moment ago. */
+  offer(run: Saved): void {
+    if (this.#options.clock.now() - this.#savedAt >= AUTOSAVE_MS) this.save(run);
+  }
+
+  /** Saves `run` as it is now, unless the last time still takes. */
+  save(run: Saved): void {
+    if (this.#isSaving) return;
+    this.#isSaving = true;
+    this.#savedAt = this.#options.clock.now();
+    const { worldSize } = run;
+    const state = run.snapshot();
+    this.#do(async () => {
+      try {
+        await this.#keep(await state, worldSize);
+      } finally {
+        this.#isSaving = false;
+      }
+    });
+  }
+
+  /** The run has finished: nobody will go on with it. */
+  discard(): void {
+    const { openCheckpoints, room, job, origin } = this.#options;
+    this.#do(async () => {
+      const checkpoints = await openCheckpoints();
+      await checkpoints.removeRun({ room, job });
+      if (origin) await checkpoints.removeRun(origin);
+    });
+  }
+
+  /** Resolves once all that was begun is done. */
+  get idle(): Promise<void> {
+    return this.#work;
+  }
+
+  async #keep(state: RunState, worldSize: number): Promise<void> {
+    const { openCheckpoints, room, member, job, origin, today } = this.#options;
+    const { step } = state.progress;
+    if (step === 0 || isOver(state.progress, job)) return;
+    const id = `${room}-${member}-${step}`;
+    const { meta, arrays } = toCheckpoint(state, { id, room, job, savedAt: today(), worldSize });
+    const checkpoints = await openCheckpoints();
+    await checkpoints.save(meta, arrays);
+    if (origin) await checkpoints.removeRun(origin);
+  }
+
+  #do(task: () => Promise<void>): void {
+    this.#work = this.#work.then(task).catch((error: unknown) => {
+      if (!this.#hasFailed) {
+        this.#options.onnote(`Training goes on, but cannot go on later from here: ${messageOf(error)}`);
+      }
+      this.#hasFailed = true;
+    });
+  }
+}

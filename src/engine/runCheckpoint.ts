@@ -1,0 +1,50 @@
+/** A run's state as a checkpoint and back. */
+import { DataError } from '../util/errors.ts';
+import { hashState } from '../util/hash.ts';
+import type { CheckpointMeta, StateArray } from './checkpoints.ts';
+import type { RunState } from './trainingRun.ts';
+
+export interface RunCheckpoint {
+  meta: CheckpointMeta;
+  /** The parameters' order, the parameters, the buffers, the optimizer's scalars, its running averages. */
+  arrays: StateArray[];
+}
+
+/** What a checkpoint says beside the state. */
+export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
+
+/** Copies nothing. */
+export function toCheckpoint({ progress, ring }: RunState, about: About): RunCheckpoint {
+  const { order, parameters, buffers, optimizer } = ring;
+  const { scalars, slots } = optimizer;
+  return {
+    meta: { ...about, ...progress, stateHash: hashState([parameters, scalars, ...slots]) },
+    arrays: [Int32Array.from(order), parameters, buffers, scalars, ...slots],
+  };
+}
+
+/** @throws DataError where its arrays are not those of a run's state. */
+export function fromCheckpoint({ meta, arrays }: RunCheckpoint): RunState {
+  const { id, job, step, position, losses, evaluateEvery } = meta;
+  const [order, parameters, buffers, scalars, ...slots] = arrays;
+  const isState =
+    order instanceof Int32Array &&
+    isFloat32(parameters) &&
+    isFloat32(buffers) &&
+    scalars instanceof Float64Array &&
+    slots.every(isFloat32);
+  if (!isState) {
+    throw new DataError(`Checkpoint ${id} is of another version of peergrad: remove it, and go on from another.`);
+  }
+  return {
+    progress: { step, position, losses, evaluateEvery },
+    ring: {
+      ...{ order: [...order], parameters, buffers },
+      optimizer: { name: job.optimizer, scalars: scalars as Float64Array<ArrayBuffer>, slots },
+    },
+  };
+}
+
+function isFloat32(array: StateArray | undefined): array is Float32Array<ArrayBuffer> {
+  return array instanceof Float32Array;
+}

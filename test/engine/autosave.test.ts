@@ -1,0 +1,100 @@
+/** When a run is saved, and when its checkpoints go. */
+import { beforeEach, expect, test } from 'vitest';
+import { Autosave, AUTOSAVE_MS } from '../../src/engine/autosave.ts';
+import type { CheckpointMeta } from '../../src/engine/checkpoints.ts';
+import type { RunState } from '../../src/engine/trainingRun.ts';
+import { parseJob } from '../../src/protocol/job.ts';
+import { StorageError } from '../../src/util/errors.ts';
+import { ManualClock } from '../manualClock.ts';
+
+const JOB = parseJob({ maxSteps: 100 });
+const ORIGIN = { room: 'AAAAAA', job: JOB } as CheckpointMeta;
+
+let clock: ManualClock;
+/** What storage was asked for. */
+let asked: string[];
+let notes: string[];
+let isFull: boolean;
+let autosave: Autosave;
+
+function autosaveFrom(origin: CheckpointMeta | null): Autosave {
+  const save = async ({ id }: CheckpointMeta): Promise<void> => {
+    if (isFull) throw new StorageError('This browser’s storage is full.');
+    asked.push(`save ${id}`);
+  };
+  const removeRun = async ({ room }: Pick<CheckpointMeta, 'room' | 'job'>): Promise<void> => {
+    asked.push(`remove ${room}`);
+  };
+  return new Autosave({
+    ...{ room: 'K7F3QX', member: 'member-ada', job: JOB, clock, today: () => 1, origin },
+    openCheckpoints: () => Promise.resolve({ save, removeRun }),
+    onnote: (message) => notes.push(message),
+  });
+}
+
+beforeEach(() => {
+  clock = new ManualClock();
+  [asked, notes, isFull] = [[], [], false];
+  autosave = autosaveFrom(null);
+});
+
+function run(step: number) {
+  const state: RunState = {
+    progress: { step, position: { dataEpoch: 0, offset: step }, losses: [], evaluateEvery: 1 },
+    ring: {
+      ...{ order: [0], parameters: new Float32Array(1), buffers: new Float32Array() },
+      optimizer: { name: 'adam', scalars: new Float64Array(1), slots: [] },
+    },
+  };
+  return { worldSize: 2, snapshot: () => Promise.resolve(state) };
+}
+
+test('a run is saved now and then, and at once when asked', async () => {
+  autosave.offer(run(20));
+  await autosave.idle;
+  autosave.offer(run(40));
+  await autosave.idle;
+  clock.advance(AUTOSAVE_MS);
+  autosave.offer(run(60));
+  // It still saves.
+  autosave.save(run(61));
+  await autosave.idle;
+  autosave.save(run(62));
+  await autosave.idle;
+  expect(asked).toEqual(['20', '60', '62'].map((step) => `save K7F3QX-member-ada-${step}`));
+});
+
+test('there is nothing to save before the first step, nor after the last', async () => {
+  autosave.save(run(0));
+  await autosave.idle;
+  autosave.save(run(100));
+  await autosave.idle;
+  expect(asked).toEqual([]);
+});
+
+test('a finished run is removed, after what is still being saved', async () => {
+  autosave.save(run(20));
+  autosave.discard();
+  await autosave.idle;
+  expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove K7F3QX']);
+});
+
+test('a run that goes on from a checkpoint replaces it once it has its own', async () => {
+  autosave = autosaveFrom(ORIGIN);
+  autosave.save(run(20));
+  await autosave.idle;
+  expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove AAAAAA']);
+});
+
+test('a run that cannot be saved says so once, and is tried again', async () => {
+  isFull = true;
+  autosave.save(run(20));
+  await autosave.idle;
+  autosave.save(run(40));
+  await autosave.idle;
+  expect(notes).toEqual(['Training goes on, but cannot go on later from here: This browser’s storage is full.']);
+  isFull = false;
+  autosave.save(run(60));
+  await autosave.idle;
+  expect(asked).toEqual(['save K7F3QX-member-ada-60']);
+});

@@ -1,0 +1,65 @@
+/** A room that goes on after everybody has closed it, in real tabs. */
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { type Tab, World } from './world.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+let world: World;
+beforeAll(async () => {
+  world = await World.start();
+}, 120_000);
+afterAll(async () => {
+  await world.reset();
+  await world.stop();
+});
+
+const MAX_STEPS = 20;
+const HASH_EVERY = 4;
+
+function steps(tab: Tab) {
+  return tab.events.filter((event) => event.type === 'step');
+}
+
+const button = (tab: Tab, name: string | RegExp) => tab.page.getByRole('button', { name, exact: true });
+
+test('goes on from the last checkpoint of one that comes back, with others, each sample once', async () => {
+  const room = world.createRoom({ maxSteps: MAX_STEPS, batchSize: 16, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
+  const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
+  // Saved after the first comparison; by the second it is written.
+  await ann!.event('hashes', ({ step }) => step === 2 * HASH_EVERY - 1);
+  await Promise.all([ann!.page.close(), ben!.page.close()]);
+
+  const back = await world.open('?name=ann', { beside: ann });
+  await button(back, /^Go on with digits\/mlp from step \d+$/).click();
+  const { step: saved } = await back.event('checkpoint');
+  expect(saved % HASH_EVERY).toBe(0);
+  expect(saved).toBeGreaterThan(0);
+  const cid = await world.join((await back.event('admitted')).room, 'cid');
+  await back.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
+  await back.page.getByText(`Goes on from step ${saved}`).waitFor();
+  await button(back, 'Start').click();
+
+  const results = await Promise.all([back, cid].map(async (tab) => (await tab.event('finished')).result));
+  expect(results.map((result) => [result.steps, result.worldSize])).toEqual([
+    [MAX_STEPS, 2],
+    [MAX_STEPS, 2],
+  ]);
+  expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
+  const history = [...steps(ann!).filter(({ step }) => step < saved), ...steps(back)];
+  expect(history.map(({ step }) => step)).toEqual([...Array(MAX_STEPS).keys()]);
+  let end = 0;
+  for (const { dataEpoch, offset, samples } of history) {
+    expect([dataEpoch, offset]).toEqual([0, end]);
+    end += samples;
+  }
+  // All that was learned, whoever saw it.
+  expect(results[1]!.losses).toEqual(history.map(({ loss }) => loss));
+  // Who has the result needs no checkpoint.
+  await expect
+    .poll(async () => {
+      await back.page.goto(`http://localhost:${world.server.port}/`);
+      await back.page.getByRole('link', { name: 'Start a room' }).waitFor();
+      return button(back, /^Go on with/).count();
+    })
+    .toBe(0);
+});
