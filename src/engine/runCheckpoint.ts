@@ -37,7 +37,8 @@ export function fromCheckpoint({ meta, arrays }: RunCheckpoint): RunState {
     throw new DataError(`Checkpoint ${id} is of another version of peergrad: remove it, and go on from another.`);
   }
   return {
-    progress: { step, position, losses, evaluateEvery },
+    // Epochs are numbered by room, and this begins in another.
+    progress: { step, appliedIn: 0, position, losses, evaluateEvery },
     ring: {
       ...{ order: [...order], parameters, buffers },
       optimizer: { name: job.optimizer, scalars: scalars as Float64Array<ArrayBuffer>, slots },

@@ -20,6 +20,9 @@ import type { RunState } from './trainingRun.ts';
 /** Times a tab's GPU may be lost in a run before the tab gives up: a driver that falls over again and again helps nobody. */
 const MAX_RECOVERIES = 3;
 
+/** Times a tab's state may turn out to differ from the others' in a run: a machine that computes wrongly does so again. */
+const MAX_DIVERGENCES = 2;
+
 /** Ranks may come and go in rooms that a page opens. */
 const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
 
@@ -56,6 +59,7 @@ export class Session {
   /** What it has told the server it is ready for; `null`: nothing, or it must tell again. */
   #announced: string | null = null;
   #recoveries = 0;
+  #divergences = 0;
   /** Why this tab cannot take part until something changes. */
   #isOut = false;
 
@@ -252,18 +256,20 @@ export class Session {
 
   /** What an error of this rank's means for the others; a lost GPU is set up again. */
   #scopeOf(error: unknown): ReturnType<RendezvousOptions['scopeOf']> {
-    if (error instanceof DivergenceError) return 'epoch';
     if (error instanceof DeviceError) {
       this.#announced = null;
       void this.#recover(error);
       return 'rank';
     }
-    if (error instanceof DataError) {
-      this.#isOut = true;
-      this.#fail(error, false);
-      return 'rank';
-    }
-    return 'run';
+    const { odd, rank } = error instanceof PeergradError ? error.context : {};
+    if (odd === undefined && !(error instanceof DataError)) return 'run';
+    // Others differ from this rank and most: they will tell.
+    if (odd !== undefined && !(rank !== undefined && odd.includes(rank))) return 'epoch';
+    // A state that differs is replaced as the next epoch begins; data and models that do stay what they are.
+    if (error instanceof DivergenceError && ++this.#divergences <= MAX_DIVERGENCES) return 'epoch';
+    this.#isOut = true;
+    this.#fail(error, false);
+    return 'rank';
   }
 
   /** Sets the lost GPU up again on the same page, and gives it the state that the CPU has kept. */
@@ -288,6 +294,7 @@ export class Session {
     if (outcome === 'finished' && result) this.#options.emit({ type: 'finished', result });
     else this.#fail(new PeergradError(message), false);
     this.#recoveries = 0;
+    this.#divergences = 0;
     this.#announced = null;
     this.#endTraining();
   }

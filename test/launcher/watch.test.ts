@@ -25,7 +25,13 @@ const result = (...stateHash: string[]): RunResult => ({
   restarts: 0,
   ms: 2000,
 });
-const state = (name: 'WAITING' | 'RUNNING'): EngineEvent => ({ type: 'state', state: name, epoch: 1, detail: '', isServerAway: false });
+const state = (name: 'WAITING' | 'RUNNING'): EngineEvent => ({
+  type: 'state',
+  state: name,
+  epoch: 1,
+  detail: '',
+  isServerAway: false,
+});
 
 function watch(stallsWhileWaiting = true) {
   const clock = new ManualClock();

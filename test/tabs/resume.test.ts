@@ -29,7 +29,7 @@ test('goes on from the last checkpoint of one that comes back, with others, each
   await ann!.event('hashes', ({ step }) => step === 2 * HASH_EVERY - 1);
   await Promise.all([ann!.page.close(), ben!.page.close()]);
 
-  const back = await world.open('?name=ann', { beside: ann });
+  const back = await world.open('?name=ann', { beside: ann! });
   await button(back, /^Go on with digits\/mlp from step \d+$/).click();
   const { step: saved } = await back.event('checkpoint');
   expect(saved % HASH_EVERY).toBe(0);
