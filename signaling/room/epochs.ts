@@ -1,5 +1,5 @@
 /** A run's epochs: how one begins, what its members report, and what follows when somebody is missing. */
-import type { ClientMessage, RoomPhase, RosterEntry } from '../../src/protocol/control.ts';
+import type { ClientMessage, RoomPhase, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
 import { seats } from '../../src/protocol/ranks.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
 import { addBreaks, neighbours, orderAround } from './edges.ts';
@@ -37,8 +37,6 @@ export const COOLING_MS = 3_000;
 export const FORGIVE_MS = 60_000;
 /** Milliseconds a run waits for a member that has its state: all may have lost the network for a moment. */
 export const ABANDONED_MS = 60_000;
-/** Epochs that a server may have begun before it restarted and of which no member that returned in time has heard: far fewer. */
-const REVIVAL_GAP = 1_000;
 /** Epochs tried in a row with the same members before the run is given up. */
 export const MAX_RETRIES = 5;
 
@@ -78,6 +76,7 @@ export function settle(state: RoomState): Step {
  */
 export function beginRun(state: RoomState, present: readonly RosterEntry[]): Step {
   const ring = seats(present).filter((m) => m !== null);
+  const run = Math.max(state.run + 1, state.numbersFrom);
   const fresh = {
     startAt: null,
     holders: new Set<string>(),
@@ -85,7 +84,7 @@ export function beginRun(state: RoomState, present: readonly RosterEntry[]): Ste
     isCooling: false,
     breaks: new Map<string, number>(),
   };
-  return beginEpoch({ ...state, ...fresh, run: state.run + 1 }, ring.slice(0, nodesOf(state)?.max), []);
+  return beginEpoch({ ...state, ...fresh, run }, ring.slice(0, nodesOf(state)?.max), []);
 }
 
 /**
@@ -131,10 +130,10 @@ export function onGrow(state: RoomState): Step {
 }
 
 function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: readonly [string, string][]): Step {
-  const epoch = latestEpoch(state) + (state.isRevived ? REVIVAL_GAP : 1);
+  const epoch = Math.max(latestEpoch(state) + 1, state.numbersFrom);
   let next: RoomState = {
     ...{ ...state, phase: 'LINKING', epoch, ring, relayed, reports: new Map() },
-    ...{ isRevived: false, isDoubtful: false, isAbandoned: false },
+    ...{ isDoubtful: false, isAbandoned: false },
   };
   for (const { member } of ring) next = change(next, member, { hasRun: true });
   const { run, job } = next;
@@ -153,12 +152,16 @@ function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: rea
 const FORGIVE: RoomEffect = { type: 'setTimer', key: 'forgive', ms: FORGIVE_MS, event: { type: 'forgive' } };
 
 /** Highest epoch that any member is known to have heard of. */
-export function latestEpoch({ epoch, heardOf }: RoomState): number {
+function latestEpoch({ epoch, heardOf }: RoomState): number {
   return Math.max(epoch, heardOf);
 }
 
 function deadlineOf({ epoch, phase }: RoomState, ms: number): RoomEffect {
   return { type: 'setTimer', key: 'deadline', ms, event: { type: 'deadline', epoch, phase } };
+}
+
+export function pauseOf(state: RoomState): ServerMessage {
+  return { type: 'pause', run: state.run, epoch: latestEpoch(state), waitingFor: waitingFor(state) };
 }
 
 function pause(state: RoomState, hasState: boolean): Step {
@@ -172,14 +175,13 @@ function pause(state: RoomState, hasState: boolean): Step {
     isAbandoned,
     isDoubtful: false,
   };
-  const missing = waitingFor(paused);
   const effects: RoomEffect[] = [...(isAbandoned ? EPOCH_OVER : NO_TIMERS), roomMessage(paused)];
   // However many come and go meanwhile: it is not put off.
   if (isAbandoned && !state.isAbandoned) {
     effects.push({ type: 'setTimer', key: 'abandoned', ms: ABANDONED_MS, event: { type: 'abandoned' } });
   }
   if (state.phase !== 'PAUSED') {
-    effects.push(toRing(state, { type: 'pause', epoch: latestEpoch(state), waitingFor: missing }));
+    effects.push(toRing(state, pauseOf(paused)));
   }
   return { state: paused, effects };
 }
@@ -328,12 +330,15 @@ export function onDeadline(state: RoomState, epoch: number, phase: RoomPhase): S
 }
 
 /** The run is over; the room waits for the next, and begins it at once where it starts by itself. */
-export function end(state: RoomState, outcome: 'finished' | 'stopped' | 'failed', message: string): Step {
+export function end(state: RoomState, outcome: Ended['outcome'], message: string): Step {
+  return andThen(over({ ...state, isDoubtful: false }, outcome, message), settle);
+}
+
+export function over(state: RoomState, outcome: Ended['outcome'], message: string): Step {
   const ended: Ended = { run: state.run, outcome, message: message.slice(0, 1200) };
   const to = state.members.map((m) => m.member);
   const news: RoomEffect = { type: 'send', to, message: { type: 'ended', ...ended } };
-  const before = withEffects(stay(backToForming({ ...state, ended, isDoubtful: false })), ...NO_TIMERS, news);
-  return andThen(before, settle);
+  return withEffects(stay(backToForming({ ...state, ended })), ...NO_TIMERS, news);
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Who is in a room: joining it, losing touch with it, returning to it and leaving it. */
 import type { RosterEntry, ServerMessage, Standing } from '../../src/protocol/control.ts';
-import { backToForming, end, latestEpoch, needAnother, reform, settle } from './epochs.ts';
+import { backToForming, end, needAnother, over, pauseOf, reform, settle } from './epochs.ts';
 import { nameRanks } from './sentences.ts';
 import {
   andThen,
@@ -14,7 +14,6 @@ import {
   roomMessage,
   stay,
   tellRoom,
-  waitingFor,
   withEffects,
   type LeaveReason,
   type Newcomer,
@@ -84,12 +83,17 @@ function browserNumber({ members, hidden }: RoomState, browser: string | undefin
   return free;
 }
 
-/** A room that a returning member remembers, after a restart of the server: what went on in it, members have to say. */
+/**
+ * A room that a returning member remembers, after a restart of the server: what went on in it, members have to say.
+ *
+ * @param numbersFrom greater than any run's or epoch's number that there has been: not all who heard of one may return.
+ */
 export function revive(
   { isLocked, ...settings }: Standing['settings'],
   options: Omit<RoomOptions, keyof Standing['settings']>,
+  numbersFrom: number,
 ): RoomState {
-  return { ...createRoom({ ...options, ...settings }), isLocked, isRevived: true, isDoubtful: true };
+  return { ...createRoom({ ...options, ...settings }), isLocked, isDoubtful: true, numbersFrom };
 }
 
 /** A member is back: of a connection that was lost, of a server that has restarted, or of a room that has let it go. */
@@ -98,8 +102,10 @@ export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 're
   if (state.removed.has(member)) {
     return refuse(state, member, 'removed', 'The host has sent this tab out of the room: ask to be let in again.');
   }
-  if (state.isDoubtful && isRunOn(state) && !standing.isRunOn && standing.run >= state.run) {
-    return andThen(end(state, OVER.outcome, OVER.message), (next) => comeBack(next, event));
+  const { run, isRunOn: isOn } = standing;
+  if (state.isDoubtful && !isOn && run > 0 && run >= state.run && state.ended?.run !== run) {
+    // Others may have missed it, and still wait.
+    return andThen(over({ ...state, run }, OVER.outcome, OVER.message), (next) => comeBack(next, event));
   }
   const known = learn(state, member, standing);
   const timers = state.isDoubtful ? absences(state, known) : [];
@@ -123,8 +129,8 @@ export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 're
 function learn(state: RoomState, member: string, { run, isRunOn: isOn, epoch, active }: Standing): RoomState {
   const known = { ...state, heardOf: Math.max(state.heardOf, epoch) };
   if (!state.isDoubtful || run < state.run || state.ended?.run === run) return known;
+  if (!isOn) return known;
   const room: RoomState = { ...(run > state.run ? backToForming(known) : known), run };
-  if (!isOn) return run === 0 ? room : { ...room, ended: { run, ...OVER } };
   if (active !== null && active.epoch > room.epoch) return recall(room, active);
   // It is a rank, and not where the others are.
   if (rankOf(room, member) >= 0 && active?.epoch !== room.epoch) return needAnother(room);
@@ -153,21 +159,22 @@ function recall(room: RoomState, { epoch, ring, isSteady }: NonNullable<Standing
 
 /** What a returning member may have missed; hearing it twice does no harm. */
 function catchUp(state: RoomState, { member, standing }: Extract<RoomEvent, { type: 'return' }>): RoomEffect[] {
-  const { epoch, ring, relayed, phase, run, job, ended, isDoubtful } = state;
+  const { epoch, ring, relayed, phase, run, job, ended, isDoubtful, heardOf } = state;
   const told: ServerMessage[] = [];
   const isItsRunOn = isRunOn(state) && run === standing.run;
   if (standing.isRunOn && !isItsRunOn && (!isDoubtful || (ended?.run ?? 0) >= standing.run)) {
     told.push({ type: 'ended', ...(ended?.run === standing.run ? ended : { run: standing.run, ...OVER }) });
   }
   if (phase === 'PAUSED' && !isDoubtful) {
-    told.push({ type: 'pause', epoch: latestEpoch(state), waitingFor: waitingFor(state) });
+    told.push(pauseOf(state));
   }
   if (rankOf(state, member) >= 0) {
     if (standing.active?.epoch !== epoch) {
       told.push({ type: 'prepare', epoch, run, members: [...ring], job, relayed: [...relayed] });
       if (phase !== 'LINKING') told.push({ type: 'sync', epoch });
     }
-    if (phase === 'RUNNING') told.push({ type: 'go', epoch });
+    // An epoch that only its members speak of may not have begun on all of them.
+    if (phase === 'RUNNING' && !(isDoubtful && heardOf > epoch)) told.push({ type: 'go', epoch });
   }
   return told.map((message) => ({ type: 'send', to: [member], message }));
 }
@@ -187,7 +194,12 @@ export function onDoubts(state: RoomState): Step {
   if (!state.isDoubtful || state.ring.length > 0) return stay(state);
   const known = { ...state, isDoubtful: false };
   const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;
-  return isLost ? end(known, 'failed', INTERRUPTED) : settle(known);
+  if (isLost) return end(known, 'failed', INTERRUPTED);
+  return andThen(settle(known), (next) => {
+    if (next.phase !== 'PAUSED') return stay(next);
+    // Some may be in the middle of an epoch that nobody else speaks of.
+    return { state: next, effects: [{ type: 'send', to: next.members.map((m) => m.member), message: pauseOf(next) }] };
+  });
 }
 
 /** Timers of those who have not returned, as far as `after` has more of them than `before`. */

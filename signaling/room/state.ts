@@ -52,10 +52,10 @@ export interface RoomState {
   readonly ended: Ended | null;
   /** Whom a host has sent out: they do not come back as who they were. */
   readonly removed: ReadonlySet<string>;
-  /** Made from what returning members say, and no epoch has begun since: there may have been some that nobody here heard of. */
-  readonly isRevived: boolean;
-  /** The same, and whoever is still to return may know better. */
+  /** Made from what returning members say: who is still to return may know better. */
   readonly isDoubtful: boolean;
+  /** Runs and epochs have this number at least: those below may have been, in a room that this one was made from. */
+  readonly numbersFrom: number;
   /** Highest epoch that a returning member has heard of: its number is used up. */
   readonly heardOf: number;
 }
@@ -141,7 +141,7 @@ export function createRoom(options: RoomOptions): RoomState {
     ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, capacity, hasRelay },
     ...{ isLocked: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
     ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, breaks: new Map() },
-    ...{ ended: null, removed: new Set(), isRevived: false, isDoubtful: false, heardOf: 0 },
+    ...{ ended: null, removed: new Set(), isDoubtful: false, numbersFrom: 0, heardOf: 0 },
   };
 }
 

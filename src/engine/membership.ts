@@ -136,8 +136,12 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
     case 'broken':
       return fail(state, event);
     case 'pause':
-      if (event.epoch < state.epoch) return stay(state);
-      return leaveEpochs({ ...state, pausedFor: event.waitingFor }, 'The run is paused until more ranks are there.');
+      if (event.epoch < state.epoch || event.run < state.run || (state.isOver && event.run === state.run))
+        return stay(state);
+      return leaveEpochs(
+        { ...state, run: event.run, pausedFor: event.waitingFor, isOver: false },
+        'The run is paused until more ranks are there.',
+      );
     case 'ended': {
       if (event.run !== state.run || state.isOver) return stay(state);
       const { outcome, message } = event;

@@ -275,7 +275,7 @@ export const ServerMessage = v.variant('type', [
   /** Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell only much later. */
   v.strictObject({ type: v.literal('heartbeat') }),
   /** Too few are left to go on: this epoch is over, the run goes on once `waitingFor` more are ready. */
-  v.strictObject({ type: v.literal('pause'), epoch: count, waitingFor: count }),
+  v.strictObject({ type: v.literal('pause'), run: count, epoch: count, waitingFor: count }),
   /** The run is over; the room is back in FORMING. */
   v.strictObject({
     type: v.literal('ended'),
