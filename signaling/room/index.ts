@@ -12,7 +12,17 @@
 import { asHost, configure, lock, ready, remove, start, stop } from './controls.ts';
 import { broken, failed, onAbandoned, onDeadline, onForgive, onGrow, report } from './epochs.ts';
 import { comeBack, dispelDoubts, join, left, loseTouch, onDoubts } from './members.ts';
-import { andThen, isAway, isOfRing, stay, type RoomEvent, type RoomState, type Step } from './state.ts';
+import {
+  andThen,
+  isAway,
+  isOfRing,
+  stay,
+  type PresentEvent,
+  type RoomEvent,
+  type RoomState,
+  type Step,
+  type TimerEvent,
+} from './state.ts';
 
 export { ABANDONED_MS, COOLING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './epochs.ts';
 export { AWAY_MS, revive, REVIVAL_MS } from './members.ts';
@@ -30,6 +40,22 @@ export {
 
 /** What `event` makes of a room. Never throws; what does not fit the room's phase or epoch changes nothing. */
 export function step(state: RoomState, event: RoomEvent): Step {
+  if (isTimer(event)) return onTimer(state, event);
+  if (event.type === 'return') return comeBack(state, event);
+  const isHere = state.hidden.has(event.member);
+  if (event.type === 'join') return isHere ? stay(state) : join(state, event.member, event);
+  return isHere ? ofMember(state, event) : stay(state);
+}
+
+const TIMERS: Readonly<Record<TimerEvent['type'], true>> = {
+  ...{ deadline: true, grow: true, forgive: true, abandoned: true, doubts: true, missed: true },
+};
+
+function isTimer(event: RoomEvent): event is TimerEvent {
+  return Object.hasOwn(TIMERS, event.type);
+}
+
+function onTimer(state: RoomState, event: TimerEvent): Step {
   switch (event.type) {
     case 'deadline':
       return onDeadline(state, event.epoch, event.phase);
@@ -46,22 +72,12 @@ export function step(state: RoomState, event: RoomEvent): Step {
       return andThen(left(state, event.member, 'vanished'), (next) =>
         next.isDoubtful ? dispelDoubts(next) : stay(next),
       );
-    case 'return':
-      return comeBack(state, event);
-    case 'join':
-      return state.hidden.has(event.member) ? stay(state) : join(state, event.member, event);
     default:
-      return state.hidden.has(event.member) ? ofMember(state, event) : stay(state);
+      return event satisfies never;
   }
 }
 
-function ofMember(
-  state: RoomState,
-  event: Exclude<
-    RoomEvent,
-    { type: 'deadline' | 'grow' | 'forgive' | 'abandoned' | 'doubts' | 'missed' | 'return' | 'join' }
-  >,
-): Step {
+function ofMember(state: RoomState, event: PresentEvent): Step {
   const { member } = event;
   switch (event.type) {
     case 'ready':

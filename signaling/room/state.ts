@@ -89,16 +89,19 @@ type MemberEvent = Exclude<ClientMessage, { type: 'create' | 'join' | 'return' |
 
 export type LeaveReason = 'left' | 'silent' | 'vanished' | 'dropped' | 'removed';
 
-export type RoomEvent =
+/** Somebody is at the door. A `return` has shown a good token. */
+export type ArrivalEvent =
+  ({ type: 'join'; member: string } & Newcomer) | ({ type: 'return'; member: string; standing: Standing } & Newcomer);
+
+/** Of somebody who is in the room. */
+export type PresentEvent =
   | MemberEvent
-  | ({ type: 'join'; member: string } & Newcomer)
-  /** Its token was good. */
-  | ({ type: 'return'; member: string; standing: Standing } & Newcomer)
   | { type: 'remove'; member: string; whom: string }
   /** Its connection is gone without a word. */
   | { type: 'away'; member: string }
-  | { type: 'left'; member: string; reason: LeaveReason }
-  | TimerEvent;
+  | { type: 'left'; member: string; reason: LeaveReason };
+
+export type RoomEvent = ArrivalEvent | PresentEvent | TimerEvent;
 
 /** A timer set by the effect of the same name has run out. */
 export type TimerEvent =

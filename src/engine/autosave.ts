@@ -1,6 +1,6 @@
 /** Saves a run in this browser while it trains, so that it can go on after all have closed its room. */
 import type { JobSpec } from '../protocol/job.ts';
-import { isOver } from '../parallel/progress.ts';
+import { isRunOver } from '../parallel/progress.ts';
 import type { Clock } from '../util/clock.ts';
 import { messageOf } from '../util/errors.ts';
 import type { CheckpointMeta, Checkpoints } from './checkpoints.ts';
@@ -82,7 +82,7 @@ export class Autosave {
   async #keep(state: RunState, worldSize: number): Promise<void> {
     const { openCheckpoints, room, member, job, origin, today } = this.#options;
     const { step } = state.progress;
-    if (step === 0 || isOver(state.progress, job)) return;
+    if (step === 0 || isRunOver(state.progress, job)) return;
     const id = `${room}-${member}-${step}`;
     const { meta, arrays } = toCheckpoint(state, { id, room, job, savedAt: today(), worldSize });
     const checkpoints = await openCheckpoints();

@@ -203,20 +203,12 @@ export class Rendezvous {
 
   #onRefused({ code, message }: Extract<ServerMessage, { type: 'refused' }>): void {
     const error = new SignalingError(message, { room: this.#admission?.room });
-    switch (code) {
-      case 'not-host':
-      case 'not-now':
-        return this.#options.onrefused(error);
-      case 'silent':
-      case 'server-closing':
-      case 'not-member':
-        if (this.#admission === null) return this.#fatal(error);
-        // Its place is gone: as somebody new, then.
-        if (code === 'not-member') this.#admission = { ...this.#admission, token: '' };
-        return this.#onServerLost(error);
-      default:
-        return this.#fatal(error);
-    }
+    if (code === 'not-host' || code === 'not-now') return this.#options.onrefused(error);
+    const mayReturn = code === 'silent' || code === 'server-closing' || code === 'not-member';
+    if (!mayReturn || this.#admission === null) return this.#fatal(error);
+    // Its place is gone: as somebody new, then.
+    if (code === 'not-member') this.#admission = { ...this.#admission, token: '' };
+    this.#onServerLost(error);
   }
 
   /** The server is gone, or has closed this connection: tries to come back. */

@@ -12,7 +12,7 @@ import { deal, type Holding } from '../parallel/deal.ts';
 import { keepingBuffers } from '../parallel/flatten.ts';
 import { allGatherHashes } from '../parallel/hashes.ts';
 import type { PassOptions } from '../parallel/pass.ts';
-import { isOver, startOfRun, type Progress } from '../parallel/progress.ts';
+import { isRunOver, startOfRun, type Progress } from '../parallel/progress.ts';
 import { oddOnes, refuseOdd } from '../parallel/standing.ts';
 import { createStrategy, Ring, type Arrival, type RingState, type StepReport } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
@@ -252,7 +252,7 @@ export class TrainingRun {
   }
 
   get #isOver(): boolean {
-    return isOver(this.#progress, this.#options.plan);
+    return isRunOver(this.#progress, this.#options.plan);
   }
 
   /** Steps of the whole run, if the world stays as it is. */

@@ -16,7 +16,7 @@ export interface Progress {
 }
 
 /** Whether a run of so many passes, and steps at most, is through. */
-export function isOver(
+export function isRunOver(
   { step, position }: Progress,
   { epochs, maxSteps }: { epochs: number; maxSteps: number | null },
 ): boolean {
