@@ -196,6 +196,7 @@ export class Rendezvous {
     this.#admission = message;
     this.#iceServers = message.iceServers;
     this.#lostAt = null;
+    this.#returns = 0;
     this.#client?.startHeartbeat(message.heartbeatMs);
     this.#dispatch({ type: 'admitted', member: message.member });
     this.#options.onadmitted(message);
@@ -218,7 +219,6 @@ export class Rendezvous {
     this.#client = null;
     if (this.#admission === null) return this.#fatal(error);
     this.#lostAt ??= this.#options.clock.now();
-    this.#returns = 0;
     this.#dispatch({ type: 'lost' });
     this.#comeBackLater(error);
   }

@@ -58,6 +58,7 @@ export class Session {
   #current: Training | null = null;
   /** What it has told the server it is ready for; `null`: nothing, or it must tell again. */
   #announced: string | null = null;
+  #isRecovering = false;
   #recoveries = 0;
   #divergences = 0;
   /** Why this tab cannot take part until something changes. */
@@ -148,6 +149,8 @@ export class Session {
     const { phase, hosts, members, job, startAt, nodes, isLocked, waitingFor } = message;
     this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, nodes, isLocked, waitingFor });
     const isPaused = phase === 'PAUSED' && this.#room?.phase !== 'PAUSED';
+    // The server has given this rank up, as it was late: it is as ready as before.
+    if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;
     this.#room = message;
     // Who is missing may not come back.
     if (isPaused && this.#current?.hasState) this.#training?.autosave?.save(this.#current);
@@ -160,12 +163,12 @@ export class Session {
    */
   async #announce(): Promise<void> {
     const [rendezvous, room] = [this.#rendezvous, this.#room];
-    if (!rendezvous || !room || this.#isOut) return;
+    if (!rendezvous || !room || this.#isOut || this.#isRecovering) return;
     const { phase, run, job, members } = room;
     const { kind } = job.data;
     const isRunOn = phase !== 'FORMING';
     const due = isRunOn ? `${kind} ${run}` : kind;
-    const isCounted = members.find(({ member }) => member === this.#member)?.device !== null;
+    const isCounted = this.#isCountedIn(room);
     if (this.#announced === due || (isRunOn && isCounted && this.#announced !== null)) return;
     if (kind === 'files' && this.#files.length === 0) return;
     this.#announced = due;
@@ -182,6 +185,10 @@ export class Session {
       this.#fail(error, error instanceof DeviceError);
       if (error instanceof DeviceError) rendezvous.leave();
     }
+  }
+
+  #isCountedIn(room: RoomMessage | null): boolean {
+    return room?.members.some(({ member, device }) => member === this.#member && device !== null) ?? false;
   }
 
   #openDevice(): Promise<OpenedDevice> {
@@ -275,16 +282,22 @@ export class Session {
   /** Sets the lost GPU up again on the same page, and gives it the state that the CPU has kept. */
   async #recover(lost: DeviceError): Promise<void> {
     const [current, training] = [this.#current, this.#training];
-    if (!current || !training || ++this.#recoveries > MAX_RECOVERIES) {
-      this.#fail(lost, true);
+    this.#isRecovering = true;
+    try {
+      if (++this.#recoveries > MAX_RECOVERIES) throw lost;
+      this.#options.emit({ type: 'warmup', message: 'The GPU was lost: setting it up again' });
+      // What only the GPU had is lost with it; then the others have to give all of it.
+      const state = current?.hasState ? await current.snapshot().catch(() => null) : null;
+      this.#endTraining();
+      this.#device = null;
+      await this.#openDevice();
+      if (training && state) await this.#prepare(training.run, training.job, this.#room?.members.length ?? 1, state);
+    } catch (error) {
+      this.#fail(error, true);
       return this.#rendezvous?.leave();
+    } finally {
+      this.#isRecovering = false;
     }
-    this.#options.emit({ type: 'warmup', message: 'The GPU was lost: setting it up again' });
-    const state = current.hasState ? await current.snapshot() : null;
-    this.#endTraining();
-    this.#device = null;
-    const { run, job } = training;
-    if (state !== null) await this.#prepare(run, job, this.#room?.members.length ?? 1, state).catch(() => {});
     await this.#announce();
   }
 
