@@ -17,7 +17,7 @@ const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, 
 
 test('a host locks its room, is its host again after closing the tab, removes a member and stops the run', async () => {
   const ann = await world.open('#new?name=ann');
-  await button(ann, 'Start a room').click();
+  await button(ann, 'Open the room').click();
   const { room } = await ann.event('admitted');
   const ben = await world.join(room, 'ben');
   await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
@@ -44,6 +44,6 @@ test('a host locks its room, is its host again after closing the tab, removes a 
   await again.event('epoch', ({ worldSize }) => worldSize === 1);
 
   await button(again, 'Stop the run').click();
-  await button(again, 'Stop it').click();
+  await button(again, 'Stop').click();
   expect((await again.event('failed')).message).toBe('The host has stopped the run.');
 });

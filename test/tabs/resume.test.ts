@@ -13,7 +13,7 @@ afterAll(async () => {
   await world.stop();
 });
 
-const MAX_STEPS = 20;
+const MAX_STEPS = 16;
 const HASH_EVERY = 4;
 
 function steps(tab: Tab) {
@@ -23,7 +23,7 @@ function steps(tab: Tab) {
 const button = (tab: Tab, name: string | RegExp) => tab.page.getByRole('button', { name, exact: true });
 
 test('goes on from the last checkpoint of one that comes back, with others, each sample once', async () => {
-  const room = world.createRoom({ maxSteps: MAX_STEPS, batchSize: 16, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
+  const room = world.createRoom({ maxSteps: MAX_STEPS, batchSize: 4, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
   const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
   // Saved after the first comparison; by the second it is written.
   await ann!.event('hashes', ({ step }) => step === 2 * HASH_EVERY - 1);

@@ -174,6 +174,7 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (n
   let free = bbox.left;
   ctx.save();
   ctx.font = `${text * scale}px ${getComputedStyle(plot.root).fontFamily}`;
+  ctx.textAlign = 'left';
   ctx.textBaseline = 'top';
   ctx.fillStyle = colour('--dim');
   ctx.strokeStyle = colour('--faint');

@@ -65,8 +65,9 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         />
       )}
       <Strip view={view} run={run} />
-      <p class="dim small">{describeJob(run.job)}.</p>
-      {spoken.text !== spoken.word && <p class="dim small">{upperFirst(spoken.text)}.</p>}
+      <p class="small">
+        <span class="dim">{describeJob(run.job)}.</span> {spoken.text !== spoken.word && `${upperFirst(spoken.text)}.`}
+      </p>
       {view.note !== null && <p class="dim small">{view.note}</p>}
       <div class="run-columns">
         <section class="stage" aria-label={hasRing ? 'The ring' : 'The ranks'}>
@@ -85,7 +86,9 @@ export function Run({ view, run }: { view: View; run: RunView }) {
             ) : instead !== null ? (
               instead.words
             ) : run.trace === null && player.stage.value === null ? (
-              <Unplayed view={view} />
+              <span class="dim">
+                The next <Term of="all-reduce" /> will be replayed here.
+              </span>
             ) : (
               <Caption player={player} you={run.rank} />
             )}
@@ -142,21 +145,5 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         </div>
       )}
     </main>
-  );
-}
-
-/** Under a ring on which nothing travels yet. */
-function Unplayed({ view }: { view: View }) {
-  const { word, text } = spokenState(view);
-  return (
-    <span class="dim">
-      {text === word ? (
-        <>
-          The first <Term of="all-reduce" /> will be replayed here.
-        </>
-      ) : (
-        text
-      )}
-    </span>
   );
 }

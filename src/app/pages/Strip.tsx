@@ -10,9 +10,11 @@ import type { Run, View } from '../view.ts';
 export function Strip({ view, run }: { view: View; run: Run }) {
   const { model } = view;
   const { last } = run;
-  const rate = samplesPerSecond(run);
+  // Of a run that waits, nothing is known.
+  const isOn = view.state === 'RUNNING' || run.result !== null;
+  const rate = isOn ? samplesPerSecond(run) : null;
   const share = talking(run);
-  const left = view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
+  const left = isOn && view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
   const alone = run.worldSize === 1;
   const ownOnly = tellsOwnOnly(run.job, run.worldSize);
   return (

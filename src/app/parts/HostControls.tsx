@@ -19,8 +19,8 @@ export function HostControls({ lobby }: { lobby: Lobby }) {
         <ConfirmButton
           class="quiet"
           label="Stop the run"
-          question="Stop the run for everybody?"
-          yes="Stop it"
+          question="Stop it for all?"
+          yes="Stop"
           no="Go on"
           onyes={stopRun}
         />
