@@ -16,7 +16,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
   const apart = new Set(dissenters(hashes));
   return (
     <div class="table-box">
-      <table class="ranks">
+      <table class={host ? 'ranks led' : 'ranks'}>
         <thead>
           <tr>
             <th scope="col">

@@ -86,9 +86,11 @@ export function Run({ view, run }: { view: View; run: RunView }) {
             ) : instead !== null ? (
               instead.words
             ) : run.trace === null && player.stage.value === null ? (
-              <span class="dim">
-                The next <Term of="all-reduce" /> will be replayed here.
-              </span>
+              isUnderWay(view) && (
+                <span class="dim">
+                  The next <Term of="all-reduce" /> will be replayed here.
+                </span>
+              )
             ) : (
               <Caption player={player} you={run.rank} />
             )}
