@@ -15,10 +15,12 @@ export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'wo
 
 /** Copies nothing. */
 export function toCheckpoint({ progress, ring }: RunState, about: About): RunCheckpoint {
+  const { step, position, losses, evaluateEvery } = progress;
   const { order, parameters, buffers, optimizer } = ring;
   const { scalars, slots } = optimizer;
+  const stateHash = hashState([parameters, scalars, ...slots]);
   return {
-    meta: { ...about, ...progress, stateHash: hashState([parameters, scalars, ...slots]) },
+    meta: { ...about, step, position, losses, evaluateEvery, stateHash },
     arrays: [Int32Array.from(order), parameters, buffers, scalars, ...slots],
   };
 }

@@ -208,23 +208,28 @@ describe('spoken states', () => {
 });
 
 describe('a room that trains, from its lobby', () => {
-  const told = (change: Partial<Lobby>, name: RankState = 'WAITING'): string =>
-    runFromOutside(fold(GRACE, state(name)), lobby({ phase: 'RUNNING', ...change }));
-
-  test('says when this tab will train', () => {
-    expect(told({ nodes: null })).toBe('This room is training: you can join its next run.');
-    expect(told({}, 'LINKING')).toContain('in a moment');
-    expect(told({ phase: 'PAUSED', waitingFor: 1 })).toContain('paused: it goes on when 1 more tab');
-  });
-
-  test('knows whether this tab is ready, and whether there is place', () => {
-    const from = (change: Partial<Lobby>): string => {
-      const view = fold(GRACE, state('WAITING'), room({ phase: 'RUNNING', ...change }));
-      return runFromOutside(view, view.lobby!);
-    };
-    expect(from({})).toBe('This room is training: you will join in a moment.');
-    expect(from({ members: [member('Ada'), member('Grace', false)] })).toContain('once this tab is ready');
-    expect(from({ nodes: { min: 1, max: 2 } })).toContain('when one leaves');
+  test.each<[Partial<Lobby>, RankState, string]>([
+    [{ nodes: null }, 'WAITING', 'This room is training: you can join its next run.'],
+    [{}, 'LINKING', 'Connecting: this tab trains in a moment.'],
+    [
+      { phase: 'PAUSED', waitingFor: 1 },
+      'WAITING',
+      'This room’s run is paused: it goes on when 1 more tab can take part.',
+    ],
+    [
+      { members: [member('Ada'), member('Grace', false)] },
+      'WAITING',
+      'This room is training: you will join once this tab is ready.',
+    ],
+    [
+      { nodes: { min: 1, max: 2 } },
+      'WAITING',
+      'This room is training with as many tabs as it may: you will join when one leaves.',
+    ],
+    [{}, 'WAITING', 'This room is training: you will join in a moment.'],
+  ])('says when this tab will train: %o, %s', (change, name, sentence) => {
+    const view = fold(GRACE, state(name), room({ phase: 'RUNNING', ...change }));
+    expect(runFromOutside(view, view.lobby!)).toBe(sentence);
   });
 });
 

@@ -17,17 +17,20 @@ let notes: string[];
 let isFull: boolean;
 let autosave: Autosave;
 
-function autosaveFrom(origin: CheckpointMeta | null): Autosave {
-  const save = async ({ id }: CheckpointMeta): Promise<void> => {
+const storage = {
+  async save({ id }: CheckpointMeta): Promise<void> {
     if (isFull) throw new StorageError('This browser’s storage is full.');
     asked.push(`save ${id}`);
-  };
-  const removeRun = async ({ room }: Pick<CheckpointMeta, 'room' | 'job'>): Promise<void> => {
+  },
+  async removeRun({ room }: Pick<CheckpointMeta, 'room' | 'job'>): Promise<void> {
     asked.push(`remove ${room}`);
-  };
+  },
+};
+
+function autosaveFrom(origin: CheckpointMeta | null): Autosave {
   return new Autosave({
     ...{ room: 'K7F3QX', member: 'member-ada', job: JOB, clock, today: () => 1, origin },
-    openCheckpoints: () => Promise.resolve({ save, removeRun }),
+    openCheckpoints: () => Promise.resolve(storage),
     onnote: (message) => notes.push(message),
   });
 }

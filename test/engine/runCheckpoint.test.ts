@@ -1,7 +1,8 @@
 /** A run's state as a checkpoint. */
 import * as tf from '@tensorflow/tfjs';
+import * as v from 'valibot';
 import { beforeAll, expect, test } from 'vitest';
-import type { StateArray } from '../../src/engine/checkpoints.ts';
+import { CheckpointMeta, type StateArray } from '../../src/engine/checkpoints.ts';
 import { fromCheckpoint, toCheckpoint } from '../../src/engine/runCheckpoint.ts';
 import type { RunState } from '../../src/engine/trainingRun.ts';
 import { parseJob } from '../../src/protocol/job.ts';
@@ -15,17 +16,17 @@ const FIELDS = { batchSize: 4, maxSteps: 3, hashEvery: 1, optimizer: 'adam' };
 const ABOUT = { id: 'one', room: 'K7F3QX', job: parseJob(FIELDS), savedAt: 1, worldSize: 2 };
 
 async function stateAfterTraining(): Promise<{ state: RunState; hash: string }> {
-  let snapshot: Promise<RunState> | null = null;
+  const snapshots: Promise<RunState>[] = [];
   const { results } = await train(2, FIELDS, {
     tamper: (run, group) => {
       const dispose = run.dispose.bind(run);
       run.dispose = () => {
-        if (group.rank === 0) snapshot = run.snapshot();
+        if (group.rank === 0) snapshots.push(run.snapshot());
         dispose();
       };
     },
   });
-  return { state: (await snapshot)!, hash: results[0]!.stateHash[0]! };
+  return { state: (await snapshots[0])!, hash: results[0]!.stateHash[0]! };
 }
 
 test('it comes back as it was, and says the hash that ranks compare', async () => {
@@ -33,6 +34,7 @@ test('it comes back as it was, and says the hash that ranks compare', async () =
   const checkpoint = toCheckpoint(state, ABOUT);
   expect(checkpoint.meta).toMatchObject({ ...ABOUT, step: 3, position: { dataEpoch: 0, offset: 24 }, stateHash: hash });
   expect(checkpoint.meta.losses).toHaveLength(3);
+  expect(v.parse(CheckpointMeta, checkpoint.meta)).toEqual(checkpoint.meta);
   expect(fromCheckpoint(checkpoint)).toEqual({ ...state, progress: { ...state.progress, appliedIn: 0 } });
 });
 
