@@ -154,7 +154,9 @@ function recall(room: RoomState, { epoch, ring, isSteady }: NonNullable<Standing
     ...{ ...room, phase: 'RUNNING', epoch, ring, relayed: [], reports: new Map() },
     ...{ members, hidden, holders: new Set(ring.map((m) => m.member)) },
   };
-  return isSteady ? recalled : needAnother(recalled);
+  // Ranks that have returned before did not speak of it: they are not in it, or not any more.
+  const isWhole = ring.every(({ member }) => !room.hidden.has(member) || isAway(room, member));
+  return isSteady && isWhole ? recalled : needAnother(recalled);
 }
 
 /** What a returning member may have missed; hearing it twice does no harm. */

@@ -517,6 +517,18 @@ describe('after a restart of the server', () => {
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
+  test('an epoch that one of its ranks has left is followed by another, whoever returns first', () => {
+    const before = open(2);
+    for (const order of [
+      [back(before, 'Ada'), steady(before, 'Bo')],
+      [steady(before, 'Bo'), back(before, 'Ada')],
+    ]) {
+      const play = revived(before, ...order, ready('Ada', 1));
+      expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 1000 });
+      expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
+    }
+  });
+
   test('an epoch that had failed is followed by another once all are back', () => {
     const before = open(2);
     const stalled = { active: active(before, false) };
