@@ -142,7 +142,7 @@ function learn(state: RoomState, member: string, { run, isRunOn: isOn, epoch, ac
 /** The room in an epoch that goes on without a server; each of its members has a while to return. */
 function recall(room: RoomState, { epoch, ring, isSteady }: NonNullable<Standing['active']>): RoomState {
   const hidden = new Map(room.hidden);
-  const members: RosterEntry[] = [...room.members];
+  const members: RosterEntry[] = room.members.map((m) => ring.find((rank) => rank.member === m.member) ?? m);
   for (const entry of ring) {
     if (hidden.has(entry.member)) continue;
     members.push(entry);
