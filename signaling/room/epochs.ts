@@ -94,9 +94,11 @@ export function beginRun(state: RoomState, present: readonly RosterEntry[]): Ste
 export function reform(state: RoomState): Step {
   const nodes = nodesOf(state);
   if (nodes === null) return tellRoom(state);
-  // A rank may well be back in time; a newcomer that is away is waited for by nobody.
-  const stayed = state.ring.flatMap(({ member }) => state.members.filter((m) => m.member === member && m.device));
-  const came = newcomers(state);
+  const { members: here, holders } = state;
+  // A rank may well be back in time, and a step ahead of the others; a newcomer that is away is waited for by nobody.
+  const before = state.phase === 'PAUSED' ? here.filter(({ member }) => holders.has(member)) : state.ring;
+  const stayed = before.flatMap(({ member }) => here.filter((m) => m.member === member && m.device));
+  const came = newcomers(state).filter((m) => !stayed.includes(m));
   const members = [...stayed, ...came].slice(0, nodes.max);
   const { ring, relayed, culprits } = orderAround(members, state.breaks, state.hasRelay);
   if (culprits.length > 0) return andThen(expelUnreachable(state, culprits), reform);
