@@ -183,7 +183,8 @@ function pause(state: RoomState, hasState: boolean): Step {
     effects.push({ type: 'setTimer', key: 'abandoned', ms: ABANDONED_MS, event: { type: 'abandoned' } });
   }
   if (state.phase !== 'PAUSED') {
-    effects.push(toRing(state, pauseOf(paused)));
+    // To those as well who are no ranks any more, and still believe it.
+    effects.push({ type: 'send', to: paused.members.map((m) => m.member), message: pauseOf(paused) });
   }
   return { state: paused, effects };
 }

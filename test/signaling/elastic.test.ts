@@ -150,6 +150,8 @@ describe('a run with too few ranks', () => {
     const play = Play.running(2, NEEDS_TWO).do(left('Bo'));
     expect(play.said('Ada', 'pause')).toEqual({ type: 'pause', run: 1, epoch: 1, waitingFor: 1 });
     expect(play.said('Ada', 'room')).toMatchObject({ phase: 'PAUSED', waitingFor: 1 });
+    const late = open(2).do(away('Bo'), missed('Bo'), back(open(2), 'Bo'), left('Ada'));
+    expect(late.said('Bo', 'pause')).toMatchObject({ epoch: 2 });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'abandoned' });
     expect(play.effects.some((effect) => effect.type === 'setTimer')).toBe(false);
     play.do(join('Cy'));
