@@ -262,7 +262,9 @@ export function needAnother(state: RoomState): RoomState {
 export function failed(state: RoomState, event: Extract<ClientMessage, { type: 'failed' }> & { member: string }): Step {
   const { member, epoch, message, scope } = event;
   const rank = rankOf(state, member);
-  if (state.epoch !== epoch || rank < 0) return stay(state);
+  // A rank that cannot go on, as its GPU is lost, can do so in no other epoch that has begun meanwhile.
+  const isDue = scope === 'rank' && nodesOf(state) !== null ? epoch <= state.epoch : epoch === state.epoch;
+  if (!isDue || rank < 0) return stay(state);
   if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
   const sentence = `${nameRanks(state.ring, [rank])} could not go on, so the run ended: ${message}`;
   if (nodesOf(state) === null || scope === 'run') return end(state, 'failed', sentence);

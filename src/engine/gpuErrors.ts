@@ -16,7 +16,9 @@ export function watchGpu(gpu: GPUDevice): GpuErrors {
   };
   gpu.addEventListener('uncapturederror', onerror);
   void gpu.lost.then(({ message }) => {
-    lost = new DeviceError(`The GPU was lost (${message || 'no reason given'}): reload the page if it does not go on by itself.`);
+    lost = new DeviceError(
+      `The GPU was lost (${message || 'no reason given'}): reload the page if it does not go on by itself.`,
+    );
   });
   return {
     check() {

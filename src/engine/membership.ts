@@ -220,7 +220,11 @@ function fail(state: MembershipState, event: Extract<MembershipEvent, { type: 'f
   if (linking?.epoch === event.epoch) return tell({ ...state, linking: { ...linking, report: event } }, event);
   // Who has finished needs no neighbours; if others do, the server says so.
   if (active?.epoch !== event.epoch || active.phase === 'STALLED' || active.phase === 'FINISHED') return stay(state);
-  return tell({ ...state, active: { ...active, phase: 'STALLED', report: event } }, event);
+  const stalled: Active = { ...active, phase: 'STALLED', report: event };
+  const isOut = event.type === 'failed' && event.scope === 'rank';
+  const told = tell({ ...state, active: stalled, linking: isOut ? null : linking }, event);
+  // It has no part in the next epoch either.
+  return isOut ? { ...told, effects: [...drop(linking, event.message), ...told.effects] } : told;
 }
 
 /** What a member says of itself when it returns. `room`: the last that it heard. */

@@ -13,7 +13,7 @@ import {
   type RosterEntry,
   type ServerMessage,
 } from '../protocol/control.ts';
-import type { JobSpec } from '../protocol/job.ts';
+import { isElastic, type JobSpec } from '../protocol/job.ts';
 import type { Mesh } from '../collectives/mesh.ts';
 import { localRankOf, type LocalRank } from '../protocol/ranks.ts';
 import type { Link } from '../transport/link.ts';
@@ -349,6 +349,8 @@ export class Rendezvous {
     const live = this.#live.get(epoch);
     if (!live) return;
     const failure = asError(error);
+    // A fixed world that is broken stays so, and nobody is there to say what follows.
+    if (this.#isFixed && !this.#client?.isOpen) return this.#fatal(failure);
     const self = live.members.findIndex(({ member }) => member === this.#membership.member);
     const missing =
       failure instanceof PeergradError ? failure.context.missing?.find((rank) => rank !== self) : undefined;
@@ -361,6 +363,10 @@ export class Rendezvous {
         : { type: 'failed', epoch, message: failure.message.slice(0, 1000), scope };
     if (failure instanceof PeerGoneError) this.#dispatchUnlessOver(epoch, event);
     else this.#dispatch(event);
+  }
+
+  get #isFixed(): boolean {
+    return this.#lastRoom !== null && (this.#lastRoom.nodes === null || !isElastic(this.#lastRoom.job));
   }
 
   /** The server may know better: it hears of members that leave. */

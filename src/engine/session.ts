@@ -4,6 +4,7 @@
  */
 import { MAX_WORLD_SIZE, PROTOCOL_VERSION, type ClientMessage, type ServerMessage } from '../protocol/control.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
+import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type JobSpec } from '../protocol/job.ts';
 import { systemClock } from '../util/clock.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError } from '../util/errors.ts';
@@ -56,6 +57,8 @@ export class Session {
   #origin: Origin | null = null;
   /** Of the run that is on, once there is one. */
   #current: Training | null = null;
+  /** Of the run before. */
+  #recording: FlightRecording | null = null;
   /** What it has told the server it is ready for; `null`: nothing, or it must tell again. */
   #announced: string | null = null;
   #isRecovering = false;
@@ -243,6 +246,7 @@ export class Session {
   }
 
   #endTraining(): void {
+    this.#recording = this.#current?.recording ?? this.#recording;
     this.#current?.dispose();
     this.#current = null;
     this.#training = null;
@@ -313,7 +317,7 @@ export class Session {
   }
 
   #tellRecording(): void {
-    this.#options.emit({ type: 'recording', recording: this.#current?.recording ?? null });
+    this.#options.emit({ type: 'recording', recording: this.#current?.recording ?? this.#recording });
   }
 
   #fail(error: unknown, fatal: boolean): void {

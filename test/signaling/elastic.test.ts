@@ -323,6 +323,15 @@ describe('a failure', () => {
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
+  test('of a rank takes it out also where another epoch has begun meanwhile', () => {
+    const play = open(3).do({ type: 'left', member: 'Cy', reason: 'left' }).do(fail('rank'));
+    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 3 });
+    expect(play.ring).toEqual(['Ada']);
+    // Said again after a return, it takes nobody out who is ready anew.
+    play.train().do(grow, ready('Bo')).train();
+    expect(play.ring).toEqual(['Ada', 'Bo']);
+  });
+
   test('of an epoch is followed by another with the same ranks', () => {
     const play = open(3).do(fail('epoch'));
     expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 2, retries: 1 });
