@@ -3,7 +3,7 @@ import { addBreaks, edgeKey, neighbours, orderAround, type Breaks } from '../../
 import type { RosterEntry } from '../../src/protocol/control.ts';
 
 const members = (ids: string): RosterEntry[] =>
-  [...ids].map((member) => ({ member, name: member, device: null, browser: 0, rank: null }));
+  Array.from(ids, (member) => ({ member, name: member, device: null, browser: 0, rank: null }));
 
 /** `'AB AB CD'`: the link of A and B broke twice, that of C and D once. */
 function broken(pairs: string): Breaks {
@@ -14,9 +14,10 @@ function broken(pairs: string): Breaks {
   );
 }
 
+const named = (list: RosterEntry[]): string => list.map((m) => m.member).join('');
+
 function order(ids: string, pairs: string, hasRelay = false): { ring: string; relayed: string[]; culprits: string } {
   const { ring, relayed, culprits } = orderAround(members(ids), broken(pairs), hasRelay);
-  const named = (list: RosterEntry[]): string => list.map((m) => m.member).join('');
   return { ring: named(ring), relayed: relayed.map((pair) => pair.join('')), culprits: named(culprits) };
 }
 
@@ -33,7 +34,7 @@ test.each([
   ['ABC', ['AB', 'BC', 'CA']],
   ['ABCD', ['AB', 'BC', 'CD', 'DA']],
 ])('the neighbours in a ring of "%s"', (ids, pairs) => {
-  expect(neighbours([...ids]).map((pair) => pair.join(''))).toEqual(pairs);
+  expect(neighbours(Array.from(ids)).map((pair) => pair.join(''))).toEqual(pairs);
 });
 
 describe('an order around broken links', () => {
@@ -46,9 +47,9 @@ describe('an order around broken links', () => {
   test('parts two whose link broke twice, where four or more are', () => {
     for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
       const { ring, relayed, culprits } = order(ids, 'AB AB');
-      const pairs = neighbours([...ring]).map(([a, b]) => edgeKey(a, b));
+      const pairs = neighbours(Array.from(ring)).map(([a, b]) => edgeKey(a, b));
       expect(pairs).not.toContain('A B');
-      expect([...ring].sort().join('')).toBe(ids);
+      expect(Array.from(ring).sort().join('')).toBe(ids);
       expect([relayed, culprits]).toEqual([[], '']);
     }
   });

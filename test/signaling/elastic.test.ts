@@ -34,6 +34,29 @@ const back = (play: Play, member: string, standing: Partial<Standing> = {}): Roo
 
 const open = (n: number, options: Partial<RoomOptions> = {}): Play => Play.running(n, { ...OPEN, ...options });
 
+const breakLink = (play: Play, member: string, peer: string): Play =>
+  play.do({ type: 'broken', member, epoch: play.state.epoch, peer });
+
+const lateness = (phase: 'LINKING' | 'SYNCING', epoch = 1): RoomEvent => ({ type: 'deadline', epoch, phase });
+
+const fail = (scope: 'rank' | 'epoch' | 'run', epoch = 1): RoomEvent => ({
+  ...{ type: 'failed', member: 'Bo', epoch, message: 'The GPU was lost.', scope },
+});
+
+/** The members of `before`, back in a new server's room, one by one with what each of them knows. */
+function revived(before: Play, ...returns: RoomEvent[]): Play {
+  const { job, startAt, nodes, isLocked } = before.state;
+  const play = new Play();
+  play.state = revive({ job, startAt, nodes, isLocked }, { capacity: 4 }, 1000);
+  return play.do(...returns);
+}
+
+const active = (play: Play, isSteady = true): Standing['active'] => {
+  return { epoch: play.state.epoch, ring: [...play.state.ring], isSteady };
+};
+
+const steady = (play: Play, member: string): RoomEvent => back(play, member, { active: active(play) });
+
 describe('when a rank goes', () => {
   test.each([
     ['LINKING', (play: Play) => play],
@@ -190,9 +213,6 @@ describe('a run with too few ranks', () => {
 });
 
 describe('a link that breaks', () => {
-  const breakLink = (play: Play, member: string, peer: string): Play =>
-    play.do({ type: 'broken', member, epoch: play.state.epoch, peer });
-
   test('once is made anew, in the same order', () => {
     const play = breakLink(open(4), 'Ada', 'Bo');
     expect(play.said('Cy', 'prepare')).toMatchObject({ epoch: 2, relayed: [] });
@@ -263,25 +283,23 @@ describe('a link that breaks', () => {
 });
 
 describe('a missed deadline', () => {
-  const late = (phase: 'LINKING' | 'SYNCING', epoch = 1): RoomEvent => ({ type: 'deadline', epoch, phase });
-
   test('of linking breaks the links between those who miss one', () => {
     const play = new Play(OPEN).enter(4).start();
     // Nobody reaches Bo.
-    play.do({ type: 'linked', member: 'Di', epoch: 1 }, late('LINKING'));
+    play.do({ type: 'linked', member: 'Di', epoch: 1 }, lateness('LINKING'));
     expect([...play.state.breaks]).toEqual([
       ['Ada Bo', 1],
       ['Bo Cy', 1],
     ]);
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
-    play.do({ type: 'linked', member: 'Di', epoch: 2 }, late('LINKING', 2));
+    play.do({ type: 'linked', member: 'Di', epoch: 2 }, lateness('LINKING', 2));
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
   test('of linking puts out who alone has said nothing', () => {
     const play = new Play(OPEN).enter(3).start();
     for (const member of ['Ada', 'Cy']) play.do({ type: 'linked', member, epoch: 1 });
-    play.do(late('LINKING'));
+    play.do(lateness('LINKING'));
     expect(play.ring).toEqual(['Ada', 'Cy']);
     expect(play.said('Bo', 'room').members[1]).toMatchObject({ member: 'Bo', device: null });
     // Ready again it is let in again.
@@ -292,17 +310,17 @@ describe('a missed deadline', () => {
   test('of comparing puts out who alone has said nothing', () => {
     const play = new Play(OPEN).enter(2).start().linkAll();
     expect(play.timer('deadline').ms).toBe(SYNCING_MS);
-    play.do({ type: 'synced', member: 'Bo', epoch: 1, step: 0, stateHash: 'x' }, late('SYNCING'));
+    play.do({ type: 'synced', member: 'Bo', epoch: 1, step: 0, stateHash: 'x' }, lateness('SYNCING'));
     expect(play.ring).toEqual(['Bo']);
   });
 
   test('by all, again and again, ends the run', () => {
     const play = new Play(OPEN).enter(2).start();
     for (let epoch = 1; epoch <= MAX_RETRIES; epoch++) {
-      play.linkAll().do(late('SYNCING', epoch));
+      play.linkAll().do(lateness('SYNCING', epoch));
       expect(play.state).toMatchObject({ phase: 'LINKING', epoch: epoch + 1 });
     }
-    play.linkAll().do(late('SYNCING', MAX_RETRIES + 1));
+    play.linkAll().do(lateness('SYNCING', MAX_RETRIES + 1));
     expect(play.said('Ada', 'ended').message).toMatch(
       /^The run ended after 5 attempts to go on: Rank 0 \(Ada\) and rank 1 \(Bo\) did not report a state within 120 s/,
     );
@@ -310,10 +328,6 @@ describe('a missed deadline', () => {
 });
 
 describe('a failure', () => {
-  const fail = (scope: 'rank' | 'epoch' | 'run', epoch = 1): RoomEvent => ({
-    ...{ type: 'failed', member: 'Bo', epoch, message: 'The GPU was lost.', scope },
-  });
-
   test('of a rank takes it out until it is ready again', () => {
     const play = open(3).do(fail('rank'));
     expect(play.ring).toEqual(['Ada', 'Cy']);
@@ -474,18 +488,6 @@ describe('a lost connection', () => {
 });
 
 describe('after a restart of the server', () => {
-  /** The members of `before`, back in a new server's room, one by one with what each of them knows. */
-  function revived(before: Play, ...returns: RoomEvent[]): Play {
-    const { job, startAt, nodes, isLocked } = before.state;
-    const play = new Play();
-    play.state = revive({ job, startAt, nodes, isLocked }, { capacity: 4 }, 1000);
-    return play.do(...returns);
-  }
-  const active = (play: Play, isSteady = true): Standing['active'] => {
-    return { epoch: play.state.epoch, ring: [...play.state.ring], isSteady };
-  };
-  const steady = (play: Play, member: string): RoomEvent => back(play, member, { active: active(play) });
-
   test('who trains goes on, and nobody is disturbed', () => {
     const before = open(3);
     const play = revived(before, steady(before, 'Cy'));
