@@ -13,8 +13,8 @@ import {
   type ServerMessage,
 } from '../src/protocol/control.ts';
 import type { Clock } from '../src/util/clock.ts';
-import { ProtocolError } from '../src/util/errors.ts';
-import type { Hub, Peer } from './hub.ts';
+import { ProtocolError, SignalingError } from '../src/util/errors.ts';
+import type { Entry, Hub, Peer } from './hub.ts';
 import { iceServersFor, renewIceAfterMs, type IceOptions } from './ice.ts';
 import type { Credentials } from './credentials.ts';
 import { type AddressBuckets, type FailureCounter, type Limits, TokenBucket } from './limits.ts';
@@ -22,10 +22,12 @@ import type { Metrics } from './metrics.ts';
 import { Outbox } from './outbox.ts';
 import type { LeaveReason } from './room/index.ts';
 import type { RoomLog } from './roomLog.ts';
+import type { Home, Rooms } from './rooms.ts';
 
 /** What all connections of a server share. */
 export interface ServerContext {
   readonly hub: Hub;
+  readonly rooms: Rooms;
   readonly limits: Limits;
   readonly clock: Clock;
   readonly ice: IceOptions;
@@ -63,7 +65,10 @@ export class Connection implements Peer {
   readonly #server: ServerContext;
   readonly #bucket: TokenBucket;
   readonly #outbox: Outbox;
-  #room: string | null = null;
+  /** The room it is in, and who has it. */
+  #room: { readonly code: string; readonly home: Home } | null = null;
+  /** Messages that came with the one by which it enters a room; `null`: it does not. */
+  #early: ClientMessage[] | null = null;
   #over = false;
   #heardAt: number;
   /** When its ICE servers were last told. */
@@ -153,6 +158,11 @@ export class Connection implements Peer {
     this.refuse(code, message);
   }
 
+  release(): void {
+    this.#room = null;
+    this.refuse('server-closing', 'The room has moved to another server: this tab follows it.', CLOSE_RESTART);
+  }
+
   terminate(): void {
     this.#socket.terminate();
   }
@@ -164,7 +174,7 @@ export class Connection implements Peer {
 
   #onMessage(data: RawData, isBinary: boolean): void {
     if (this.#over) return;
-    const { clock, log, metrics, openings } = this.#server;
+    const { clock, metrics } = this.#server;
     this.#heardAt = clock.now();
     const startedAt = performance.now();
     try {
@@ -173,18 +183,21 @@ export class Connection implements Peer {
       // ws hands over one Buffer unless told otherwise.
       const message = parseControl(ClientMessage, (data as Buffer).toString('utf8'));
       metrics.received(message.type);
-      if (message.type === 'create' && !openings.take(this.#address)) {
-        return this.refuse('rate-limited', 'Your network opens rooms too fast: wait a minute, then retry.');
-      }
-      this.#handle(message);
+      if (this.#early === null) this.#handle(message);
+      else this.#early.push(message);
     } catch (error) {
-      if (error instanceof ProtocolError) return this.refuse('bad-message', `${error.message} Reload the page.`);
-      log.error(outlineOf(error), 'message handler failed');
-      this.#leave('dropped');
-      this.#socket.close(CLOSE_INTERNAL);
+      this.#fail(error);
     } finally {
       metrics.handled((performance.now() - startedAt) / 1000);
     }
+  }
+
+  #fail(error: unknown): void {
+    if (error instanceof ProtocolError) return this.refuse('bad-message', `${error.message} Reload the page.`);
+    if (error instanceof SignalingError) return this.refuse('server-closing', error.message, CLOSE_RESTART);
+    this.#server.log.error(outlineOf(error), 'message handler failed');
+    this.#leave('dropped');
+    this.#socket.close(CLOSE_INTERNAL);
   }
 
   /** Counts one more frame. Who sends too many is refused. */
@@ -197,8 +210,8 @@ export class Connection implements Peer {
   #handle(message: ClientMessage): void {
     if (message.type === 'create' || message.type === 'join' || message.type === 'return') {
       if (this.#room !== null) throw new ProtocolError('This connection is in a room already.');
-      if (message.type === 'create') return this.#create(message);
-      return message.type === 'join' ? this.#join(message) : this.#return(message);
+      void this.#begin(message);
+      return;
     }
     if (this.#room === null) throw new ProtocolError('The first message must be "create", "join" or "return".');
     if (message.type === 'heartbeat') return this.send({ type: 'heartbeat' });
@@ -206,64 +219,90 @@ export class Connection implements Peer {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);
     }
-    const event = message.type === 'remove' ? ({ type: 'remove', whom: message.member } as const) : message;
-    this.#server.hub.dispatch(this.#room, { ...event, member: this.member });
+    this.#room.home.say(this.#room.code, this, message);
   }
 
-  #create({ name, browser, rank, job, startAt, nodes }: Extract<ClientMessage, { type: 'create' }>): void {
-    const { hub } = this.#server;
-    const code = hub.open({ job, startAt, nodes, isPermanent: false });
-    if (code === null) return this.refuse('rate-limited', NO_PLACE);
-    if (!this.#enter(code, { type: 'join', name, browser, rank, holdsKey: true })) hub.forget(code);
-  }
-
-  #join(message: Extract<ClientMessage, { type: 'join' }>): void {
-    const { room, name, browser, rank, worldSize, hostKey } = message;
-    if (!this.#mayKnock(room)) return;
-    this.#enter(room, { type: 'join', name, browser, rank, worldSize, holdsKey: this.#isHost(room, hostKey) });
-  }
-
-  #return(message: Extract<ClientMessage, { type: 'return' }>): void {
-    const { room, member, token, name, browser, rank, hostKey, standing } = message;
-    const { hub, credentials, openings } = this.#server;
-    const isProven = credentials.isToken(token, room, member);
-    // A server that keeps no secret over a restart has to take members at their word, as it does their room's code.
-    const isBelieved = isProven || (!credentials.areLasting && (!hub.has(room) || hub.awaits(room, member)));
-    if (!isBelieved) return this.refuse('not-member', 'This tab has no place in the room any more: join it again.');
-    if (!hub.has(room)) {
-      const mayOpen = isProven || openings.take(this.#address);
-      if (!mayOpen || !hub.revive(room, standing)) return this.refuse('rate-limited', NO_PLACE);
+  /** Enters a room, which has to be found first. What the tab says meanwhile waits, most of it in its socket. */
+  async #begin(message: Extract<ClientMessage, { type: 'create' | 'join' | 'return' }>): Promise<void> {
+    const early = (this.#early = []) as ClientMessage[];
+    // Finding a room has deadlines of its own.
+    this.#cancelTimer();
+    this.#socket.pause();
+    try {
+      if (message.type === 'create') await this.#create(message);
+      else if (message.type === 'join') await this.#join(message);
+      else await this.#return(message);
+      this.#early = null;
+      for (const next of early) if (!this.#over) this.#handle(next);
+    } catch (error) {
+      this.#fail(error);
+    } finally {
+      this.#socket.resume();
     }
+  }
+
+  async #create(message: Extract<ClientMessage, { type: 'create' }>): Promise<void> {
+    const { name, browser, rank, job, startAt, nodes } = message;
+    const { hub, rooms, openings } = this.#server;
+    if (!openings.take(this.#address)) {
+      return this.refuse('rate-limited', 'Your network opens rooms too fast: wait a minute, then retry.');
+    }
+    const code = await rooms.open({ job, startAt, nodes, isPermanent: false });
+    if (code === null) return this.refuse('rate-limited', NO_PLACE);
+    if (!this.#enter(code, hub, { type: 'join', name, browser, rank, holdsKey: true })) hub.forget(code);
+  }
+
+  async #join(message: Extract<ClientMessage, { type: 'join' }>): Promise<void> {
+    const { room, name, browser, rank, worldSize, hostKey } = message;
+    const { rooms, wrongCodes } = this.#server;
+    const home = await rooms.find(room);
+    // Right codes are refused as well while an address is blocked: else guessing would go on until one fits. (Opening a
+    // room guesses nothing: one child's wrong codes must not stop a school.)
+    if (wrongCodes.isBlocked(this.#address)) {
+      return this.refuse(
+        'rate-limited',
+        'Too many wrong room codes came from your network: wait a minute, then retry.',
+      );
+    }
+    if (home === null) {
+      wrongCodes.add(this.#address);
+      return this.refuse('no-room', noRoom(room));
+    }
+    const holdsKey = this.#isHost(room, hostKey);
+    this.#enter(room, home, { type: 'join', name, browser, rank, worldSize, holdsKey });
+  }
+
+  async #return(message: Extract<ClientMessage, { type: 'return' }>): Promise<void> {
+    const { room, member, token, name, browser, rank, hostKey, standing } = message;
+    const { rooms, credentials, openings } = this.#server;
+    const isProven = credentials.isToken(token, room, member);
+    let home = await rooms.find(room);
+    // A server that keeps no secret over a restart has to take members at their word, as it does their room's code.
+    const isBelieved = isProven || (!credentials.areLasting && (home === null || home.awaits(room, member)));
+    if (!isBelieved) return this.refuse('not-member', 'This tab has no place in the room any more: join it again.');
+    if (home === null && !this.#over && (isProven || openings.take(this.#address))) {
+      home = await rooms.revive(room, standing);
+    }
+    if (home === null) return this.refuse('rate-limited', NO_PLACE);
     this.#member = member;
     const holdsKey = this.#isHost(room, hostKey);
-    this.#enter(room, { type: 'return', name, browser, rank, holdsKey, standing });
+    this.#enter(room, home, { type: 'return', name, browser, rank, holdsKey, standing });
   }
 
   #isHost(room: string, hostKey: string | undefined): boolean {
     return hostKey !== undefined && this.#server.credentials.isHostKey(hostKey, room);
   }
 
-  /** Whether there is such a room, and this network has not guessed too often. If not, it has said why. */
-  #mayKnock(room: string): boolean {
-    const { hub, wrongCodes } = this.#server;
-    // Right codes are refused as well while an address is blocked: else guessing would go on until one fits. (Opening a
-    // room guesses nothing: one child's wrong codes must not stop a school.)
-    if (wrongCodes.isBlocked(this.#address)) {
-      this.refuse('rate-limited', 'Too many wrong room codes came from your network: wait a minute, then retry.');
+  /** Lets the room decide; it answers through {@link admit} or {@link send}. Nobody enters once the connection is over. */
+  #enter(code: string, home: Home, entry: Entry): boolean {
+    if (this.#over) return false;
+    this.#holdsKey = entry.holdsKey;
+    if (!home.enter(code, this, entry)) {
+      // It has gone since it was found.
+      this.refuse('no-room', noRoom(code));
       return false;
     }
-    if (hub.has(room)) return true;
-    wrongCodes.add(this.#address);
-    this.refuse('no-room', `There is no room ${room} here: check the code with whoever gave it to you.`);
-    return false;
-  }
-
-  /** Lets the room decide; it answers through {@link admit} or {@link send}. */
-  #enter(code: string, event: Parameters<Hub['enter']>[2]): boolean {
-    this.#holdsKey = event.holdsKey;
-    if (!this.#server.hub.enter(code, this, event)) return false;
-    this.#room = code;
-    this.#cancelTimer();
+    this.#room = { code, home };
     this.#watchSilence();
     return true;
   }
@@ -285,10 +324,13 @@ export class Connection implements Peer {
     this.#cancelTimer();
     const room = this.#room;
     this.#room = null;
-    if (room === null) return;
-    const { member } = this;
-    this.#server.hub.lose(room, this, reason === null ? { type: 'away', member } : { type: 'left', member, reason });
+    room?.home.lose(room.code, this, reason);
   }
+}
+
+/** To who asks for a room that is not there. */
+export function noRoom(code: string): string {
+  return `There is no room ${code} here: check the code with whoever gave it to you.`;
 }
 
 /** An error without its message, which may quote what a member sent. */

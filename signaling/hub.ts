@@ -3,7 +3,7 @@
  * not as sockets.
  */
 import { randomInt } from 'node:crypto';
-import type { Nodes, Refusal, ServerMessage, Standing } from '../src/protocol/control.ts';
+import type { ClientMessage, Nodes, Refusal, ServerMessage, Standing } from '../src/protocol/control.ts';
 import type { JobSpec } from '../src/protocol/job.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
@@ -12,6 +12,7 @@ import {
   createRoom,
   revive,
   step,
+  type LeaveReason,
   type Newcomer,
   type RoomEffect,
   type RoomEvent,
@@ -26,7 +27,15 @@ export interface Peer {
   send(message: ServerMessage): void;
   /** The member is out of the room: tell it why and hang up. */
   expel(code: Refusal, message: string): void;
+  /** The room is no longer here, and goes on elsewhere: hang up, so that the member looks for it. */
+  release(): void;
 }
+
+/** How a member asks to be let in. */
+export type Entry = Newcomer & ({ type: 'join' } | { type: 'return'; standing: Standing });
+
+/** What members say that concerns their room. */
+export type MemberMessage = Exclude<ClientMessage, { type: 'create' | 'join' | 'return' | 'heartbeat' | 'leave' }>;
 
 export interface NewRoom {
   job: JobSpec;
@@ -85,6 +94,10 @@ export class Hub {
     return this.#rooms.size;
   }
 
+  get codes(): string[] {
+    return [...this.#rooms.keys()];
+  }
+
   has(code: string): boolean {
     return this.#rooms.has(code);
   }
@@ -95,7 +108,7 @@ export class Hub {
   }
 
   /** A new empty room's code, or `null` when the server holds as many rooms as it may. */
-  open({ job, startAt, nodes, isPermanent, code = this.#unusedCode() }: NewRoom): string | null {
+  open({ job, startAt, nodes, isPermanent, code = this.unusedCode() }: NewRoom): string | null {
     const { roomCapacity: capacity } = this.#limits;
     return this.#add(code, createRoom({ job, startAt, nodes, capacity, hasRelay: this.#hasRelay }), isPermanent);
   }
@@ -117,17 +130,20 @@ export class Hub {
     this.#rooms.delete(code);
   }
 
+  /** Drops a room that has gone elsewhere, and sends its members after it. */
+  release(code: string): void {
+    const { peers } = this.#rooms.get(code) ?? {};
+    this.forget(code);
+    for (const peer of peers?.values() ?? []) peer.release();
+  }
+
   /** Asks the room to take `peer`, or to take it back; it answers through the peer. Whether it did. */
-  enter(
-    code: string,
-    peer: Peer,
-    event: Newcomer & ({ type: 'join' } | { type: 'return'; standing: Standing }),
-  ): boolean {
+  enter(code: string, peer: Peer, entry: Entry): boolean {
     const room = this.#rooms.get(code);
     if (room === undefined) return false;
     const before = room.peers.get(peer.member);
     room.peers.set(peer.member, peer);
-    this.dispatch(code, { ...event, member: peer.member });
+    this.#dispatch(code, { ...entry, member: peer.member });
     const admitted = room.state.hidden.has(peer.member);
     if (admitted) this.#keep(code);
     else room.peers.delete(peer.member);
@@ -136,13 +152,25 @@ export class Hub {
     return admitted;
   }
 
-  /** A peer's connection is gone. One that its member has replaced is of no interest. */
-  lose(code: string, peer: Peer, event: Extract<RoomEvent, { type: 'away' | 'left' }>): void {
-    if (this.#rooms.get(code)?.peers.get(peer.member) === peer) this.dispatch(code, event);
+  /** A member says something to its room. */
+  say(code: string, { member }: Peer, message: MemberMessage): void {
+    const event = message.type === 'remove' ? ({ type: 'remove', whom: message.member } as const) : message;
+    this.#dispatch(code, { ...event, member });
+  }
+
+  /**
+   * A peer's connection is gone. One that its member has replaced is of no interest.
+   *
+   * @param reason `null`: without a word; its member may come back over another.
+   */
+  lose(code: string, peer: Peer, reason: LeaveReason | null): void {
+    const { member } = peer;
+    if (this.#rooms.get(code)?.peers.get(member) !== peer) return;
+    this.#dispatch(code, reason === null ? { type: 'away', member } : { type: 'left', member, reason });
   }
 
   /** Something happened in a room. A room that is gone ignores it. */
-  dispatch(code: string, event: RoomEvent): void {
+  #dispatch(code: string, event: RoomEvent): void {
     const room = this.#rooms.get(code);
     if (room === undefined) return;
     const before = room.state;
@@ -205,7 +233,7 @@ export class Hub {
         room.timers.get(key)?.();
         const fire = (): void => {
           room.timers.delete(key);
-          this.dispatch(code, event);
+          this.#dispatch(code, event);
         };
         room.timers.set(key, this.#clock.after(ms, fire));
         return;
@@ -221,7 +249,8 @@ export class Hub {
     }
   }
 
-  #unusedCode(): string {
+  /** A code that no room here has. */
+  unusedCode(): string {
     for (;;) {
       const letters = Array.from(
         { length: ROOM_CODE_LENGTH },

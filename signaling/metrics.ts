@@ -45,7 +45,7 @@ export class Metrics {
     this.#signals = counter('signals_relayed', 'Signals passed on to another member');
     this.#relayedBytes = counter('relayed_bytes', 'Bytes of signals passed on');
     this.#handling = new Histogram({
-      ...{ name: 'peergrad_message_handling_seconds', help: 'Time to handle a message, refused ones included' },
+      ...{ name: 'peergrad_message_handling_seconds', help: 'Time to handle a message, but for entering a room' },
       ...{ buckets: HANDLING_BUCKETS, registers },
     });
   }

@@ -24,6 +24,7 @@ import { checkIceOptions, NO_ICE, type IceOptions } from './ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter, type Limits } from './limits.ts';
 import { Metrics } from './metrics.ts';
 import { RoomLog } from './roomLog.ts';
+import { localRooms } from './rooms.ts';
 import type { Certificate } from './tls.ts';
 
 export interface SignalingOptions {
@@ -93,7 +94,16 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const roomLog = new RoomLog(log, metrics);
   const hub: Hub = new Hub({ clock, limits, listener: roomLog, hasRelay: ice.turn.length > 0 });
   const context: ServerContext = {
-    ...{ hub, limits, clock, ice, log, metrics, credentials: new Credentials(options.secret ?? null) },
+    ...{
+      hub,
+      rooms: localRooms(hub),
+      limits,
+      clock,
+      ice,
+      log,
+      metrics,
+      credentials: new Credentials(options.secret ?? null),
+    },
     wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
     openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
     bootId: randomBytes(12).toString('base64url'),

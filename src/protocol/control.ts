@@ -17,10 +17,10 @@ export const MAX_WORLD_SIZE = 64;
 
 const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
 const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));
-const memberId = v.pipe(v.string(), v.regex(/^[\w-]{8,32}$/));
+export const memberId = v.pipe(v.string(), v.regex(/^[\w-]{8,32}$/));
 const displayName = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(40));
-const roomCode = v.pipe(v.string(), v.regex(new RegExp(`^[${ROOM_CODE_ALPHABET}]{${ROOM_CODE_LENGTH}}$`)));
-const worldSize = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_WORLD_SIZE));
+export const roomCode = v.pipe(v.string(), v.regex(new RegExp(`^[${ROOM_CODE_ALPHABET}]{${ROOM_CODE_LENGTH}}$`)));
+export const worldSize = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MAX_WORLD_SIZE));
 const secret = v.pipe(v.string(), v.regex(/^[\w.-]{16,128}$/));
 
 /** How many ranks a run may have, as torchrun's `--nnodes MIN:MAX`: below `min` it pauses, beyond `max` members wait. */
@@ -32,7 +32,7 @@ export type Nodes = v.InferOutput<typeof Nodes>;
 const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WORLD_SIZE - 1));
 
 /** What whoever enters a room may say of itself, beyond its name. */
-const newcomer = {
+export const newcomer = {
   name: displayName,
   /**
    * Random, the same in all tabs of a browser's profile, so that a rank can know which of them it is. Told to the server only:

@@ -42,6 +42,11 @@ export class FakeSocket extends EventEmitter {
     this.emit('message', Buffer.from(data as string), typeof data !== 'string');
   }
 
+  /** What is received comes from the test, when it says. */
+  pause(): void {}
+
+  resume(): void {}
+
   close(code: number): void {
     if (this.readyState !== WebSocket.OPEN) return;
     this.readyState = WebSocket.CLOSED;

@@ -13,6 +13,7 @@ import { NO_ICE } from '../../signaling/ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter } from '../../signaling/limits.ts';
 import { Metrics } from '../../signaling/metrics.ts';
 import { RoomLog } from '../../signaling/roomLog.ts';
+import { localRooms } from '../../signaling/rooms.ts';
 import { ManualClock } from '../manualClock.ts';
 import { FakeSocket } from './fakeSocket.ts';
 import { FuzzArena, type FuzzMember } from './fuzzArena.ts';
@@ -43,7 +44,7 @@ const log = pino({ level: 'error' }, { write: () => void errors++ });
 const roomLog = new RoomLog(log, metrics);
 const hub: Hub = new Hub({ clock, limits, listener: roomLog, hasRelay: false });
 const context: ServerContext = {
-  ...{ hub, clock, limits, log, metrics, ice: NO_ICE, bootId: 'boot' },
+  ...{ hub, rooms: localRooms(hub), clock, limits, log, metrics, ice: NO_ICE, bootId: 'boot' },
   credentials: new Credentials('the secret of the fuzz'),
   wrongCodes: new FailureCounter(clock, many),
   openings: new AddressBuckets(clock, many, many),

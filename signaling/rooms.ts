@@ -1,0 +1,37 @@
+/**
+ * Where rooms live, as a connection sees it: in this process, or, where several serve the same rooms, each in one of them.
+ * Finding one may take time, all else is answered through the peer.
+ */
+import type { Standing } from '../src/protocol/control.ts';
+import type { Entry, Hub, MemberMessage, NewRoom, Peer } from './hub.ts';
+import type { LeaveReason } from './room/index.ts';
+
+/** The process that has a room: this one's {@link Hub}, or another that everything is passed on to. */
+export interface Home {
+  /** Whether the room is known to wait for this member to return. */
+  awaits(code: string, member: string): boolean;
+  /** Asks the room to take `peer`; it answers through the peer. `false`: it has not. */
+  enter(code: string, peer: Peer, entry: Entry): boolean;
+  say(code: string, peer: Peer, message: MemberMessage): void;
+  /** @param reason `null`: its connection is gone without a word. */
+  lose(code: string, peer: Peer, reason: LeaveReason | null): void;
+}
+
+/** All may reject with a SignalingError: where the room is cannot be said now. */
+export interface Rooms {
+  /** A new room's code, which no process has for another; `null` when this one holds as many rooms as it may. The room is here. */
+  open(room: NewRoom): Promise<string | null>;
+  /** `null`: there is no such room. */
+  find(code: string): Promise<Home | null>;
+  /** Makes a room anew that a returning member remembers, or finds who has done so. `null`: there is no place for it. */
+  revive(code: string, standing: Standing): Promise<Home | null>;
+}
+
+/** Rooms of one process that serves them all. */
+export function localRooms(hub: Hub): Rooms {
+  return {
+    open: (room) => Promise.resolve(hub.open(room)),
+    find: (code) => Promise.resolve(hub.has(code) ? hub : null),
+    revive: (code, standing) => Promise.resolve(hub.has(code) || hub.revive(code, standing) ? hub : null),
+  };
+}
