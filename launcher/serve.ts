@@ -52,11 +52,11 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   // Listening first: a port in use need not wait for the build to be told.
   const server = await startSignaling({
     ...{ host, port, tls, dist: DIST, data: folder, ice },
-    ...{ origins, trustProxy, metricsToken, logLevel, secret },
+    ...{ origins, trustProxy, metricsToken, logLevel, secret, redisUrl: env['REDIS_URL'] || null },
   });
   try {
     await ensureBuilt(io);
-    const hash = room === null ? '' : `#${server.createRoom({ job: room.job, startAt, nodes })}`;
+    const hash = room === null ? '' : `#${await server.openRoom({ job: room.job, startAt, nodes })}`;
     for (const url of server.urls) io.out(`${url}/${hash}`);
     if (tls !== null) io.err(`Certificate, SHA-256: ${fingerprint(tls)}`);
     else if (!isLoopback(host)) {

@@ -299,7 +299,8 @@ export class Connection implements Peer {
     this.#holdsKey = entry.holdsKey;
     if (!home.enter(code, this, entry)) {
       // It has gone since it was found.
-      this.refuse('no-room', noRoom(code));
+      const message = 'The room moves to another server just now: try again in a few seconds.';
+      this.refuse('server-closing', message, CLOSE_RESTART);
       return false;
     }
     this.#room = { code, home };
@@ -334,7 +335,7 @@ export function noRoom(code: string): string {
 }
 
 /** An error without its message, which may quote what a member sent. */
-function outlineOf(error: unknown): { error: string; at: string[] } {
+export function outlineOf(error: unknown): { error: string; at: string[] } {
   if (!(error instanceof Error)) return { error: typeof error, at: [] };
   const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
   return { error: error.name, at: frames.map((line) => line.trim()) };

@@ -21,13 +21,16 @@ export class Metrics {
   readonly #epochs: Counter<'cause'>;
   readonly #signals: Counter;
   readonly #relayedBytes: Counter;
+  readonly #passedOn: Counter<'direction'>;
   readonly #handling: Histogram;
   #hasDefaults = false;
 
   constructor(counts: () => Counts) {
     const registers = [this.#registry];
     for (const name of ['rooms', 'connections', 'members'] as const) {
-      const help = { rooms: 'Rooms', connections: 'Open WebSockets', members: 'WebSockets in a room' }[name];
+      const help = { rooms: 'Rooms of this process', connections: 'Open WebSockets', members: 'WebSockets in a room' }[
+        name
+      ];
       const gauge = new Gauge({
         ...{ name: `peergrad_${name}`, help, registers: [] },
         collect() {
@@ -44,6 +47,7 @@ export class Metrics {
     this.#epochs = counter('epochs', 'Epochs begun', ['cause']);
     this.#signals = counter('signals_relayed', 'Signals passed on to another member');
     this.#relayedBytes = counter('relayed_bytes', 'Bytes of signals passed on');
+    this.#passedOn = counter('process_messages', 'Messages between processes that serve the same rooms', ['direction']);
     this.#handling = new Histogram({
       ...{ name: 'peergrad_message_handling_seconds', help: 'Time to handle a message, but for entering a room' },
       ...{ buckets: HANDLING_BUCKETS, registers },
@@ -69,6 +73,10 @@ export class Metrics {
   relayed(bytes: number): void {
     this.#signals.inc();
     this.#relayedBytes.inc(bytes);
+  }
+
+  passedOn(direction: 'sent' | 'received'): void {
+    this.#passedOn.inc({ direction });
   }
 
   handled(seconds: number): void {

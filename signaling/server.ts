@@ -19,12 +19,13 @@ import { CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
 import { Credentials } from './credentials.ts';
 import { Gate } from './gate.ts';
 import { createHttpHandler } from './http.ts';
-import { Hub } from './hub.ts';
+import { Hub, type NewRoom } from './hub.ts';
 import { checkIceOptions, NO_ICE, type IceOptions } from './ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter, type Limits } from './limits.ts';
 import { Metrics } from './metrics.ts';
 import { RoomLog } from './roomLog.ts';
 import { localRooms } from './rooms.ts';
+import type { SharedRooms, SharedRoomsOptions } from './shared/sharedRooms.ts';
 import type { Certificate } from './tls.ts';
 
 export interface SignalingOptions {
@@ -41,6 +42,8 @@ export interface SignalingOptions {
   ice?: IceOptions;
   /** Signs members' tokens. With the same one after a restart, and in all processes, members prove who they are. */
   secret?: string | null;
+  /** A Redis through which several processes serve the same rooms, `redis://host:port`; `null`: this one serves alone. */
+  redisUrl?: string | null;
   /** Origins, besides the server's own, whose pages may connect, such as `https://class.example`. */
   origins?: readonly string[];
   /** A reverse proxy passes everything on: addresses are what it says in X-Forwarded-For. */
@@ -61,11 +64,22 @@ export interface SignalingServer {
    * Opens a room for tabs to come, under `code` or a random one; the first to join is its host. It lasts as long as the
    * server, also when all have left.
    *
-   * @throws PeergradError when the server holds as many rooms as it may, UsageError where there is a room of that code.
+   * @throws PeergradError when the server holds as many rooms as it may, UsageError where there is a room of that code, or other
+   * processes have to be asked (`redisUrl`).
    */
-  createRoom(room: { job: JobSpec; startAt: number | null; nodes?: Nodes | null; code?: string }): string;
+  createRoom(room: RoomToCome): string;
+  /** {@link createRoom} on any server. */
+  openRoom(room: RoomToCome): Promise<string>;
   /** Tells everyone, closes every connection, and resolves when the port is free. Never hangs. Idempotent. */
   close(): Promise<void>;
+}
+
+/** A room that the server's owner opens. */
+export interface RoomToCome {
+  job: JobSpec;
+  startAt: number | null;
+  nodes?: Nodes | null;
+  code?: string;
 }
 
 /** Pieces of one message: browsers send it whole. */
@@ -79,7 +93,7 @@ const HEADERS_TIMEOUT_MS = 10_000;
 /** Connections the system keeps until they are taken: of more, all tabs coming back at once, some would try again after seconds. */
 const BACKLOG = 2048;
 
-/** @throws PeergradError where it cannot listen, UsageError for options that cannot work. */
+/** @throws (rejects) PeergradError where it cannot listen, SignalingError where Redis does not answer, UsageError for options that cannot work. */
 export async function startSignaling(options: SignalingOptions = {}): Promise<SignalingServer> {
   const { host = '127.0.0.1', tls = null, dist = null, data = null, ice = NO_ICE, clock = systemClock } = options;
   checkIceOptions(ice);
@@ -93,17 +107,11 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const log = pino({ level: options.logLevel ?? 'warn' }, pino.destination({ fd: 2, sync: true }));
   const roomLog = new RoomLog(log, metrics);
   const hub: Hub = new Hub({ clock, limits, listener: roomLog, hasRelay: ice.turn.length > 0 });
+  const shared = await shareRooms(options.redisUrl ?? null, { hub, clock, log, roomLog, metrics });
+  const rooms = shared ?? localRooms(hub);
+  const secret = options.secret ?? (await shared?.shareSecret()) ?? null;
   const context: ServerContext = {
-    ...{
-      hub,
-      rooms: localRooms(hub),
-      limits,
-      clock,
-      ice,
-      log,
-      metrics,
-      credentials: new Credentials(options.secret ?? null),
-    },
+    ...{ hub, rooms, limits, clock, ice, log, metrics, credentials: new Credentials(secret) },
     wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
     openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
     bootId: randomBytes(12).toString('base64url'),
@@ -115,7 +123,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const emptied = deferred();
   const handler = createHttpHandler({
     ...{ dist, data, metrics, metricsToken, trustProxy, isTls: tls !== null },
-    ...{ health: counts, isReady: () => !isClosing },
+    ...{ health: counts, isReady: () => !isClosing && (shared?.isReady ?? true) },
   });
   const times = { headersTimeout: HEADERS_TIMEOUT_MS };
   const http =
@@ -151,7 +159,10 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     });
   });
 
-  const port = await listen(http, host, options.port ?? 0);
+  const port = await listen(http, host, options.port ?? 0).catch(async (error: unknown) => {
+    await shared?.close();
+    throw error;
+  });
   http.on('error', ({ code }: NodeJS.ErrnoException) => log.error({ code }, 'server error'));
   const urls = reachableHosts(host).map((name) => `${tls === null ? 'http' : 'https'}://${name}:${port}`);
 
@@ -159,6 +170,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     isClosing = true;
     // Rooms first: nobody may be told that the others have left, for a running ring goes on without the server.
     hub.close();
+    const parted = shared?.close();
     for (const connection of connections) {
       connection.refuse('server-closing', 'The server is closing. A run that has begun goes on.', CLOSE_RESTART);
     }
@@ -168,9 +180,20 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     });
     // Until then it answers: who comes back at once, and whoever sends tabs here, hears that it is not ready.
     if (connections.size > 0) await emptied.promise;
+    await parted;
     http.closeIdleConnections();
     await new Promise((resolve) => http.close(resolve));
     cancel();
+  }
+
+  function asked({ nodes = null, ...room }: RoomToCome): NewRoom {
+    if (room.code !== undefined && hub.has(room.code)) throw new UsageError(`There is a room ${room.code} already.`);
+    return { ...room, nodes, isPermanent: true };
+  }
+
+  function placed(code: string | null): string {
+    if (code === null) throw new PeergradError(`The server holds ${limits.maxRooms} rooms, as many as it may.`);
+    return code;
   }
 
   let closing: Promise<void> | null = null;
@@ -178,14 +201,22 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     url: urls[0]!,
     urls,
     port,
-    createRoom({ job, startAt, nodes = null, code }) {
-      if (code !== undefined && hub.has(code)) throw new UsageError(`There is a room ${code} already.`);
-      const opened = hub.open({ job, startAt, nodes, code, isPermanent: true });
-      if (opened === null) throw new PeergradError(`The server holds ${limits.maxRooms} rooms, as many as it may.`);
-      return opened;
+    createRoom(room) {
+      if (shared !== null) throw new UsageError('Other processes have to be asked for a room: call openRoom.');
+      return placed(hub.open(asked(room)));
+    },
+    async openRoom(room) {
+      return placed(await rooms.open(asked(room)));
     },
     close: () => (closing ??= close()),
   };
+}
+
+/** Loaded only where it is asked for. */
+async function shareRooms(url: string | null, options: Omit<SharedRoomsOptions, 'url'>): Promise<SharedRooms | null> {
+  if (url === null) return null;
+  const { SharedRooms } = await import('./shared/sharedRooms.ts');
+  return SharedRooms.start({ url, ...options });
 }
 
 function listen(server: Server, host: string, port: number): Promise<number> {

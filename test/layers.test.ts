@@ -55,6 +55,7 @@ const PACKAGE_OWNERS: Record<string, RegExp> = {
     /^(src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)|examples\/)/,
   // The benchmark's clients are no tabs.
   ws: /^(signaling|bench\/signaling)\//,
+  redis: /^signaling\/shared\/redisLink\.ts$/,
   'prom-client': /^signaling\/metrics\.ts$/,
   send: /^signaling\//,
   'playwright-core': /^launcher\//,
