@@ -2,6 +2,7 @@
  * A signaling server in a process of its own, so that its memory and its time are its own. What it is to do comes as JSON in the
  * first argument; it says where it is, and answers each message by its memory after a garbage collection.
  */
+import type { Nodes } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { startSignaling, type SignalingOptions } from '../../signaling/index.ts';
 
@@ -17,15 +18,18 @@ export interface ServerMemory {
 }
 
 /** What the process is to do. */
-export interface ServerOrder extends Pick<SignalingOptions, 'limits' | 'logLevel' | 'ice'> {
+export interface ServerOrder extends Pick<SignalingOptions, 'limits' | 'logLevel' | 'ice' | 'redisUrl'> {
   /** Rooms to open, and how many start each by themselves. */
   rooms: number;
   startAt: number | null;
+  nodes?: Nodes | null;
 }
 
-const { rooms, startAt, ...options } = JSON.parse(process.argv[2]!) as ServerOrder;
+const { rooms, startAt, nodes = null, ...options } = JSON.parse(process.argv[2]!) as ServerOrder;
 const server = await startSignaling({ logLevel: 'error', ...options });
-const codes = Array.from({ length: rooms }, () => server.createRoom({ job: DEFAULT_JOB, startAt }));
+const codes = await Promise.all(
+  Array.from({ length: rooms }, () => server.openRoom({ job: DEFAULT_JOB, startAt, nodes })),
+);
 process.send!({ url: server.url, rooms: codes } satisfies ServerSays);
 process.on('message', () => {
   globalThis.gc?.();

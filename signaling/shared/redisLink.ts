@@ -47,6 +47,10 @@ async function createClient(url: string) {
 }
 type Client = Awaited<ReturnType<typeof createClient>>;
 
+export function noAnswer(): TimeoutError {
+  return new TimeoutError('Redis did not answer in time.');
+}
+
 export class RedisLink {
   /** Others reach this process here while the connection lasts. */
   readonly address: string;
@@ -90,7 +94,7 @@ export class RedisLink {
       const opened = client
         .connect()
         .then(() => client.subscribe(channelOf(link.address), (text) => onmessage(link, text)));
-      await within(clock, CONNECT_TIMEOUT_MS, opened, () => new TimeoutError('Redis did not answer in time.'));
+      await within(clock, CONNECT_TIMEOUT_MS, opened, noAnswer);
       isUp = true;
       return link;
     } catch (error) {

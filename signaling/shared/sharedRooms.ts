@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import type { Standing } from '../../src/protocol/control.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
-import { messageOf, SignalingError, TimeoutError, UsageError } from '../../src/util/errors.ts';
+import { messageOf, SignalingError, UsageError } from '../../src/util/errors.ts';
 import { outlineOf } from '../connection.ts';
 import type { Hub, NewRoom } from '../hub.ts';
 import type { Metrics } from '../metrics.ts';
@@ -16,7 +16,7 @@ import type { RoomLog } from '../roomLog.ts';
 import type { Home, Rooms } from '../rooms.ts';
 import { parseEnvelope, type Letter } from './envelope.ts';
 import { Partner } from './partner.ts';
-import { LEASE_MS, RedisLink } from './redisLink.ts';
+import { LEASE_MS, noAnswer, RedisLink } from './redisLink.ts';
 
 /** Milliseconds between renewals: two may be lost before a lease is. */
 export const RENEW_MS = 2_000;
@@ -127,8 +127,7 @@ export class SharedRooms implements Rooms {
     const released = link.release([...this.#held]);
     for (const partner of [...this.#partners.values()]) partner.part();
     this.#link = null;
-    const late = (): Error => new TimeoutError('Redis did not answer in time.');
-    await within(this.#options.clock, END_MS, Promise.all([released, link.end()]), late).catch((error: unknown) => {
+    await within(this.#options.clock, END_MS, Promise.all([released, link.end()]), noAnswer).catch((error: unknown) => {
       this.#options.log.warn({ error: messageOf(error) }, 'leases were not given back, and run out');
     });
     link.close();
