@@ -1,0 +1,170 @@
+/** Two signaling processes behind one address, real tabs that train, and the death of the process that has their room. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { hasRedis, RedisServer } from '../signaling/redisServer.ts';
+import { type Tab, World } from './world.ts';
+
+vi.setConfig({ testTimeout: 150_000 });
+
+const BIN = path.resolve(import.meta.dirname, '../../launcher/bin.js');
+
+/** A `serve` process. */
+class Serve {
+  readonly origin: string;
+  /** Of its room, if it opened one. */
+  readonly room: string;
+  readonly #process: ChildProcess;
+
+  private constructor(link: string, child: ChildProcess) {
+    const { origin, hash } = new URL(link);
+    this.origin = origin;
+    this.room = hash.slice(1);
+    this.#process = child;
+  }
+
+  static async start(redis: RedisServer, ...args: string[]): Promise<Serve> {
+    const child = spawn(process.execPath, [BIN, 'serve', '--port', '0', ...args], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, REDIS_URL: redis.url },
+    });
+    for await (const link of createInterface(child.stdout)) return new Serve(link, child);
+    throw new Error(`serve ${args.join(' ')} ended before it served.`);
+  }
+
+  get port(): number {
+    return Number(new URL(this.origin).port);
+  }
+
+  async health(): Promise<{ rooms: number; connections: number }> {
+    return (await (await fetch(`${this.origin}/healthz`)).json()) as { rooms: number; connections: number };
+  }
+
+  async kill(): Promise<void> {
+    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
+    const exited = once(this.#process, 'exit');
+    this.#process.kill('SIGKILL');
+    await exited;
+  }
+}
+
+/** What stands before the processes: hands connections out in turn, and passes over a process that takes none. */
+class Balancer {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  #turn = 0;
+
+  private constructor(ports: readonly number[]) {
+    this.#server = createServer((client) => {
+      this.#track(client);
+      this.#pass(client, ports, ports.length);
+    });
+  }
+
+  static async start(ports: readonly number[]): Promise<Balancer> {
+    const balancer = new Balancer(ports);
+    balancer.#server.listen(0, '127.0.0.1');
+    await once(balancer.#server, 'listening');
+    return balancer;
+  }
+
+  get origin(): string {
+    return `http://localhost:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  #track(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on('error', () => {});
+    socket.on('close', () => this.#sockets.delete(socket));
+  }
+
+  #pass(client: Socket, ports: readonly number[], tries: number): void {
+    if (tries === 0) return void client.destroy();
+    const upstream = connect(ports[this.#turn++ % ports.length]!, '127.0.0.1');
+    this.#track(upstream);
+    let isThrough = false;
+    upstream.on('connect', () => {
+      isThrough = true;
+      client.pipe(upstream).pipe(client);
+      client.on('close', () => upstream.destroy());
+    });
+    upstream.on('close', () => {
+      if (isThrough) client.destroy();
+      else this.#pass(client, ports, tries - 1);
+    });
+  }
+
+  stop(): void {
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+}
+
+function steps(tab: Tab): number[] {
+  return tab.events.filter((event) => event.type === 'step').map(({ step }) => step);
+}
+
+function times(tab: Tab, type: 'admitted' | 'epoch'): number {
+  return tab.events.filter((event) => event.type === type).length;
+}
+
+/** The tab trains on from where it is now. */
+async function goesOn(tab: Tab): Promise<void> {
+  const soon = steps(tab).at(-1)! + 5;
+  await tab.event('step', ({ step }) => step >= soon);
+}
+
+describe.skipIf(!hasRedis)('two signaling processes', () => {
+  let world: World;
+  let owner: Serve;
+  let other: Serve;
+  let balancer: Balancer;
+  const open: (() => Promise<void> | void)[] = [];
+  beforeAll(async () => {
+    world = await World.start();
+    open.push(() => world.stop());
+    const redis = await RedisServer.start();
+    open.push(() => redis.stop());
+    const job = ['--job', 'digits', '--start-at', '4', '--batch', '8', '--epochs', '100', '--hash-every', '5'];
+    owner = await Serve.start(redis, ...job);
+    open.push(() => owner.kill());
+    other = await Serve.start(redis);
+    open.push(() => other.kill());
+    balancer = await Balancer.start([owner.port, other.port]);
+    open.push(() => balancer.stop());
+  }, 120_000);
+  afterAll(async () => {
+    while (open.length > 0) await open.pop()!();
+  });
+
+  test('lose the one that has the room: training loses no step, and the other lets a fifth tab in', async () => {
+    const { origin } = balancer;
+    const join = (name: string) => world.join(owner.room, name, { origin });
+    const tabs = await Promise.all([0, 1, 2, 3].map((i) => join(`tab-${i}`)));
+    await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 5)));
+    // Tabs of both: what they told each other went through Redis.
+    expect((await owner.health()).connections).toBeGreaterThan(0);
+    expect(await other.health()).toMatchObject({ rooms: 0 });
+    expect((await other.health()).connections).toBeGreaterThan(0);
+
+    await owner.kill();
+    await Promise.all(tabs.map(goesOn));
+    await vi.waitFor(() => expect(tabs.map((tab) => times(tab, 'admitted'))).toEqual([2, 2, 2, 2]), 40_000);
+    expect(await other.health()).toMatchObject({ rooms: 1, connections: 4 });
+    await Promise.all(tabs.map(goesOn));
+    // The epoch in which they began.
+    expect(tabs.map((tab) => times(tab, 'epoch'))).toEqual([1, 1, 1, 1]);
+
+    const all = [...tabs, await join('fifth')];
+    await Promise.all(all.map((tab) => tab.event('hashes', ({ hashes, agree }) => hashes.length === 5 && agree)));
+    await Promise.all(all.map(goesOn));
+    for (const tab of all) {
+      const seen = steps(tab);
+      expect(seen).toEqual(seen.map((_, i) => seen[0]! + i));
+    }
+    expect(tabs.map((tab) => steps(tab)[0])).toEqual([0, 0, 0, 0]);
+  });
+});
