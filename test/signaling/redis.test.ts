@@ -70,7 +70,7 @@ async function train(tabs: readonly TestMember[], worldSize = tabs.length) {
 function remembered(epoch: number, ring: RosterEntry[]): Standing {
   return {
     settings: { job: DEFAULT_JOB, startAt: null, nodes: NODES, isLocked: false },
-    ...{ run: 1, epoch, active: { epoch, ring, isSteady: true } },
+    ...{ run: 1, isRunOn: true, epoch, active: { epoch, ring, isSteady: true } },
   };
 }
 
