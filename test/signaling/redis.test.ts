@@ -257,7 +257,8 @@ describe.skipIf(!hasRedis)('two processes', () => {
     for (const tab of tabs) expect(await tab.next('go')).toEqual({ type: 'go', epoch: 7 });
     expect([await rooms(one), await rooms(other)].sort()).toEqual([0, 1]);
     const late = await joined(one, 'AAAAAA', 'Ed');
-    expect((await train([...tabs, late.tab])).epoch).toBe(8);
+    // Not all who had heard of a later one need have returned.
+    expect((await train([...tabs, late.tab])).epoch).toBeGreaterThan(7);
   });
 
   test('one that closes leaves its rooms to the other', async () => {
@@ -385,7 +386,7 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
     expect(await rooms(other)).toBe(1);
     const late = await joined(other, room, 'Ed');
     const next = await train([...back, late.tab], 5);
-    expect(next.epoch).toBe(epoch + 1);
+    expect(next.epoch).toBeGreaterThan(epoch);
   });
 });
 
