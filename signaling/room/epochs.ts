@@ -342,8 +342,8 @@ export function end(state: RoomState, outcome: Ended['outcome'], message: string
 export function over(state: RoomState, outcome: Ended['outcome'], message: string): Step {
   const ended: Ended = { run: state.run, outcome, message: message.slice(0, 1200) };
   const to = state.members.map((m) => m.member);
-  const news: RoomEffect = { type: 'send', to, message: { type: 'ended', ...ended } };
-  return withEffects(stay(backToForming({ ...state, ended })), ...NO_TIMERS, news);
+  const news: RoomEffect[] = to.length === 0 ? [] : [{ type: 'send', to, message: { type: 'ended', ...ended } }];
+  return withEffects(stay(backToForming({ ...state, ended })), ...NO_TIMERS, ...news);
 }
 
 /**

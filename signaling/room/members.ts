@@ -29,6 +29,7 @@ export const AWAY_MS = 2_000;
 /** The same after the server has restarted: members come back one by one, so that they do not all knock at once. */
 export const REVIVAL_MS = 15_000;
 
+const DOUBTS: RoomEffect = { type: 'setTimer', key: 'doubts', ms: REVIVAL_MS, event: { type: 'doubts' } };
 /** For those who ask after a run of which nothing else is known. */
 const OVER = { outcome: 'stopped', message: 'This run was over when the server heard of this tab again.' } as const;
 const INTERRUPTED = 'The server has restarted while the run began, so it is over: start it again.';
@@ -102,10 +103,10 @@ export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 're
   if (state.removed.has(member)) {
     return refuse(state, member, 'removed', 'The host has sent this tab out of the room: ask to be let in again.');
   }
-  const { run, isRunOn: isOn } = standing;
-  if (state.isDoubtful && !isOn && run > 0 && run >= state.run && state.ended?.run !== run) {
-    // Others may have missed it, and still wait.
-    return andThen(over({ ...state, run }, OVER.outcome, OVER.message), (next) => comeBack(next, event));
+  const past = overBy(state, standing);
+  if (past !== null) {
+    // Others may have missed its end, and still wait.
+    return andThen(over({ ...state, run: past }, OVER.outcome, OVER.message), (next) => comeBack(next, event));
   }
   const known = learn(state, member, standing);
   const timers = state.isDoubtful ? absences(state, known) : [];
@@ -123,6 +124,13 @@ export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 're
     { type: 'admit', member },
     ...catchUp(next, event),
   );
+}
+
+/** Until a restart is forgotten: the run that is over by what a returning member says, and not known to be. */
+function overBy({ isDoubtful, run, ended }: RoomState, standing: Standing): number | null {
+  if (!isDoubtful || standing.run < run) return null;
+  if (standing.run > run && run > 0 && ended?.run !== run) return run;
+  return !standing.isRunOn && standing.run > 0 && ended?.run !== standing.run ? standing.run : null;
 }
 
 /** What members who return say of the time before a restart: who heard of the later run, or epoch of it, knows better. */
@@ -193,7 +201,9 @@ export function dispelDoubts(state: RoomState): Step {
 
 /** Whoever was in an epoch that is still on would have returned. */
 export function onDoubts(state: RoomState): Step {
-  if (!state.isDoubtful || state.ring.length > 0) return stay(state);
+  if (!state.isDoubtful) return stay(state);
+  // Those who are still to return have timers of their own.
+  if (state.ring.length > 0) return { state, effects: [DOUBTS] };
   const known = { ...state, isDoubtful: false };
   const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;
   if (isLost) return end(known, 'failed', INTERRUPTED);
@@ -208,7 +218,7 @@ export function onDoubts(state: RoomState): Step {
 function absences(before: RoomState, after: RoomState): RoomEffect[] {
   const timers: RoomEffect[] = [];
   if (before.members.length === 0) {
-    timers.push({ type: 'setTimer', key: 'doubts', ms: REVIVAL_MS, event: { type: 'doubts' } });
+    timers.push(DOUBTS);
   }
   for (const { member } of after.members) {
     if (before.hidden.has(member)) continue;
@@ -250,13 +260,19 @@ export function left(state: RoomState, member: string, reason: LeaveReason): Ste
   return withEffects(without(state, next, member, reason), { type: 'clearTimer', key: `away ${member}` });
 }
 
+/** Nobody is left. */
+function abandon(state: RoomState): Step {
+  if (!isRunOn(state)) return stay(backToForming(state));
+  return over({ ...state, isDoubtful: false }, 'failed', 'All its ranks have left, so the run is over.');
+}
+
 /** `next`: `state` without `member`. */
 function without(state: RoomState, next: RoomState, member: string, reason: LeaveReason): Step {
   const rank = rankOf(state, member);
   const isOpen = isRunOn(state) && nodesOf(state) !== null;
   if (next.members.length === 0) {
     // Who lost the network comes back; who closed the last tab has done with the run.
-    const rest = isOpen && reason !== 'left' ? reform(next) : stay(backToForming(next));
+    const rest = isOpen && reason !== 'left' ? reform(next) : abandon(next);
     return {
       state: rest.state,
       effects: [...rest.effects, { type: 'clearTimer', key: 'deadline' }, { type: 'empty' }],

@@ -619,6 +619,14 @@ describe('after a restart of the server', () => {
     expect(gone.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) vanished while training/);
   });
 
+  test('a run that all its ranks have left meanwhile is over for who returns later', () => {
+    const before = Play.running(2);
+    const play = revived(before, steady(before, 'Ada'), left('Ada'), missed('Bo'));
+    expect(play.state).toMatchObject({ phase: 'FORMING', isDoubtful: false });
+    play.do(steady(before, 'Bo'));
+    expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
+  });
+
   test('a fixed world that had not begun to train is over', () => {
     const linking = new Play().enter(2).start();
     const play = revived(linking, back(linking, 'Ada'), back(linking, 'Bo'));
