@@ -102,6 +102,18 @@ export class Hub {
     return this.#rooms.has(code);
   }
 
+  /** A code that no room here has. */
+  unusedCode(): string {
+    for (;;) {
+      const letters = Array.from(
+        { length: ROOM_CODE_LENGTH },
+        () => ROOM_CODE_ALPHABET[randomInt(ROOM_CODE_ALPHABET.length)],
+      );
+      const code = letters.join('');
+      if (!this.#rooms.has(code)) return code;
+    }
+  }
+
   /** Whether a room waits for this member to return. */
   awaits(code: string, member: string): boolean {
     return this.#rooms.get(code)?.state.hidden.get(member)?.isAway ?? false;
@@ -246,18 +258,6 @@ export class Hub {
         return this.#expire(code);
       default:
         effect satisfies never;
-    }
-  }
-
-  /** A code that no room here has. */
-  unusedCode(): string {
-    for (;;) {
-      const letters = Array.from(
-        { length: ROOM_CODE_LENGTH },
-        () => ROOM_CODE_ALPHABET[randomInt(ROOM_CODE_ALPHABET.length)],
-      );
-      const code = letters.join('');
-      if (!this.#rooms.has(code)) return code;
     }
   }
 }
