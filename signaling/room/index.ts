@@ -40,22 +40,14 @@ export {
 
 /** What `event` makes of a room. Never throws; what does not fit the room's phase or epoch changes nothing. */
 export function step(state: RoomState, event: RoomEvent): Step {
-  if (isTimer(event)) return onTimer(state, event);
+  if (!('member' in event)) return ofTimer(state, event);
   if (event.type === 'return') return comeBack(state, event);
   const isHere = state.hidden.has(event.member);
   if (event.type === 'join') return isHere ? stay(state) : join(state, event.member, event);
   return isHere ? ofMember(state, event) : stay(state);
 }
 
-const TIMERS: Readonly<Record<TimerEvent['type'], true>> = {
-  ...{ deadline: true, grow: true, forgive: true, abandoned: true, doubts: true, missed: true },
-};
-
-function isTimer(event: RoomEvent): event is TimerEvent {
-  return Object.hasOwn(TIMERS, event.type);
-}
-
-function onTimer(state: RoomState, event: TimerEvent): Step {
+function ofTimer(state: RoomState, event: Exclude<TimerEvent, Missed>): Step {
   switch (event.type) {
     case 'deadline':
       return onDeadline(state, event.epoch, event.phase);
@@ -67,17 +59,14 @@ function onTimer(state: RoomState, event: TimerEvent): Step {
       return onAbandoned(state);
     case 'doubts':
       return onDoubts(state);
-    case 'missed':
-      if (!state.hidden.has(event.member) || !isAway(state, event.member)) return stay(state);
-      return andThen(left(state, event.member, 'vanished'), (next) =>
-        next.isDoubtful ? dispelDoubts(next) : stay(next),
-      );
     default:
       return event satisfies never;
   }
 }
 
-function ofMember(state: RoomState, event: PresentEvent): Step {
+type Missed = Extract<TimerEvent, { type: 'missed' }>;
+
+function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
   const { member } = event;
   switch (event.type) {
     case 'ready':
@@ -109,6 +98,9 @@ function ofMember(state: RoomState, event: PresentEvent): Step {
         : broken(state, event);
     case 'away':
       return loseTouch(state, member);
+    case 'missed':
+      if (!isAway(state, member)) return stay(state);
+      return andThen(left(state, member, 'vanished'), (next) => (next.isDoubtful ? dispelDoubts(next) : stay(next)));
     case 'left':
       return left(state, member, event.reason);
     default:

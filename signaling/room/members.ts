@@ -172,7 +172,8 @@ function catchUp(state: RoomState, { member, standing }: Extract<RoomEvent, { ty
   const { epoch, ring, relayed, phase, run, job, ended, isDoubtful, heardOf } = state;
   const told: ServerMessage[] = [];
   const isItsRunOn = isRunOn(state) && run === standing.run;
-  if (standing.isRunOn && !isItsRunOn && (!isDoubtful || (ended?.run ?? 0) >= standing.run)) {
+  const mayBeOn = isItsRunOn || (isDoubtful && standing.run >= run && standing.run > (ended?.run ?? 0));
+  if (standing.isRunOn && !mayBeOn) {
     told.push({ type: 'ended', ...(ended?.run === standing.run ? ended : { run: standing.run, ...OVER }) });
   }
   if (phase === 'PAUSED' && !isDoubtful) {

@@ -92,11 +92,11 @@ export type RoomSettings = v.InferOutput<typeof RoomSettings>;
 /** Where a returning member stands. */
 export const Standing = v.strictObject({
   settings: RoomSettings,
-  /** The latest run it heard of; 0: none. */
+  /** The latest run it heard of, in `prepare`, `pause` or `room`; 0: none. */
   run: count,
   /** Whether that run goes on, for all it knows. */
   isRunOn: v.boolean(),
-  /** Highest epoch it heard of; 0: none. */
+  /** Highest epoch it heard of, in `prepare` or `room`; 0: none. */
   epoch: count,
   /** The epoch it is in; `null`: none. `isSteady`: it trains there, and needs no server's help for it. */
   active: v.nullable(v.strictObject({ epoch: count, ring, isSteady: v.boolean() })),
@@ -139,7 +139,8 @@ export const ClientMessage = v.variant('type', [
   }),
   /**
    * The backend is up and warm, and what the room's job needs is here: this member can be counted. Said again after a
-   * `configure` that asks for other data, after a return, and after `failed`. `holds`: the run whose state it has; `null`: none.
+   * `configure` that asks for other data, after a return, after `failed`, and whenever `room` shows its device as `null` though
+   * it has one: it missed a deadline. `holds`: the run whose state it has; `null`: none.
    */
   v.strictObject({ type: v.literal('ready'), device: Device, holds: v.nullable(count) }),
   /** Host only, before a run. */
@@ -274,7 +275,7 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({ type: v.literal('signal'), epoch: count, from: memberId, attempt: count, signal: PeerSignal }),
   /** Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell only much later. */
   v.strictObject({ type: v.literal('heartbeat') }),
-  /** Too few are left to go on: this epoch is over, the run goes on once `waitingFor` more are ready. */
+  /** Too few are left to go on: all epochs up to this one are over, the run goes on once `waitingFor` more are ready. */
   v.strictObject({ type: v.literal('pause'), run: count, epoch: count, waitingFor: count }),
   /** The run is over; the room is back in FORMING. */
   v.strictObject({

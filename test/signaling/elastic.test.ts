@@ -37,7 +37,7 @@ const open = (n: number, options: Partial<RoomOptions> = {}): Play => Play.runni
 const breakLink = (play: Play, member: string, peer: string): Play =>
   play.do({ type: 'broken', member, epoch: play.state.epoch, peer });
 
-const lateness = (phase: 'LINKING' | 'SYNCING', epoch = 1): RoomEvent => ({ type: 'deadline', epoch, phase });
+const deadline = (phase: 'LINKING' | 'SYNCING', epoch = 1): RoomEvent => ({ type: 'deadline', epoch, phase });
 
 const fail = (scope: 'rank' | 'epoch' | 'run', epoch = 1): RoomEvent => ({
   ...{ type: 'failed', member: 'Bo', epoch, message: 'The GPU was lost.', scope },
@@ -50,11 +50,9 @@ function revived(before: Play, ...returns: RoomEvent[]): Play {
   play.state = revive({ job, startAt, nodes, isLocked }, { capacity: 4 }, 1000);
   return play.do(...returns);
 }
-
 const active = (play: Play, isSteady = true): Standing['active'] => {
   return { epoch: play.state.epoch, ring: [...play.state.ring], isSteady };
 };
-
 const steady = (play: Play, member: string): RoomEvent => back(play, member, { active: active(play) });
 
 describe('when a rank goes', () => {
@@ -286,20 +284,20 @@ describe('a missed deadline', () => {
   test('of linking breaks the links between those who miss one', () => {
     const play = new Play(OPEN).enter(4).start();
     // Nobody reaches Bo.
-    play.do({ type: 'linked', member: 'Di', epoch: 1 }, lateness('LINKING'));
+    play.do({ type: 'linked', member: 'Di', epoch: 1 }, deadline('LINKING'));
     expect([...play.state.breaks]).toEqual([
       ['Ada Bo', 1],
       ['Bo Cy', 1],
     ]);
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
-    play.do({ type: 'linked', member: 'Di', epoch: 2 }, lateness('LINKING', 2));
+    play.do({ type: 'linked', member: 'Di', epoch: 2 }, deadline('LINKING', 2));
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
   test('of linking puts out who alone has said nothing', () => {
     const play = new Play(OPEN).enter(3).start();
     for (const member of ['Ada', 'Cy']) play.do({ type: 'linked', member, epoch: 1 });
-    play.do(lateness('LINKING'));
+    play.do(deadline('LINKING'));
     expect(play.ring).toEqual(['Ada', 'Cy']);
     expect(play.said('Bo', 'room').members[1]).toMatchObject({ member: 'Bo', device: null });
     // Ready again it is let in again.
@@ -310,17 +308,17 @@ describe('a missed deadline', () => {
   test('of comparing puts out who alone has said nothing', () => {
     const play = new Play(OPEN).enter(2).start().linkAll();
     expect(play.timer('deadline').ms).toBe(SYNCING_MS);
-    play.do({ type: 'synced', member: 'Bo', epoch: 1, step: 0, stateHash: 'x' }, lateness('SYNCING'));
+    play.do({ type: 'synced', member: 'Bo', epoch: 1, step: 0, stateHash: 'x' }, deadline('SYNCING'));
     expect(play.ring).toEqual(['Bo']);
   });
 
   test('by all, again and again, ends the run', () => {
     const play = new Play(OPEN).enter(2).start();
     for (let epoch = 1; epoch <= MAX_RETRIES; epoch++) {
-      play.linkAll().do(lateness('SYNCING', epoch));
+      play.linkAll().do(deadline('SYNCING', epoch));
       expect(play.state).toMatchObject({ phase: 'LINKING', epoch: epoch + 1 });
     }
-    play.linkAll().do(lateness('SYNCING', MAX_RETRIES + 1));
+    play.linkAll().do(deadline('SYNCING', MAX_RETRIES + 1));
     expect(play.said('Ada', 'ended').message).toMatch(
       /^The run ended after 5 attempts to go on: Rank 0 \(Ada\) and rank 1 \(Bo\) did not report a state within 120 s/,
     );
@@ -341,7 +339,6 @@ describe('a failure', () => {
     const play = open(3).do({ type: 'left', member: 'Cy', reason: 'left' }).do(fail('rank'));
     expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 3 });
     expect(play.ring).toEqual(['Ada']);
-    // Said again after a return, it takes nobody out who is ready anew.
     play.train().do(grow, ready('Bo')).train();
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });

@@ -1,0 +1,92 @@
+import { expect, test } from 'vitest';
+import {
+  advance,
+  OUTSIDE,
+  standingOf,
+  type MembershipEvent,
+  type MembershipState,
+} from '../../src/engine/membership.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+
+const ring = ['A1', 'B1'].map((member) => ({ member, name: member, device: null, browser: 0, rank: null }));
+const prepare = (epoch: number, run = 1, members = ring): MembershipEvent => {
+  return { type: 'prepare', epoch, run, members, job: DEFAULT_JOB, relayed: [] };
+};
+const ended = (run: number): MembershipEvent => ({ type: 'ended', run, outcome: 'finished', message: 'Done.' });
+const room = { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, hosts: [], members: ring, waitingFor: 0 };
+
+/** The state after some events, and what the last of them brought about. */
+function after(...events: MembershipEvent[]): { state: MembershipState; effects: string[] } {
+  let state = OUTSIDE;
+  let effects: string[] = [];
+  for (const event of [{ type: 'admitted', member: 'A1' } as const, ...events]) {
+    const step = advance(state, event);
+    state = step.state;
+    effects = step.effects.map((effect) => (effect.type === 'send' ? `send ${effect.message.type}` : effect.type));
+  }
+  return { state, effects };
+}
+
+const pause = (run: number, epoch: number): MembershipEvent => ({ type: 'pause', run, epoch, waitingFor: 1 });
+
+const says = (state: MembershipState, run: number, phase: 'FORMING' | 'RUNNING') => {
+  const { active, ...standing } = standingOf(state, { ...room, type: 'room', phase, run, epoch: 7 });
+  return { ...standing, isSteady: active?.isSteady };
+};
+
+const RUNNING: MembershipEvent[] = [
+  ...[prepare(1), { type: 'linked', epoch: 1 } as const, { type: 'sync', epoch: 1 } as const],
+  ...[{ type: 'entered', epoch: 1, step: 0, stateHash: 'x' } as const, { type: 'go', epoch: 1 } as const],
+];
+
+test('an epoch is linked, entered and trained', () => {
+  expect(RUNNING.map((_, i) => after(...RUNNING.slice(0, i + 1)).effects)).toEqual([
+    ...[['link'], ['send linked'], ['enter'], ['send synced'], ['train']],
+  ]);
+});
+
+test('an epoch goes on while newcomers are linked, and is dropped where one of its ranks has gone', () => {
+  const cy = { ...ring[0]!, member: 'C1' };
+  expect(after(...RUNNING, prepare(2, 1, [...ring, cy])).effects).toEqual(['link']);
+  expect(after(...RUNNING, prepare(2, 1, [ring[0]!, cy])).effects).toEqual(['drop', 'link']);
+});
+
+test('what was reported while the connection was gone is repeated', () => {
+  const { effects } = after(...RUNNING, { type: 'lost' }, { type: 'broken', epoch: 1, peer: 'B1' });
+  expect(effects).toEqual([]);
+  const back: MembershipEvent = { type: 'admitted', member: 'A1' };
+  expect(after(...RUNNING, { type: 'lost' }, { type: 'broken', epoch: 1, peer: 'B1' }, back).effects).toEqual([
+    'send broken',
+  ]);
+});
+
+test('a run ends once', () => {
+  expect(after(...RUNNING, ended(1)).effects).toEqual(['drop', 'end']);
+  expect(after(...RUNNING, ended(1), ended(1)).effects).toEqual([]);
+  expect(after(...RUNNING, ended(1), prepare(2, 2), ended(2)).effects).toEqual(['drop', 'end']);
+  expect(after(...RUNNING, ended(0)).effects).toEqual([]);
+});
+
+test('a pause ends what is on, and belongs to a run that can end', () => {
+  expect(after(...RUNNING, pause(1, 1))).toMatchObject({ state: { pausedFor: 1, active: null }, effects: ['drop'] });
+  expect(after(...RUNNING, ended(1), pause(1, 1)).state.pausedFor).toBeNull();
+  const later = after(...RUNNING, ended(1), pause(2, 5), ended(2));
+  expect(later).toMatchObject({ state: { pausedFor: null, isOver: true }, effects: ['end'] });
+});
+
+test('who is let in as somebody new begins anew: numbers of another room mean nothing to it', () => {
+  const newcomer = after(...RUNNING, { type: 'admitted', member: 'A2' });
+  expect(newcomer.effects).toEqual(['drop']);
+  expect(newcomer.state).toEqual({ ...OUTSIDE, member: 'A2', isConnected: true });
+});
+
+test('a member says whether its run goes on', () => {
+  const { settings: _, ...running } = says(after(...RUNNING).state, 1, 'RUNNING');
+  expect(running).toEqual({ run: 1, isRunOn: true, epoch: 7, isSteady: true });
+  // The end of its run may have been lost, whatever the room's phase.
+  expect(says(after(...RUNNING).state, 1, 'FORMING')).toMatchObject({ isRunOn: true });
+  expect(says(after(...RUNNING, ended(1)).state, 1, 'RUNNING')).toMatchObject({ isRunOn: false, isSteady: undefined });
+  expect(says(after(...RUNNING, ended(1)).state, 2, 'RUNNING')).toMatchObject({ run: 2, isRunOn: true });
+  expect(says(after().state, 2, 'FORMING')).toMatchObject({ run: 2, isRunOn: false });
+  expect(says(after(...RUNNING.slice(0, 3)).state, 1, 'RUNNING')).toMatchObject({ isSteady: false });
+});

@@ -1,0 +1,36 @@
+/**
+ * Members, room and a run in random schedules of messages, timers and faults: lost connections, crashes, freezes, broken links,
+ * restarts of the server, duplicates. What must never happen is in world.ts; here it is counted that it never does.
+ */
+import { expect, test } from 'vitest';
+import { describeFailure, playActions, playSeed, shrink } from './schedule.ts';
+
+const SCHEDULES = 100_000;
+/** Other ones than the defaults: PEERGRAD_SCHEDULES_FROM=1000000 npx vitest run test/membership */
+const FROM = Number(process.env['PEERGRAD_SCHEDULES_FROM'] ?? 0);
+
+test(`${SCHEDULES} schedules break no law`, { timeout: 600_000 }, () => {
+  const seen = { again: 0, revived: 0, finished: 0, paused: 0 };
+  for (let seed = FROM; seed < FROM + SCHEDULES; seed++) {
+    const outcome = playSeed(seed);
+    if (outcome.violation !== null) expect.fail(describeFailure(seed, shrink(outcome)));
+    const { epochs, restarts, hasFinished, hasPaused } = outcome.world.seen;
+    if (epochs > 1) seen.again++;
+    if (restarts > 0 && epochs > 1) seen.revived++;
+    if (hasFinished) seen.finished++;
+    if (hasPaused) seen.paused++;
+  }
+  // The laws mean nothing where the dice never got far.
+  expect(seen.again).toBeGreaterThan(SCHEDULES / 3);
+  expect(seen.revived).toBeGreaterThan(SCHEDULES / 10);
+  expect(seen.finished).toBeGreaterThan(SCHEDULES / 3);
+  expect(seen.paused).toBeGreaterThan(SCHEDULES / 50);
+});
+
+test('a schedule is the same every time, and can be played from what happened in it', () => {
+  const first = playSeed(FROM + 7);
+  expect(playSeed(FROM + 7).actions).toEqual(first.actions);
+  const again = playActions(first, first.actions);
+  expect(again.actions).toEqual(first.actions);
+  expect(again.world.seen).toEqual(first.world.seen);
+});

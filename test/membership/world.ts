@@ -1,0 +1,942 @@
+/**
+ * A room and its members, with everything between them that can go wrong, as a machine that takes one small action at a time. The
+ * room's and the members' functions are the real ones; the hub, the connections, the links and the training are modelled.
+ * What must never happen is checked on the way and thrown as {@link Violation}.
+ */
+import {
+  createRoom,
+  revive,
+  step as stepRoom,
+  type RoomEffect,
+  type RoomEvent,
+  type RoomState,
+} from '../../signaling/room/index.ts';
+import {
+  advance as advanceMember,
+  OUTSIDE,
+  standingOf,
+  type MembershipEffect,
+  type MembershipEvent,
+  type MembershipState,
+} from '../../src/engine/membership.ts';
+import type { ClientMessage, Device, Nodes, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import {
+  chooseSource,
+  copyOf,
+  deal,
+  freshReplica,
+  hashOf,
+  mix,
+  PASS,
+  reconcile,
+  stepsOf,
+  type Deal,
+  type Replica,
+} from './replica.ts';
+
+/** Clients there may be at once. */
+export const SLOTS = 3;
+const DEVICE: Device = { backend: 'cpu', adapter: 'model' };
+
+/** What the check runs; a test may put in a wrong one. */
+export interface Parts {
+  stepRoom: typeof stepRoom;
+  advanceMember: typeof advanceMember;
+  chooseSource: typeof chooseSource;
+  reconcile: typeof reconcile;
+  deal: typeof deal;
+  /** Whether a step needs the contributions of all. */
+  needsAll: boolean;
+}
+export const REAL_PARTS: Parts = { stepRoom, advanceMember, chooseSource, reconcile, deal, needsAll: true };
+
+export interface WorldOptions {
+  /** `null`: a fixed world. */
+  nodes: Nodes | null;
+  startAt: number | null;
+  hasRelay: boolean;
+}
+
+export class Violation extends Error {
+  readonly law: string;
+
+  constructor(law: string, message: string) {
+    super(`${law}: ${message}`);
+    this.name = 'Violation';
+    this.law = law;
+  }
+}
+
+type Sent = Extract<ClientMessage, { type: 'join' | 'return' }>;
+type ToServer =
+  | Exclude<ClientMessage, { type: 'create' | 'join' | 'return' | 'heartbeat' }>
+  | Pick<Sent & { type: 'join' }, 'type'>
+  | Pick<Sent & { type: 'return' }, 'type' | 'standing'>;
+type ToClient = ServerMessage | { type: 'admitted'; member: string };
+
+/** A WebSocket: in order, and without loss for as long as it lives. */
+interface Connection {
+  readonly member: string;
+  toServer: ToServer[];
+  toClient: ToClient[];
+  /** Whether the server's end is open. */
+  isOpen: boolean;
+}
+
+interface Client {
+  readonly slot: number;
+  /** `null`: nobody is there. */
+  member: string | null;
+  incarnations: number;
+  state: MembershipState;
+  /** The last `room` it heard. */
+  room: Extract<ServerMessage, { type: 'room' }> | null;
+  connection: Connection | null;
+  isFrozen: boolean;
+  /** It has to say `ready`. */
+  isDue: boolean;
+  /** The epoch whose links it makes; whether they are up. */
+  linking: number;
+  isLinked: boolean;
+  /** The epoch whose group it has. */
+  active: number;
+  /** Of entering: 0 has told its status, 1 has sent what others need, 2 has its state. */
+  stage: number;
+  isTraining: boolean;
+  replica: Replica;
+  /** A run goes on without it, from an epoch on that it is no member of: its last steps may be undone. */
+  isBehind: boolean;
+}
+
+/** What happens among an epoch's members. */
+interface Epoch {
+  readonly run: number;
+  readonly ring: readonly string[];
+  readonly relayed: readonly (readonly [string, string])[];
+  /** By rank. */
+  readonly statuses: (Replica | null)[];
+  readonly hasSent: boolean[];
+  /** State with which each has entered. */
+  readonly entered: (string | null)[];
+  /** Of the step after `steps`: what ranks have contributed. */
+  readonly contributions: Map<number, ({ mask: number; base: number } | null)[]>;
+  first: Deal | null;
+}
+
+interface Timer {
+  at: number;
+  event: RoomEvent;
+}
+
+export class World {
+  readonly #parts: Parts;
+  readonly #options: WorldOptions;
+  readonly clients: Client[] = [];
+  /** `null`: the server has restarted, and nobody has returned. */
+  room: RoomState | null;
+  readonly #timers = new Map<string, Timer>();
+  readonly #peers = new Map<string, Connection>();
+  /** Connections that their clients have given up, and the server not yet. */
+  readonly #dying: Connection[] = [];
+  readonly #epochs = new Map<number, Epoch>();
+  /** Steps by run, epoch and number: everybody who makes one must come to the same. */
+  readonly #steps = new Map<string, number>();
+  /** Bit mask of pairs of slots that cannot reach each other. */
+  #cut = 0;
+  #now = 0;
+  #restarts = 0;
+  #hasFinished = false;
+  #hasPaused = false;
+  /** Whether something happened that only a connection's end would mend. */
+  isLossy = false;
+
+  constructor(options: WorldOptions, parts: Parts) {
+    this.#options = options;
+    this.#parts = parts;
+    this.room = createRoom({ ...options, job: DEFAULT_JOB, capacity: SLOTS + 1 });
+    for (let slot = 0; slot < SLOTS; slot++) {
+      this.clients.push({
+        ...{ slot, member: null, incarnations: 0, state: OUTSIDE, room: null, connection: null, isFrozen: false },
+        ...{ isDue: false, linking: 0, isLinked: false, active: 0, stage: 0, isTraining: false },
+        ...{ replica: freshReplica(), isBehind: false },
+      });
+    }
+  }
+
+  // ---- The server ----
+
+  #dispatch(event: RoomEvent): void {
+    const before = this.room;
+    if (before === null) return;
+    const { state, effects } = this.#parts.stepRoom(before, event);
+    this.room = state;
+    this.#checkRoom(before, state, effects);
+    for (const effect of effects) this.#carryOut(effect);
+    for (const client of this.clients) {
+      // Out of the ring, for it has gone, failed or missed a deadline: what it applied alone may be undone.
+      const { member } = client;
+      if (member !== null && isCounted(before, member) && !isCounted(state, member)) client.isBehind = true;
+    }
+    for (const member of this.#peers.keys()) if (!state.hidden.has(member)) this.#peers.delete(member);
+    this.#hasPaused ||= state.phase === 'PAUSED';
+    this.#hasFinished ||= state.ended?.outcome === 'finished';
+    if (state.phase === 'RUNNING' && before.phase === 'SYNCING') this.#checkBegun(state);
+  }
+
+  #carryOut(effect: RoomEffect): void {
+    switch (effect.type) {
+      case 'admit':
+        this.#peers.get(effect.member)?.toClient.push({ type: 'admitted', member: effect.member });
+        return;
+      case 'send':
+        for (const member of effect.to) {
+          const peer = this.#peers.get(member);
+          if (peer === undefined || !peer.isOpen) continue;
+          const { message } = effect;
+          peer.toClient.push(message);
+          const isHarmless = message.type !== 'refused' || message.code === 'not-host' || message.code === 'not-now';
+          if (!isHarmless) this.#hangUp(peer);
+        }
+        return;
+      case 'setTimer':
+        this.#timers.set(effect.key, { at: this.#now + effect.ms, event: effect.event });
+        return;
+      case 'clearTimer':
+        this.#timers.delete(effect.key);
+        return;
+      case 'expel': {
+        const peer = this.#peers.get(effect.member);
+        this.#peers.delete(effect.member);
+        if (peer === undefined) return;
+        peer.toClient.push({ type: 'refused', code: effect.code, message: effect.message });
+        this.#hangUp(peer);
+        return;
+      }
+      case 'empty':
+        return;
+      default:
+        effect satisfies never;
+    }
+  }
+
+  #hangUp(connection: Connection): void {
+    connection.isOpen = false;
+    connection.toServer = [];
+  }
+
+  #receive(connection: Connection, message: ToServer): void {
+    if (!connection.isOpen) return;
+    const { member } = connection;
+    if (message.type === 'join' || message.type === 'return') return this.#admit(connection, message);
+    if (this.#peers.get(member) !== connection) return;
+    if (message.type === 'leave') {
+      this.#hangUp(connection);
+      this.#dispatch({ type: 'left', member, reason: 'left' });
+    } else if (message.type === 'remove') {
+      this.#dispatch({ type: 'remove', member, whom: message.member });
+    } else {
+      this.#dispatch({ ...message, member });
+    }
+  }
+
+  #admit(connection: Connection, message: Extract<ToServer, { type: 'join' | 'return' }>): void {
+    const { member } = connection;
+    const newcomer = { name: member, browser: undefined, rank: undefined, holdsKey: false };
+    if (this.room === null) {
+      if (message.type === 'join') {
+        connection.toClient.push({ type: 'refused', code: 'no-room', message: 'There is no such room.' });
+        return this.#hangUp(connection);
+      }
+      const { hasRelay } = this.#options;
+      this.room = revive(message.standing.settings, { hasRelay, capacity: SLOTS + 1 }, 1000 * this.#restarts);
+    }
+    const before = this.#peers.get(member);
+    this.#peers.set(member, connection);
+    this.#dispatch({ ...newcomer, ...message, worldSize: undefined, member });
+    if (!this.room.hidden.has(member)) this.#peers.delete(member);
+    if (before !== undefined && before !== connection) this.#hangUp(before);
+  }
+
+  /** The server sees a connection's end. */
+  #lose(connection: Connection): void {
+    const { member } = connection;
+    this.#hangUp(connection);
+    if (this.#peers.get(member) === connection) this.#dispatch({ type: 'away', member });
+  }
+
+  // ---- The laws ----
+
+  #checkRoom(before: RoomState, after: RoomState, effects: readonly RoomEffect[]): void {
+    for (const effect of effects) {
+      if (effect.type !== 'send') continue;
+      const { to, message } = effect;
+      if (message.type === 'refused') continue;
+      for (const member of to) {
+        if (!after.hidden.has(member)) {
+          throw new Violation('I6', `a ${message.type} went to ${member}, who is no member`);
+        }
+      }
+      if (message.type === 'prepare') this.#checkPrepare(message, after);
+    }
+    if (after.nodes === null && before.ring.length > 0 && after.run === before.run && after.phase === before.phase) {
+      for (const { member } of after.ring) {
+        const hasFinished = before.phase === 'RUNNING' && before.reports.has(member);
+        if (!after.hidden.has(member) && !hasFinished && before.hidden.has(member)) {
+          throw new Violation('I8', `run ${after.run} of a fixed world goes on without ${member}`);
+        }
+      }
+    }
+  }
+
+  #checkPrepare({ epoch, run, members, relayed }: Extract<ServerMessage, { type: 'prepare' }>, after: RoomState): void {
+    const ring = members.map((m) => m.member);
+    const known = this.#epochs.get(epoch);
+    if (known === undefined) {
+      const { length } = ring;
+      const none = <T>(value: T): T[] => Array.from({ length }, () => value);
+      this.#epochs.set(epoch, {
+        ...{ run, ring, relayed, statuses: none(null), hasSent: none(false), entered: none(null) },
+        ...{ contributions: new Map(), first: null },
+      });
+      // Who has not said by now that it could be in it comes too late for what it applied alone.
+      for (const client of this.clients) {
+        const { member, replica } = client;
+        if (member !== null && replica.run === run && !isCounted(after, member)) client.isBehind = true;
+      }
+      if (after.nodes === null) {
+        for (const [other, one] of this.#epochs) {
+          if (one.run === run && other !== epoch) {
+            throw new Violation('I8', `run ${run} of a fixed world has epochs ${other} and ${epoch}`);
+          }
+        }
+      }
+    } else if (known.ring.join() !== ring.join() || known.run !== run) {
+      throw new Violation('I1', `epoch ${epoch} is ${known.ring.join()} and ${ring.join()}`);
+    }
+  }
+
+  /** An epoch trains: whose state counts that is not in it? */
+  #checkBegun({ ring, members, hidden, run, epoch, nodes }: RoomState): void {
+    if (nodes !== null && (ring.length < nodes.min || ring.length > nodes.max)) {
+      throw new Violation('I5', `epoch ${epoch} trains with ${ring.length} ranks`);
+    }
+    for (const client of this.clients) {
+      const { member, replica } = client;
+      if (member === null || replica.run !== run || ring.some((m) => m.member === member)) continue;
+      const entry = members.find((m) => m.member === member);
+      const known = hidden.get(member);
+      const isThere = entry?.device && known && !known.isAway && !client.isFrozen;
+      const newest = this.#epochs.get(epoch)?.entered.find((said) => said !== null);
+      if (isThere && !client.isBehind && newest && Number(newest.split(' ')[0]) < stepsOf(replica)) {
+        throw new Violation(
+          'I4',
+          `epoch ${epoch} begins at step ${newest}, and ${member} at ${stepsOf(replica)} waits`,
+        );
+      }
+      client.isBehind = true;
+    }
+  }
+
+  #checkTrain({ member, state, replica }: Client, epoch: number): void {
+    const { ring, entered } = this.#epochs.get(epoch)!;
+    const { nodes } = this.#options;
+    if (state.active?.members.map((m) => m.member).join() !== ring.join()) {
+      throw new Violation('I1', `${member} trains in another epoch ${epoch} than ${ring.join()}`);
+    }
+    if (nodes !== null && (ring.length < nodes.min || ring.length > nodes.max)) {
+      throw new Violation('I5', `${member} trains in a world of ${ring.length}`);
+    }
+    const own = `${stepsOf(replica)} ${hashOf(replica)}`;
+    if (entered.some((said) => said !== own)) {
+      throw new Violation(
+        'I2',
+        `${member} trains in epoch ${epoch} with ${own}, its members entered with ${entered.join()}`,
+      );
+    }
+  }
+
+  #checkApplied(client: Client, epoch: number): void {
+    const { replica, member } = client;
+    const steps = stepsOf(replica);
+    const key = `${replica.run} ${epoch} ${steps}`;
+    const hash = this.#steps.get(key);
+    if (hash === undefined) this.#steps.set(key, hashOf(replica));
+    else if (hash !== hashOf(replica))
+      throw new Violation('I3', `step ${steps} of epoch ${epoch} differs at ${member}`);
+    for (const other of this.clients) {
+      if (other.member === null || other === client || other.isBehind || client.isBehind) continue;
+      if (other.replica.run !== replica.run) continue;
+      const both = Math.min(steps, stepsOf(other.replica));
+      // A rank that has not yet come to the epoch that undoes nothing of it may lag, and may not differ.
+      if (other.active === epoch && other.isTraining && Math.abs(steps - stepsOf(other.replica)) > 1) {
+        throw new Violation('I4', `${member} and ${other.member} are more than a step apart in epoch ${epoch}`);
+      }
+      if (other.replica.hashes[both] !== replica.hashes[both]) {
+        throw new Violation('I3', `step ${both} differs at ${member} and ${other.member}`);
+      }
+    }
+  }
+
+  // ---- A client ----
+
+  #tell(client: Client, event: MembershipEvent): void {
+    const before = client.state;
+    const { state, effects } = this.#parts.advanceMember(before, event);
+    client.state = state;
+    if (state.epoch < before.epoch && state.member === before.member) {
+      throw new Violation('I1', `${client.member} went from epoch ${before.epoch} back to ${state.epoch}`);
+    }
+    for (const effect of effects) this.#act(client, effect);
+  }
+
+  #act(client: Client, effect: MembershipEffect): void {
+    switch (effect.type) {
+      case 'send':
+        client.connection?.toServer.push(effect.message);
+        return;
+      case 'link':
+        client.linking = effect.prepare.epoch;
+        client.isLinked = false;
+        return;
+      case 'drop':
+        if (client.linking === effect.epoch) client.linking = 0;
+        if (client.active === effect.epoch) {
+          client.active = 0;
+          client.isTraining = false;
+        }
+        return;
+      case 'enter': {
+        client.linking = 0;
+        client.active = effect.epoch;
+        client.isTraining = false;
+        client.stage = 0;
+        const epoch = this.#epochs.get(effect.epoch)!;
+        if (client.replica.run !== epoch.run) client.replica = freshReplica();
+        epoch.statuses[this.#rankOf(client)] = copyOf(client.replica);
+        return;
+      }
+      case 'train':
+        this.#checkTrain(client, effect.epoch);
+        client.isTraining = true;
+        client.replica.trainedIn = effect.epoch;
+        return;
+      case 'end':
+        client.replica = freshReplica();
+        client.isBehind = false;
+        return;
+      default:
+        effect satisfies never;
+    }
+  }
+
+  #hear(client: Client, message: ToClient): void {
+    switch (message.type) {
+      case 'admitted':
+        client.isDue = true;
+        return this.#tell(client, { type: 'admitted', member: message.member });
+      case 'room': {
+        const mine = (room: Client['room']): RosterEntry | undefined =>
+          room?.members.find((m) => m.member === client.member);
+        if (mine(client.room)?.device && mine(message)?.device === null) client.isDue = true;
+        client.room = message;
+        return;
+      }
+      case 'prepare':
+      case 'sync':
+      case 'go':
+      case 'pause':
+      case 'ended':
+        return this.#tell(client, message);
+      case 'refused':
+        if (message.code !== 'silent' && message.code !== 'not-host' && message.code !== 'not-now')
+          this.#vanish(client);
+        return;
+      case 'ice':
+      case 'signal':
+      case 'heartbeat':
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  #rankOf({ member, active }: Client): number {
+    return this.#epochs.get(active)!.ring.indexOf(member!);
+  }
+
+  /** A tab is closed, or crashed: nothing is left of it. */
+  #vanish(client: Client): void {
+    const { connection } = client;
+    if (connection !== null) {
+      connection.toClient = [];
+      this.#dying.push(connection);
+    }
+    Object.assign(client, {
+      ...{ member: null, state: OUTSIDE, room: null, connection: null, isFrozen: false, isDue: false },
+      ...{ linking: 0, active: 0, isTraining: false, replica: freshReplica(), isBehind: false },
+    });
+  }
+
+  #clientOf(member: string): Client | undefined {
+    return this.clients.find((client) => client.member === member);
+  }
+
+  #isCut(a: Client, b: Client, { relayed }: Epoch): boolean {
+    if ((this.#cut & (1 << (a.slot + b.slot))) === 0) return false;
+    return !relayed.some((pair) => pair.includes(a.member!) && pair.includes(b.member!));
+  }
+
+  /** The first of an epoch's members that `client` cannot work with, for now or for good. */
+  #missing(client: Client, number: number): string | undefined {
+    const epoch = this.#epochs.get(number)!;
+    return epoch.ring.find((member) => {
+      if (member === client.member) return false;
+      const other = this.#clientOf(member);
+      if (other === undefined || other.isFrozen || this.#isCut(client, other, epoch)) return true;
+      const isIn = other.active === number && other.state.active?.phase !== 'STALLED';
+      return !isIn && other.linking !== number;
+    });
+  }
+
+  // ---- What can happen. Each returns whether it could. ----
+
+  join(slot: number): boolean {
+    const client = this.clients[slot]!;
+    if (client.member !== null || this.room === null) return false;
+    client.incarnations++;
+    client.member = `${'ABC'[slot]}${client.incarnations}`;
+    this.#connect(client, { type: 'join' });
+    return true;
+  }
+
+  return(slot: number): boolean {
+    const client = this.clients[slot]!;
+    const { member, connection, room, state, isFrozen } = client;
+    if (member === null || connection !== null || isFrozen) return false;
+    if (room === null) this.#vanish(client);
+    else this.#connect(client, { type: 'return', standing: standingOf(state, room) });
+    return true;
+  }
+
+  #connect(client: Client, hello: ToServer): void {
+    client.connection = { member: client.member!, toServer: [hello], toClient: [], isOpen: true };
+  }
+
+  /** The server hears a client's next message. */
+  up(slot: number): boolean {
+    const { connection } = this.clients[slot]!;
+    const message = connection?.toServer.shift();
+    if (!connection || message === undefined) return false;
+    this.#receive(connection, message);
+    return true;
+  }
+
+  /** A client hears the server's next message, and those before it that only show the room. */
+  down(slot: number): boolean {
+    const client = this.clients[slot]!;
+    const { connection, isFrozen } = client;
+    if (connection === null || isFrozen) return false;
+    if (connection.toClient.length === 0) {
+      if (connection.isOpen) return false;
+      client.connection = null;
+      this.#tell(client, { type: 'lost' });
+      return true;
+    }
+    for (;;) {
+      const message = connection.toClient.shift();
+      if (message === undefined) return true;
+      this.#hear(client, message);
+      if (message.type !== 'room') return true;
+    }
+  }
+
+  ready(slot: number): boolean {
+    const client = this.clients[slot]!;
+    const { connection, isDue, isFrozen, replica, state } = client;
+    if (!connection || !isDue || isFrozen || !state.isConnected) return false;
+    client.isDue = false;
+    connection.toServer.push({ type: 'ready', device: DEVICE, holds: replica.run === 0 ? null : replica.run });
+    return true;
+  }
+
+  start(slot: number): boolean {
+    const { connection, room, member, isFrozen } = this.clients[slot]!;
+    if (!connection || isFrozen || room?.phase !== 'FORMING' || !room.hosts.includes(member!)) return false;
+    connection.toServer.push({ type: 'start' });
+    return true;
+  }
+
+  stop(slot: number): boolean {
+    const { connection, room, member, isFrozen } = this.clients[slot]!;
+    if (!connection || isFrozen || !room || room.phase === 'FORMING' || !room.hosts.includes(member!)) return false;
+    connection.toServer.push({ type: 'stop' });
+    return true;
+  }
+
+  remove(slot: number, x: number): boolean {
+    const { connection, room, member, isFrozen } = this.clients[slot]!;
+    if (!connection || isFrozen || !room?.hosts.includes(member!)) return false;
+    connection.toServer.push({ type: 'remove', member: room.members[x % room.members.length]!.member });
+    return true;
+  }
+
+  leave(slot: number): boolean {
+    const client = this.clients[slot]!;
+    if (!client.connection || client.isFrozen) return false;
+    client.connection.toServer.push({ type: 'leave' });
+    this.#vanish(client);
+    return true;
+  }
+
+  link(slot: number): boolean {
+    const client = this.clients[slot]!;
+    const { linking, isLinked, isFrozen } = client;
+    if (linking === 0 || isLinked || isFrozen || this.#missing(client, linking) !== undefined) return false;
+    client.isLinked = true;
+    this.#tell(client, { type: 'linked', epoch: linking });
+    return true;
+  }
+
+  /** One step of making its state the others'. */
+  enter(slot: number): boolean {
+    const client = this.clients[slot]!;
+    const { active, stage, isFrozen } = client;
+    if (active === 0 || stage === 2 || isFrozen) return false;
+    const epoch = this.#epochs.get(active)!;
+    const { statuses, hasSent, run } = epoch;
+    const rank = this.#rankOf(client);
+    if (stage === 0) {
+      if (statuses.includes(null) || this.#missing(client, active) !== undefined) return false;
+      client.stage = 1;
+      hasSent[rank] = true;
+      return true;
+    }
+    const all = statuses as Replica[];
+    const source = this.#parts.chooseSource(all, run);
+    const next = this.#parts.reconcile(all, rank, source, run);
+    // What it needs comes from all that have it.
+    if (hashOf(next) !== hashOf(client.replica) && source >= 0 && hasSent.includes(false)) return false;
+    const before = client.replica;
+    if (before.run === run && !client.isBehind) {
+      const kept = Math.min(before.hashes.length, next.hashes.length) - 1;
+      if (next.hashes.length < before.hashes.length || next.hashes[kept] !== before.hashes[kept]) {
+        throw new Violation('I4', `epoch ${active} undoes steps of ${client.member}`);
+      }
+    }
+    epoch.first ??= this.#parts.deal(
+      all.map((_, one) => this.#parts.reconcile(all, one, source, run)),
+      active,
+    );
+    client.replica = copyOf(next);
+    if (epoch.first.keeps[rank] === 0) client.replica.held = null;
+    client.isBehind = false;
+    client.stage = 2;
+    const step = stepsOf(client.replica);
+    epoch.entered[rank] = `${step} ${hashOf(client.replica)}`;
+    this.#tell(client, { type: 'entered', epoch: active, step, stateHash: String(hashOf(client.replica)) });
+    return true;
+  }
+
+  /** The part of the next step that a client has to compute. */
+  #dealOf(client: Client): Deal {
+    const { replica, active } = client;
+    const { first, ring } = this.#epochs.get(active)!;
+    if (
+      first !== null &&
+      Number(this.#epochs.get(active)!.entered[this.#rankOf(client)]!.split(' ')[0]) === stepsOf(replica)
+    ) {
+      return first;
+    }
+    const size = Math.min(ring.length, PASS - replica.position);
+    const parts = ring.map((_, rank) => (rank < size ? 1 << rank : 0));
+    return { start: replica.position, size, dealtIn: active, keeps: [], parts };
+  }
+
+  /** Computes one more sample of its part, or hands in what it has. */
+  compute(slot: number): boolean {
+    const client = this.clients[slot]!;
+    const { replica, isTraining, isFrozen, active } = client;
+    if (!isTraining || isFrozen || replica.position >= PASS) return false;
+    const { start, size, dealtIn, parts } = this.#dealOf(client);
+    const rank = this.#rankOf(client);
+    const part = parts[rank]!;
+    const mask = replica.held?.mask ?? 0;
+    const missing = part & ~mask;
+    if (missing !== 0) {
+      const base = hashOf(replica);
+      if (replica.held !== null && replica.held.base !== base) {
+        throw new Violation('I3', `${client.member} adds to a gradient of another state`);
+      }
+      replica.held = { mask: mask | (missing & -missing), start, size, dealtIn, base };
+      return true;
+    }
+    const { contributions, ring } = this.#epochs.get(active)!;
+    const steps = stepsOf(replica);
+    let given = contributions.get(steps);
+    if (given === undefined) contributions.set(steps, (given = ring.map(() => null)));
+    if (given[rank]) return false;
+    given[rank] = { mask: part, base: part === 0 ? hashOf(replica) : replica.held!.base };
+    return true;
+  }
+
+  /** Applies the step to which all have contributed. */
+  apply(slot: number): boolean {
+    const client = this.clients[slot]!;
+    const { replica, isTraining, isFrozen, active } = client;
+    if (!isTraining || isFrozen || replica.position >= PASS) return false;
+    const { contributions, ring } = this.#epochs.get(active)!;
+    const given = contributions.get(stepsOf(replica));
+    if (!given?.[this.#rankOf(client)]) return false;
+    const { start, size } = this.#dealOf(client);
+    let [done, overlap] = [0, 0];
+    for (let rank = 0; rank < ring.length; rank++) {
+      const one = given[rank];
+      if (!one) {
+        if (this.#parts.needsAll) return false;
+        continue;
+      }
+      if (one.base !== hashOf(replica))
+        throw new Violation('I3', `${client.member} applies a gradient of another state`);
+      overlap |= done & one.mask;
+      done |= one.mask;
+    }
+    const isWhole = done === (1 << size) - 1 && overlap === 0;
+    if (!isWhole || start !== replica.position || size === 0) {
+      throw new Violation('I4', `step ${stepsOf(replica) + 1} of ${client.member} is not the next window, once`);
+    }
+    replica.hashes.push(mix(mix(hashOf(replica), active), start * 16 + size));
+    replica.position += size;
+    replica.held = null;
+    replica.keeps = true;
+    this.#checkApplied(client, active);
+    return true;
+  }
+
+  finish(slot: number): boolean {
+    const client = this.clients[slot]!;
+    const { replica, isTraining, isFrozen, active } = client;
+    if (!isTraining || isFrozen || replica.position < PASS) return false;
+    client.isTraining = false;
+    const [step, stateHash] = [stepsOf(replica), String(hashOf(replica))];
+    this.#tell(client, { type: 'trained', epoch: active, step, stateHash });
+    return true;
+  }
+
+  /** A client notices that it cannot go on without somebody. */
+  stall(slot: number, x: number): boolean {
+    const client = this.clients[slot]!;
+    const { linking, active, isFrozen, state } = client;
+    if (isFrozen) return false;
+    const isOn = active > 0 && (state.active?.phase === 'SYNCING' || state.active?.phase === 'RUNNING');
+    const isOut = linking > 0 && (state.linking?.report ?? { type: 'linked' }).type === 'linked';
+    const epoch = isOut && (x % 2 === 0 || !isOn) ? linking : isOn ? active : 0;
+    if (epoch === 0) return false;
+    const peer = this.#missing(client, epoch);
+    if (peer === undefined) return false;
+    client.isTraining &&= epoch !== active;
+    if (x % 3 === 0) this.#tell(client, { type: 'failed', epoch, message: 'Timed out.', scope: 'epoch' });
+    else this.#tell(client, { type: 'broken', epoch, peer });
+    return true;
+  }
+
+  // ---- Faults ----
+
+  /** A client's own failure: of its GPU, or of the job. */
+  fail(slot: number, x: number): boolean {
+    const client = this.clients[slot]!;
+    const { active, isFrozen } = client;
+    if (active === 0 || isFrozen) return false;
+    const scope = x % 8 === 0 ? 'run' : x % 3 === 0 ? 'epoch' : 'rank';
+    if (scope === 'rank') client.isDue = true;
+    client.isTraining = false;
+    this.#tell(client, { type: 'failed', epoch: active, message: 'The GPU was lost.', scope });
+    return true;
+  }
+
+  /** The client sees its connection's end first; some of what it has said still arrives. */
+  drop(slot: number, x: number): boolean {
+    const client = this.clients[slot]!;
+    const { connection } = client;
+    if (connection === null) return false;
+    connection.toServer.length = x % (connection.toServer.length + 1);
+    this.#dying.push(connection);
+    client.connection = null;
+    this.#tell(client, { type: 'lost' });
+    return true;
+  }
+
+  /** The server sees it first; some of what it has said still arrives. */
+  cutOff(slot: number, x: number): boolean {
+    const { connection } = this.clients[slot]!;
+    if (!connection?.isOpen) return false;
+    connection.toClient.length = x % (connection.toClient.length + 1);
+    this.#lose(connection);
+    return true;
+  }
+
+  /** The server hears what is left of a connection that its client has given up, and at last its end. */
+  bury(x: number): boolean {
+    if (this.#dying.length === 0) return false;
+    const index = x % this.#dying.length;
+    const connection = this.#dying[index]!;
+    const message = connection.toServer.shift();
+    if (message !== undefined) this.#receive(connection, message);
+    else {
+      this.#dying.splice(index, 1);
+      this.#lose(connection);
+    }
+    return true;
+  }
+
+  crash(slot: number): boolean {
+    const client = this.clients[slot]!;
+    if (client.member === null) return false;
+    this.#vanish(client);
+    return true;
+  }
+
+  freeze(slot: number): boolean {
+    const client = this.clients[slot]!;
+    if (client.member === null || client.isFrozen) return false;
+    client.isFrozen = true;
+    return true;
+  }
+
+  thaw(slot: number): boolean {
+    const client = this.clients[slot]!;
+    if (!client.isFrozen) return false;
+    client.isFrozen = false;
+    return true;
+  }
+
+  /** The server has heard nothing from a frozen client for too long. */
+  silence(slot: number): boolean {
+    const { connection, isFrozen, member } = this.clients[slot]!;
+    if (!isFrozen || !connection?.isOpen || this.#peers.get(member!) !== connection) return false;
+    connection.toClient.push({ type: 'refused', code: 'silent', message: 'Nothing was heard.' });
+    this.#hangUp(connection);
+    this.#dispatch({ type: 'left', member: member!, reason: 'silent' });
+    return true;
+  }
+
+  /** No link between two, or one again. */
+  cut(x: number): boolean {
+    this.#cut ^= 1 << (1 + (x % SLOTS));
+    return true;
+  }
+
+  restart(): boolean {
+    if (this.room === null) return false;
+    this.room = null;
+    this.#restarts++;
+    this.#timers.clear();
+    this.#peers.clear();
+    this.#dying.length = 0;
+    for (const { connection } of this.clients) {
+      if (connection === null) continue;
+      connection.toClient = [];
+      this.#hangUp(connection);
+    }
+    return true;
+  }
+
+  /** Any timer may be late or early. */
+  fire(x: number): boolean {
+    if (this.#timers.size === 0) return false;
+    const key = [...this.#timers.keys()][x % this.#timers.size]!;
+    const { event } = this.#timers.get(key)!;
+    this.#timers.delete(key);
+    this.#dispatch(event);
+    return true;
+  }
+
+  grow(): void {
+    const timer = this.#timers.get('grow');
+    if (timer === undefined) return;
+    this.#timers.delete('grow');
+    this.#dispatch(timer.event);
+  }
+
+  /** The timer that is due next. */
+  fireNext(): boolean {
+    let due: string | null = null;
+    for (const [key, { at }] of this.#timers) if (due === null || at < this.#timers.get(due)!.at) due = key;
+    if (due === null) return false;
+    const { at, event } = this.#timers.get(due)!;
+    this.#timers.delete(due);
+    this.#now = Math.max(this.#now, at);
+    this.#dispatch(event);
+    return true;
+  }
+
+  /** The same message twice. */
+  repeat(slot: number, x: number): boolean {
+    const { connection } = this.clients[slot]!;
+    const queue: (ToServer | ToClient)[] | undefined = x % 2 === 0 ? connection?.toServer : connection?.toClient;
+    const at = queue && queue.length > 0 ? x % queue.length : 0;
+    const message = queue?.[at];
+    // A second hello ends a connection.
+    if (!queue || message === undefined || message.type === 'join' || message.type === 'return') return false;
+    queue.splice(at + 1 + (x % (queue.length - at)), 0, message);
+    return true;
+  }
+
+  /** One message less, or before another. A WebSocket does neither: this shows only that nothing wrong comes of it. */
+  disturb(slot: number, x: number): boolean {
+    const { connection } = this.clients[slot]!;
+    const queue: (ToServer | ToClient)[] | undefined = x % 2 === 0 ? connection?.toServer : connection?.toClient;
+    if (!queue || queue.length < 2) return false;
+    const at = 1 + (x % (queue.length - 1));
+    const [message] = queue.splice(at, 1);
+    if (message!.type === 'admitted') queue.splice(at, 0, message!);
+    else if (x % 4 < 2 && queue[at - 1]!.type !== 'join' && queue[at - 1]!.type !== 'return')
+      queue.splice(at - 1, 0, message!);
+    this.isLossy = true;
+    return true;
+  }
+
+  // ---- Afterwards ----
+
+  /** How far the dice got. */
+  get seen(): { epochs: number; restarts: number; hasFinished: boolean; hasPaused: boolean } {
+    const trained = [...this.#epochs.values()].filter(({ contributions }) => contributions.size > 0);
+    return {
+      ...{ epochs: trained.length, restarts: this.#restarts },
+      ...{ hasFinished: this.#hasFinished, hasPaused: this.#hasPaused },
+    };
+  }
+
+  /** No more faults from here on. */
+  heal(): void {
+    this.#cut = 0;
+    for (const client of this.clients) client.isFrozen = false;
+    // If nobody remembers the room, it is no more.
+    if (this.room === null && this.clients.every(({ member, room }) => member === null || room === null)) {
+      for (const client of this.clients) this.#vanish(client);
+    }
+  }
+
+  /** What still waits although nothing more will happen, in words; `null`: nothing. */
+  unfinished(): string | null {
+    const { room } = this;
+    if (room === null) return this.clients.some(({ member }) => member !== null) ? 'nobody has returned' : null;
+    const waiting = this.clients.filter(({ linking, active }) => linking > 0 || active > 0);
+    if (waiting.length > 0) {
+      const who = waiting.map(({ member, state }) => `${member} (${state.active?.phase ?? 'LINKING'})`).join(', ');
+      return `the room is ${room.phase}, and waiting are ${who}`;
+    }
+    if (room.phase === 'FORMING') {
+      const paused = this.clients.find(({ member, state }) => member !== null && state.pausedFor !== null);
+      return paused === undefined ? null : `${paused.member} waits for a run that is over`;
+    }
+    if (room.phase !== 'PAUSED') return `the room is ${room.phase}, and nobody is in its epoch`;
+    const present = this.clients.filter(({ member }) => member !== null).length;
+    return present < (room.nodes?.min ?? 0) || present === 0 ? null : `the room is PAUSED with ${present} members`;
+  }
+}
+
+/** Whether the room has a member, and takes it for able to train. */
+function isCounted({ members }: RoomState, member: string): boolean {
+  return members.some((m) => m.member === member && m.device !== null);
+}
