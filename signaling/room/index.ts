@@ -11,7 +11,8 @@
  */
 import { asHost, configure, lock, ready, remove, start, stop } from './controls.ts';
 import { broken, failed, onAbandoned, onDeadline, onForgive, onGrow, report } from './epochs.ts';
-import { comeBack, dispelDoubts, join, left, loseTouch, onDoubts } from './members.ts';
+import { join, left, loseTouch } from './members.ts';
+import { comeBack, dispelDoubts, onDoubts } from './returns.ts';
 import {
   andThen,
   isAway,
@@ -25,7 +26,8 @@ import {
 } from './state.ts';
 
 export { ABANDONED_MS, COOLING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './epochs.ts';
-export { AWAY_MS, revive, REVIVAL_MS } from './members.ts';
+export { AWAY_MS } from './members.ts';
+export { revive, REVIVAL_MS } from './returns.ts';
 export {
   createRoom,
   hostsOf,
