@@ -140,7 +140,7 @@ test("README's lines train one model in two tabs of a page built by Vite", { tim
       page.on('console', (message) => message.type() === 'log' && losses.push(Number(message.text())));
       const broken = new Promise<never>((_, reject) => page.once('pageerror', reject));
       await page.goto(`${server.url}/#${room}`);
-      await Promise.race([page.waitForFunction('"trained" in globalThis'), broken]);
+      await Promise.race([page.waitForFunction(() => 'trained' in globalThis), broken]);
       return { losses, ...(await page.evaluate<Trained>('trained')) };
     };
     const [one, two] = await Promise.all([train(), train()]);
