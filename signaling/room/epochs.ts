@@ -94,18 +94,17 @@ export function beginRun(state: RoomState, present: readonly RosterEntry[]): Ste
 export function reform(state: RoomState): Step {
   const nodes = nodesOf(state);
   if (nodes === null) return tellRoom(state);
-  const { members: here, holders } = state;
+  const { members: here, holders, hidden, run } = state;
+  const hasLatest = ({ member }: RosterEntry): boolean => holders.has(member) && hidden.get(member)?.holds === run;
   // A rank may well be back in time, and a step ahead of the others; a newcomer that is away is waited for by nobody.
-  const before = state.phase === 'PAUSED' ? here.filter(({ member }) => holders.has(member)) : state.ring;
+  const before = state.phase === 'PAUSED' ? here.filter(hasLatest) : state.ring;
   const stayed = before.flatMap(({ member }) => here.filter((m) => m.member === member && m.device));
   const came = newcomers(state).filter((m) => !stayed.includes(m));
   const members = [...stayed, ...came].slice(0, nodes.max);
   const { ring, relayed, culprits } = orderAround(members, state.breaks, state.hasRelay);
   if (culprits.length > 0) return andThen(expelUnreachable(state, culprits), reform);
-  const hasState = members.some(
-    ({ member }) => state.holders.has(member) && state.hidden.get(member)?.holds === state.run,
-  );
-  if (members.length < nodes.min || (state.holders.size > 0 && !hasState)) return pause(state, hasState);
+  const hasState = members.some(hasLatest);
+  if (members.length < nodes.min || (holders.size > 0 && !hasState)) return pause(state, hasState);
   return beginEpoch(state, ring, relayed);
 }
 

@@ -571,6 +571,13 @@ describe('after a restart of the server', () => {
     expect(play.state).toMatchObject({ phase: 'LINKING', run: 1 });
   });
 
+  test('a paused run goes on with those who had its state, where not all have a place', () => {
+    const before = Play.running(2, { nodes: { min: 1, max: 2 } });
+    const bystander = [back(before, 'Di'), ready('Di')];
+    const ranks = ['Ada', 'Bo'].flatMap((member) => [back(before, member), ready(member, 1)]);
+    expect(revived(before, ...bystander, ...ranks, { type: 'doubts' }).ring).toEqual(['Ada', 'Bo']);
+  });
+
   test('nothing starts beside a run whose ranks have not returned yet', () => {
     const before = new Play({ ...OPEN, startAt: 2 }).enter(2).train();
     const bystander = back(before, 'Cy', { run: 0, isRunOn: false, epoch: 0 });
