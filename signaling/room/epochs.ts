@@ -96,8 +96,10 @@ export function reform(state: RoomState): Step {
   if (nodes === null) return tellRoom(state);
   const { members: here, holders, hidden, run } = state;
   const hasLatest = ({ member }: RosterEntry): boolean => holders.has(member) && hidden.get(member)?.holds === run;
+  const mayHaveLatest = (one: RosterEntry): boolean =>
+    hasLatest(one) || (holders.has(one.member) && hidden.get(one.member)?.holds === undefined);
   // A rank may well be back in time, and a step ahead of the others; a newcomer that is away is waited for by nobody.
-  const before = state.phase === 'PAUSED' ? here.filter(hasLatest) : state.ring;
+  const before = state.phase === 'PAUSED' ? here.filter(mayHaveLatest) : state.ring;
   const stayed = before.flatMap(({ member }) => here.filter((m) => m.member === member && m.device));
   const came = newcomers(state).filter((m) => !stayed.includes(m));
   const members = [...stayed, ...came].slice(0, nodes.max);

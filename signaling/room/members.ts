@@ -39,7 +39,7 @@ export function enter(state: RoomState, member: string, newcomer: Newcomer): Ste
   const contradiction = contradictionWith(state, newcomer);
   if (contradiction !== null) return refuse(state, member, 'mismatch', contradiction);
   const entry = { member, name, device: null, browser: browserNumber(state, browser), rank };
-  const known = { browser, worldSize, hasRun: false, holdsKey, isAway: false, holds: null };
+  const known = { browser, worldSize, hasRun: false, holdsKey, isAway: false, holds: undefined };
   const hidden = new Map(state.hidden).set(member, known);
   const next = { ...state, members: [...state.members, entry], hidden };
   return { state: next, effects: [{ type: 'admit', member }, roomMessage(next)] };

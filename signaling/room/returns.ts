@@ -104,7 +104,7 @@ function recall(room: RoomState, { epoch, ring, isSteady }: NonNullable<Standing
     members.push(entry);
     const known = { browser: undefined, worldSize: undefined, hasRun: true, holdsKey: false };
     // In an epoch that has not begun some may have no state yet.
-    hidden.set(entry.member, { ...known, isAway: true, holds: isSteady ? room.run : null });
+    hidden.set(entry.member, { ...known, isAway: true, holds: isSteady ? room.run : undefined });
   }
   const recalled: RoomState = {
     ...{ ...room, phase: 'RUNNING', epoch, ring, relayed: [], reports: new Map() },

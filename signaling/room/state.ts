@@ -72,8 +72,8 @@ export interface Hidden {
   readonly holdsKey: boolean;
   /** Its connection is gone; it may come back. */
   readonly isAway: boolean;
-  /** The run whose state it has, be it an old one. */
-  readonly holds: number | null;
+  /** The run whose state it has, be it an old one; `null`: none, `undefined`: it has not said yet. */
+  readonly holds: number | null | undefined;
 }
 
 /** Who somebody is that asks to be let in. */
