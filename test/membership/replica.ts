@@ -4,7 +4,7 @@
  */
 
 /** Samples of a pass; a run is one pass. A window has one sample per rank. */
-export const PASS = 6;
+export const PASS = 8;
 
 /** Samples whose gradients were computed and are not applied yet. */
 export interface Held {

@@ -10,6 +10,7 @@ const SCHEDULES = 100_000;
 const FROM = Number(process.env['PEERGRAD_SCHEDULES_FROM'] ?? 0);
 
 test(`${SCHEDULES} schedules break no law`, { timeout: 600_000 }, () => {
+  // Again: more than one epoch has trained.
   const seen = { again: 0, revived: 0, finished: 0, paused: 0 };
   for (let seed = FROM; seed < FROM + SCHEDULES; seed++) {
     const outcome = playSeed(seed);
@@ -21,10 +22,10 @@ test(`${SCHEDULES} schedules break no law`, { timeout: 600_000 }, () => {
     if (hasPaused) seen.paused++;
   }
   // The laws mean nothing where the dice never got far.
-  expect(seen.again).toBeGreaterThan(SCHEDULES / 3);
-  expect(seen.revived).toBeGreaterThan(SCHEDULES / 10);
+  expect(seen.again).toBeGreaterThan(SCHEDULES / 8);
+  expect(seen.revived).toBeGreaterThan(SCHEDULES / 80);
   expect(seen.finished).toBeGreaterThan(SCHEDULES / 3);
-  expect(seen.paused).toBeGreaterThan(SCHEDULES / 50);
+  expect(seen.paused).toBeGreaterThan(SCHEDULES / 20);
 });
 
 test('a schedule is the same every time, and can be played from what happened in it', () => {

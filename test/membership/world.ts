@@ -419,6 +419,8 @@ export class World {
       case 'train':
         this.#checkTrain(client, effect.epoch);
         client.isTraining = true;
+        // Not where it hears of an epoch that is over by now.
+        if (this.room?.epoch === effect.epoch && this.room.phase === 'RUNNING') client.isBehind = false;
         client.replica.trainedIn = effect.epoch;
         return;
       case 'end':
@@ -601,8 +603,8 @@ export class World {
   /** One step of making its state the others'. */
   enter(slot: number): boolean {
     const client = this.clients[slot]!;
-    const { active, stage, isFrozen } = client;
-    if (active === 0 || stage === 2 || isFrozen) return false;
+    const { active, stage, isFrozen, state } = client;
+    if (active === 0 || stage === 2 || isFrozen || state.active?.phase !== 'SYNCING') return false;
     const epoch = this.#epochs.get(active)!;
     const { statuses, hasSent, run } = epoch;
     const rank = this.#rankOf(client);
@@ -630,7 +632,6 @@ export class World {
     );
     client.replica = copyOf(next);
     if (epoch.first.keeps[rank] === 0) client.replica.held = null;
-    client.isBehind = false;
     client.stage = 2;
     const step = stepsOf(client.replica);
     epoch.entered[rank] = `${step} ${hashOf(client.replica)}`;
