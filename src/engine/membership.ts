@@ -245,12 +245,12 @@ export function standingOf(state: MembershipState, room: Extract<ServerMessage, 
 }
 
 /** What a page shows. */
-export function rankStateOf({ member, linking, active }: MembershipState): { state: RankState; epoch: number } {
+export function rankStateOf({ member, epoch, linking, active }: MembershipState): { state: RankState; epoch: number } {
   if (member === null) return { state: 'OFFLINE', epoch: 0 };
   if (active !== null && active.phase !== 'STALLED') {
     return { state: active.phase === 'SYNCING' ? 'SYNCING' : 'RUNNING', epoch: active.epoch };
   }
   return linking === null
-    ? { state: 'WAITING', epoch: active?.epoch ?? 0 }
+    ? { state: 'WAITING', epoch: active?.epoch ?? epoch }
     : { state: 'LINKING', epoch: linking.epoch };
 }

@@ -116,6 +116,8 @@ export class Rendezvous {
   /** `enter` and `train` of one epoch after the other. */
   #work: Promise<void> = Promise.resolve();
   #shown = '';
+  /** How the last run ended, in a sentence. */
+  #outcome: string | null = null;
   /** When the server was lost; `null` while it is there. */
   #lostAt: number | null = null;
   #returns = 0;
@@ -273,6 +275,7 @@ export class Rendezvous {
         return this.#perform(effect.epoch, 'trained', this.#options.train);
       case 'end':
         this.#pool.retain(new Set());
+        this.#outcome = effect.message;
         return this.#options.onended(effect.outcome, effect.message);
       default:
         effect satisfies never;
@@ -423,7 +426,9 @@ export class Rendezvous {
       case 'WAITING':
         if (isAway) return 'waiting for the signaling server, which is away';
         if (pausedFor !== null) return `paused: waiting for ${pausedFor} more`;
-        return active === null ? 'waiting for the run to start' : 'a rank has gone: finding together again';
+        return active === null
+          ? (this.#outcome ?? 'waiting for the run to start')
+          : 'a rank has gone: finding together again';
       case 'LINKING':
         return `connecting to ${linking?.members.length === 2 ? 'the other rank' : 'both neighbours'}`;
       case 'SYNCING':
