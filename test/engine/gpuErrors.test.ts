@@ -20,6 +20,8 @@ test('tells of a refused operation once, of a lost device for good, and of nothi
   errors.check();
   lost.resolve({ message: '' } as GPUDeviceLostInfo);
   await lost.promise;
-  expect(() => errors.check()).toThrow('The GPU was lost (no reason given): reload the page if it does not go on by itself.');
+  expect(() => errors.check()).toThrow(
+    'The GPU was lost (no reason given): reload the page if it does not go on by itself.',
+  );
   expect(() => errors.check()).toThrow(DeviceError);
 });
