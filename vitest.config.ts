@@ -1,9 +1,12 @@
 import { defineConfig } from 'vitest/config';
 
-/** Real browsers, servers in processes of their own, and what is measured. */
-const ALONE = ['tabs', 'conformance', 'examples', 'package', 'bench', 'launcher', 'signaling'].map(
-  (folder) => `test/${folder}/**/*.test.ts`,
-);
+/** Real browsers. */
+const IN_TABS = [
+  'test/tabs/**/*.test.ts',
+  'test/conformance/tabs.test.ts',
+  'test/examples/**/*.test.ts',
+  'test/package/**/*.test.ts',
+];
 
 export default defineConfig({
   test: {
@@ -13,7 +16,7 @@ export default defineConfig({
         test: {
           name: 'node',
           include: ['test/**/*.test.ts'],
-          exclude: ALONE,
+          exclude: IN_TABS,
           // As many as the smallest machine these run on has cores; vitest would leave one idle.
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
@@ -23,8 +26,8 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'tabs',
-          include: ALONE,
-          // Two cores and real browsers: what runs side by side only gets in each other's way.
+          include: IN_TABS,
+          // Of real browsers, what runs side by side only gets in each other's way.
           fileParallelism: false,
           sequence: { groupOrder: 1 },
         },
