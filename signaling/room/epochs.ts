@@ -192,7 +192,9 @@ function pause(state: RoomState, hasState: boolean): Step {
 
 export function onAbandoned(state: RoomState): Step {
   if (state.phase !== 'PAUSED') return stay(state);
-  return end(state, 'failed', 'Everybody who had the state of this run has left, so it is over. Start again.');
+  // Nor is anybody there who could unlock it.
+  const open = { ...state, isLocked: state.isLocked && state.members.length > 0 };
+  return end(open, 'failed', 'Everybody who had the state of this run has left, so it is over. Start again.');
 }
 
 export function onForgive(state: RoomState): Step {

@@ -102,10 +102,11 @@ export function left(state: RoomState, member: string, reason: LeaveReason): Ste
   return withEffects(without(state, next, member, reason), { type: 'clearTimer', key: `away ${member}` });
 }
 
-/** Nobody is left. */
+/** Nobody is left: nor is who could unlock it. */
 function abandon(state: RoomState): Step {
-  if (!isRunOn(state)) return stay(backToForming(state));
-  return over({ ...state, isDoubtful: false }, 'failed', 'All its ranks have left, so the run is over.');
+  const open = { ...state, isLocked: false };
+  if (!isRunOn(state)) return stay(backToForming(open));
+  return over({ ...open, isDoubtful: false }, 'failed', 'All its ranks have left, so the run is over.');
 }
 
 /** `next`: `state` without `member`. */

@@ -397,6 +397,11 @@ describe('hosts', () => {
     expect(play.state.members).toHaveLength(2);
   });
 
+  test('leave no locked room behind that nobody could ever open', () => {
+    const play = open(1).do({ type: 'lock', member: 'Ada', isLocked: true }, left('Ada'), join('Bo'));
+    expect(play.state).toMatchObject({ isLocked: false, members: [{ member: 'Bo' }] });
+  });
+
   test('lock the room against newcomers who have no key', () => {
     const play = open(1).do({ type: 'lock', member: 'Ada', isLocked: true });
     expect(play.said('Ada', 'room').isLocked).toBe(true);
