@@ -18,7 +18,7 @@ import type { Mesh } from '../collectives/mesh.ts';
 import { localRankOf, type LocalRank } from '../protocol/ranks.ts';
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
-import { asError, messageOf, PeerGoneError, PeergradError, SignalingError, TimeoutError } from '../util/errors.ts';
+import { asError, PeerGoneError, PeergradError, SignalingError, TimeoutError } from '../util/errors.ts';
 import { browserId } from './browserId.ts';
 import { EpochLinks } from './epochLinks.ts';
 import type { PeerConnector } from './linking.ts';
@@ -47,6 +47,8 @@ const FAREWELL_MS = 2_000;
 /** First wait before a lost connection to the server is made anew; each further one doubles, with as much again at random. */
 const RETURN_MS = 250;
 const MAX_RETURN_MS = 4_000;
+/** How long a server that took a connection may take to let a member in; several wait for each other's word on a room. */
+const ADMISSION_MS = 15_000;
 /** How long the server may be away from a member that does not train. */
 const AWAY_MS = 60_000;
 
@@ -165,6 +167,10 @@ export class Rendezvous {
     if (this.#isOver) return client.close();
     this.#client = client;
     client.send(hello);
+    clock.after(ADMISSION_MS, () => {
+      if (this.#client !== client || this.#membership.isConnected) return;
+      this.#onServerLost(new SignalingError(`The signaling server did not answer within ${ADMISSION_MS / 1000} s.`));
+    });
   }
 
   #receive(message: ServerMessage): void {
@@ -286,17 +292,8 @@ export class Rendezvous {
     const { connectPeer, clock } = this.#options;
     const rank = members.findIndex(({ member }) => member === this.#membership.member);
     const links = new EpochLinks({
-      ...{
-        room: this.#admission!.room,
-        epoch,
-        rank,
-        members,
-        iceServers: this.#iceServers,
-        connectPeer,
-        relayed,
-        clock,
-      },
-      ...{ pool: this.#pool, server: () => this.#client },
+      ...{ room: this.#admission!.room, epoch, rank, members, relayed, connectPeer, clock },
+      ...{ iceServers: this.#iceServers, pool: this.#pool, server: () => this.#client },
       relayOnly: this.#admission!.iceTransportPolicy === 'relay',
     });
     const live: Live = { links, abort: new AbortController(), members, view: null };
@@ -351,6 +348,9 @@ export class Rendezvous {
   #report(epoch: number, error: unknown): void {
     const live = this.#live.get(epoch);
     if (!live) return;
+    const { active } = this.#membership;
+    // Who has finished needs the others no more: they finish too, and close their links.
+    if (active?.epoch === epoch && active.phase === 'FINISHED') return;
     const failure = asError(error);
     // A fixed world that is broken stays so, and nobody is there to say what follows.
     if (this.#isFixed && !this.#client?.isOpen) return this.#fatal(failure);
@@ -382,10 +382,9 @@ export class Rendezvous {
   #onLinkLost(member: string, error: Error | null): void {
     for (const [epoch, { members, links }] of this.#live) {
       const peer = members.findIndex((entry) => entry.member === member);
-      const lost = error ?? new PeerGoneError('A neighbour closed its link.', { epoch, missing: [peer] });
-      if (links.neighbours.includes(peer)) {
-        this.#report(epoch, new PeerGoneError(messageOf(lost), { epoch, missing: [peer] }));
-      }
+      if (!links.neighbours.includes(peer)) continue;
+      const why = error === null ? 'A neighbour closed its link.' : error.message;
+      this.#report(epoch, new PeerGoneError(why, { epoch, missing: [peer] }));
     }
   }
 
