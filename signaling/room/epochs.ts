@@ -1,14 +1,12 @@
 /** A run's epochs: how one begins, what its members report, and what follows when somebody is missing. */
-import type { ClientMessage, RoomPhase, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
+import type { RoomPhase, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
 import { seats } from '../../src/protocol/ranks.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
-import { addBreaks, neighbours, orderAround } from './edges.ts';
+import { orderAround } from './edges.ts';
 import { nameRanks } from './sentences.ts';
 import {
   andThen,
   change,
-  isOfRing,
-  isRunOn,
   nodesOf,
   rankOf,
   readyMembers,
@@ -17,12 +15,10 @@ import {
   stay,
   tellRoom,
   toRing,
-  unready,
   waitingFor,
   withEffects,
   type Ended,
   type RoomEffect,
-  type RoomEvent,
   type RoomState,
   type Step,
 } from './state.ts';
@@ -262,32 +258,6 @@ export function needAnother(state: RoomState): RoomState {
   return { ...state, heardOf: Math.max(state.heardOf, state.epoch + 1) };
 }
 
-export function failed(state: RoomState, event: Extract<ClientMessage, { type: 'failed' }> & { member: string }): Step {
-  const { member, epoch, message, scope } = event;
-  const rank = rankOf(state, member);
-  // A rank that cannot go on, as its GPU is lost, can do so in no other epoch that has begun meanwhile.
-  const isDue = scope === 'rank' && nodesOf(state) !== null ? epoch <= state.epoch : epoch === state.epoch;
-  if (!isDue || rank < 0) return stay(state);
-  if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
-  const sentence = `${nameRanks(state.ring, [rank])} could not go on, so the run ended: ${message}`;
-  if (nodesOf(state) === null || scope === 'run') return end(state, 'failed', sentence);
-  return scope === 'epoch' ? retry(state, message) : reform(unready(state, (m) => m === member));
-}
-
-export function broken(state: RoomState, { member, epoch, peer }: Extract<RoomEvent, { type: 'broken' }>): Step {
-  if (!isOfRing(state, epoch, member, peer)) return stay(state);
-  if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
-  if (nodesOf(state) === null) {
-    const ranks = nameRanks(state.ring, [rankOf(state, member), rankOf(state, peer)]);
-    return end(state, 'failed', `${ranks} lost the link between them, so the run ended. Start again with the others.`);
-  }
-  return breakApart(state, [[member, peer]]);
-}
-
-function breakApart(state: RoomState, pairs: [string, string][]): Step {
-  return reform({ ...state, breaks: addBreaks(state.breaks, pairs) });
-}
-
 /** Nobody can link to them. They leave at once: the epoch they were in has just been given up. */
 function expelUnreachable(state: RoomState, culprits: readonly RosterEntry[]): Step {
   const gone = new Set(culprits.map((m) => m.member));
@@ -308,33 +278,6 @@ function expelUnreachable(state: RoomState, culprits: readonly RosterEntry[]): S
         'networks the server needs a TURN relay (--turn).',
     })),
   };
-}
-
-export function onDeadline(state: RoomState, epoch: number, phase: RoomPhase): Step {
-  if (!isRunOn(state) || state.epoch !== epoch || state.phase !== phase) return stay(state);
-  const missing = state.ring.map((_, rank) => rank).filter((rank) => !state.reports.has(state.ring[rank]!.member));
-  const what =
-    phase === 'LINKING'
-      ? `did not reach the neighbours within ${LINKING_MS / 1000} s`
-      : `did not report a state within ${SYNCING_MS / 1000} s`;
-  const who = `${nameRanks(state.ring, missing)} ${what}`;
-  if (nodesOf(state) === null) {
-    return end(state, 'failed', `${who}, so the run ended. Reload those pages and start again.`);
-  }
-  const late = new Set(missing.map((rank) => state.ring[rank]!.member));
-  if (phase === 'LINKING') {
-    // A link that is not there has two ends that wait for it.
-    const pairs = neighbours(state.ring).filter((pair) => pair.every(({ member }) => late.has(member)));
-    if (pairs.length > 0) {
-      return breakApart(
-        state,
-        pairs.map(([a, b]) => [a.member, b.member]),
-      );
-    }
-  }
-  // Where one rank is stuck in a collective, so are all.
-  if (missing.length === state.ring.length) return retry(state, `${who}.`);
-  return reform(unready(state, (member) => late.has(member)));
 }
 
 /** The run is over; the room waits for the next, and begins it at once where it starts by itself. */

@@ -10,7 +10,8 @@
  * the way ends the run for all, with a sentence that names them.
  */
 import { asHost, configure, lock, ready, remove, start, stop } from './controls.ts';
-import { broken, failed, onAbandoned, onDeadline, onForgive, onGrow, report } from './epochs.ts';
+import { onAbandoned, onForgive, onGrow, report } from './epochs.ts';
+import { broken, failed, onDeadline } from './failures.ts';
 import { join, left, loseTouch } from './members.ts';
 import { comeBack, dispelDoubts, onDoubts } from './returns.ts';
 import {

@@ -7,7 +7,6 @@
  *
  * Two epochs may be alive at once: where only newcomers come, the older one trains until the younger one is linked by all.
  */
-import type { RankState } from '../protocol/events.ts';
 import type { ClientMessage, RosterEntry, ServerMessage, Standing } from '../protocol/control.ts';
 
 export interface MembershipState {
@@ -242,15 +241,4 @@ export function standingOf(state: MembershipState, room: Extract<ServerMessage, 
       isSteady: active.phase === 'RUNNING' || active.phase === 'FINISHED',
     },
   };
-}
-
-/** What a page shows. */
-export function rankStateOf({ member, epoch, linking, active }: MembershipState): { state: RankState; epoch: number } {
-  if (member === null) return { state: 'OFFLINE', epoch: 0 };
-  if (active !== null && active.phase !== 'STALLED') {
-    return { state: active.phase === 'SYNCING' ? 'SYNCING' : 'RUNNING', epoch: active.epoch };
-  }
-  return linking === null
-    ? { state: 'WAITING', epoch: active?.epoch ?? epoch }
-    : { state: 'LINKING', epoch: linking.epoch };
 }

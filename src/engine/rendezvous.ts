@@ -26,13 +26,13 @@ import { LinkPool } from './linkPool.ts';
 import {
   advance,
   OUTSIDE,
-  rankStateOf,
   standingOf,
   type MembershipEffect,
   type MembershipEvent,
   type MembershipState,
   type StateReport,
 } from './membership.ts';
+import { rankStateOf } from './rankState.ts';
 import { SignalingClient } from './signaling.ts';
 
 /**
@@ -404,39 +404,11 @@ export class Rendezvous {
   }
 
   #show(): void {
-    const { state, epoch } = rankStateOf(this.#membership);
-    const detail = this.#detail(state);
-    const shown = `${state} ${epoch} ${this.#isServerAway} ${detail}`;
+    const isServerAway = !this.#membership.isConnected && this.#admission !== null;
+    const { state, epoch, detail } = rankStateOf(this.#membership, { isServerAway, outcome: this.#outcome });
+    const shown = `${state} ${epoch} ${isServerAway} ${detail}`;
     if (shown === this.#shown) return;
     this.#shown = shown;
-    this.#options.onstate(state, epoch, detail, this.#isServerAway);
-  }
-
-  get #isServerAway(): boolean {
-    return !this.#membership.isConnected && this.#admission !== null;
-  }
-
-  #detail(state: RankState): string {
-    const { linking, active, pausedFor } = this.#membership;
-    const isAway = this.#isServerAway;
-    switch (state) {
-      case 'OFFLINE':
-        return 'not connected';
-      case 'WAITING':
-        if (isAway) return 'waiting for the signaling server, which is away';
-        if (pausedFor !== null) return `paused: waiting for ${pausedFor} more`;
-        return active === null
-          ? (this.#outcome ?? 'waiting for the run to start')
-          : 'a rank has gone: finding together again';
-      case 'LINKING':
-        return `connecting to ${linking?.members.length === 2 ? 'the other rank' : 'both neighbours'}`;
-      case 'SYNCING':
-        return 'loading the job and comparing states';
-      case 'RUNNING':
-        if (isAway) return 'training; the signaling server is away, which only joining and leaving need';
-        return linking === null ? 'training' : 'training; others are joining';
-      default:
-        return state satisfies never;
-    }
+    this.#options.onstate(state, epoch, detail, isServerAway);
   }
 }

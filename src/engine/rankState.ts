@@ -1,0 +1,41 @@
+/** What a member says of itself: its state by the design's names, and in words. */
+import type { RankState } from '../protocol/events.ts';
+import type { MembershipState } from './membership.ts';
+
+/** What its membership does not know. */
+export interface Circumstances {
+  isServerAway: boolean;
+  /** How the last run ended, in a sentence; `null` before there was one. */
+  outcome: string | null;
+}
+
+export function rankStateOf(
+  membership: MembershipState,
+  circumstances: Circumstances,
+): { state: RankState; epoch: number; detail: string } {
+  const { member, epoch, linking, active } = membership;
+  if (member === null) return { state: 'OFFLINE', epoch: 0, detail: 'not connected' };
+  if (active !== null && active.phase !== 'STALLED') {
+    if (active.phase === 'SYNCING') {
+      return { state: 'SYNCING', epoch: active.epoch, detail: 'loading the job and comparing states' };
+    }
+    return { state: 'RUNNING', epoch: active.epoch, detail: whileRunning(membership, circumstances) };
+  }
+  if (linking !== null) {
+    const to = linking.members.length === 2 ? 'the other rank' : 'both neighbours';
+    return { state: 'LINKING', epoch: linking.epoch, detail: `connecting to ${to}` };
+  }
+  return { state: 'WAITING', epoch: active?.epoch ?? epoch, detail: whileWaiting(membership, circumstances) };
+}
+
+function whileRunning({ linking }: MembershipState, { isServerAway }: Circumstances): string {
+  if (isServerAway) return 'training; the signaling server is away, which only joining and leaving need';
+  return linking === null ? 'training' : 'training; others are joining';
+}
+
+function whileWaiting({ active, pausedFor }: MembershipState, { isServerAway, outcome }: Circumstances): string {
+  if (isServerAway) return 'waiting for the signaling server, which is away';
+  if (pausedFor !== null) return `paused: waiting for ${pausedFor} more`;
+  if (active !== null) return 'a rank has gone: finding together again';
+  return outcome ?? 'waiting for the run to start';
+}
