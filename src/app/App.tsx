@@ -44,6 +44,9 @@ function Page() {
       return now.lobby === null ? null : <Lobby view={now} lobby={now.lobby} />;
     case 'run':
       return now.run === null ? null : <Run view={now} run={now.run} />;
+    case 'lesson':
+    case 'recording':
+      return null;
     default:
       return screen.value satisfies never;
   }

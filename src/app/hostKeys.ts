@@ -1,6 +1,6 @@
 /** The keys of rooms that this browser opened: with one, a tab that was closed is a host of its room again. */
 import * as v from 'valibot';
-import { remembered } from './env.ts';
+import { remembered } from './remembered.ts';
 
 /** Rooms whose keys are kept, the latest: a key is good for a day. */
 const MAX_ROOMS = 16;

@@ -4,12 +4,18 @@ import { App } from './App.tsx';
 import { followAddress, followTitle, isWatching, joinRoom, reloadWhenRestored, route } from './store.ts';
 import { applyTheme } from './theme.ts';
 import { keepAwake } from './wakeLock.ts';
+import { startLanguage } from './words/index.ts';
 import './styles/base.css';
 import './styles/parts.css';
 import './styles/pages.css';
 import './styles/ring.css';
 import './styles/run.css';
+import './styles/monitor.css';
+import './styles/learned.css';
+import './styles/lesson.css';
 
+// In its own words from the first picture on.
+await startLanguage(route.peek().query.get('lang'));
 applyTheme();
 followAddress();
 followTitle();

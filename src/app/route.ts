@@ -1,11 +1,12 @@
 /**
  * What the address bar asks for. Hash routing, so that one static file serves every page and a code never reaches a
- * server's log: `#` home, `#new` start a room, `#K7F-3QX?name=Ada&auto&rank=2` join a room.
+ * server's log: `#` home, `#new` start a room, `#lesson` the lesson alone, `#recording` look at one, `#K7F-3QX?name=Ada&auto&rank=2`
+ * join a room. What follows the question mark is how a page is set up, so that a prepared page is a link; each page reads its own.
  */
 import { formatRoomCode, parseRoomCode } from '../protocol/roomCode.ts';
 
 export interface Route {
-  page: 'home' | 'new' | 'join';
+  page: 'home' | 'new' | 'join' | 'lesson' | 'recording';
   /** The room to join, on the join page. */
   room: string | null;
   /** A name given in the address, for launchers and prepared links. */
@@ -16,6 +17,8 @@ export interface Route {
   auto: boolean;
   /** What stood where a code should, when it cannot be one. */
   wrongCode: string | null;
+  /** All that follows the question mark. */
+  query: URLSearchParams;
 }
 
 export function parseRoute(hash: string): Route {
@@ -29,9 +32,12 @@ export function parseRoute(hash: string): Route {
     name: name === '' ? null : name,
     rank: rank === null ? null : wholeNumber(rank),
     auto: query.has('auto'),
+    query,
   };
   if (place === '') return { page: 'home', room: null, wrongCode: null, ...common };
-  if (place === 'new') return { page: 'new', room: null, wrongCode: null, ...common };
+  if (place === 'new' || place === 'lesson' || place === 'recording') {
+    return { page: place, room: null, wrongCode: null, ...common };
+  }
   const room = parseRoomCode(place);
   if (room === null) return { page: 'home', room: null, wrongCode: place, ...common };
   return { page: 'join', room, wrongCode: null, ...common };
@@ -42,6 +48,20 @@ export const MAX_NAME_LENGTH = 40;
 
 export function roomHash(room: string): string {
   return `#${formatRoomCode(room)}`;
+}
+
+/** `hash` with other settings behind its question mark; `null` drops one. */
+export function withQuery(hash: string, changes: Readonly<Record<string, string | null>>): string {
+  const cut = hash.indexOf('?');
+  const place = cut < 0 ? hash || '#' : hash.slice(0, cut);
+  const query = new URLSearchParams(cut < 0 ? '' : hash.slice(cut + 1));
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) query.delete(name);
+    else query.set(name, value);
+  }
+  // A flag is a name alone.
+  const text = query.toString().replaceAll(/=(?=&|$)/g, '');
+  return text === '' ? place : `${place}?${text}`;
 }
 
 /** The link to share: the page's own address without query, then the code. */

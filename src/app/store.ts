@@ -9,9 +9,10 @@ import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { saveJson } from './download.ts';
-import { pageHidden, remembered } from './env.ts';
+import { pageHidden } from './env.ts';
+import { remembered } from './remembered.ts';
 import { hostKeyOf, keepHostKey } from './hostKeys.ts';
-import { parseRoute, roomHash, type Route } from './route.ts';
+import { parseRoute, roomHash, withQuery, type Route } from './route.ts';
 import { isSoftware, isUnderWay } from './derive.ts';
 import { titleOf } from './title.ts';
 import { initialView, reduce, withoutRun, type View } from './view.ts';
@@ -44,7 +45,7 @@ export const isWatching = computed(() => {
   return isUnderWay(view.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;
 });
 
-export type Screen = 'home' | 'new' | 'join' | 'lobby' | 'run';
+export type Screen = Route['page'] | 'lobby' | 'run';
 
 export const screen = computed<Screen>(() => {
   if (view.value.run !== null) return 'run';
@@ -214,6 +215,12 @@ function stop(): void {
 function update(next: View): void {
   latest = next;
   publish();
+}
+
+/** Keeps how a page is set up in its address, without a new entry in the browser's history. */
+export function keepInAddress(changes: Readonly<Record<string, string | null>>): void {
+  history.replaceState(null, '', withQuery(location.hash, changes));
+  route.value = parseRoute(location.hash);
 }
 
 /** So that a reload, a bookmark or a copied address leads to the room. */

@@ -1,6 +1,7 @@
 /** Light, dark, letters large enough for a projector; and how wide the page is, measured in such letters. */
 import { computed, effect, signal } from '@preact/signals';
-import { prefersDark, remembered, windowWidth } from './env.ts';
+import { prefersDark, windowWidth } from './env.ts';
+import { remembered } from './remembered.ts';
 
 type Theme = 'light' | 'dark';
 

@@ -3,10 +3,11 @@ import { formatRoomCode } from '../protocol/roomCode.ts';
 import { isUnderWay, spokenState } from './derive.ts';
 import { upperFirst } from './format.ts';
 import type { View } from './view.ts';
+import { words } from './words/index.ts';
 
 /** @param room the one that the page is about, entered or not. */
 export function titleOf(view: View, room: string | null, isHidden: boolean): string {
-  if (room === null) return 'peergrad: train one model in many tabs';
+  if (room === null) return `peergrad: ${words.value.shell.title}`;
   const name = `${formatRoomCode(room)} · peergrad`;
   const { run, model } = view;
   if (!isHidden || run === null) return name;

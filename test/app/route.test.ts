@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isLocalOnly, parseRoute, roomLink } from '../../src/app/route.ts';
+import { isLocalOnly, parseRoute, roomLink, withQuery } from '../../src/app/route.ts';
 
 describe('parseRoute', () => {
   test.each(['', '#', '#/', '#?name=Ada'])('%s is home', (hash) => {
@@ -41,4 +41,12 @@ test('a room’s link is the page without its query', () => {
 test('links to this machine only are told apart', () => {
   expect(['localhost', '127.0.0.1', '[::1]', 'a.localhost'].every(isLocalOnly)).toBe(true);
   expect(['192.168.1.4', 'peergrad.example', '[fe80::1]'].some(isLocalOnly)).toBe(false);
+});
+
+test('how a page is set up is kept behind its place', () => {
+  expect(withQuery('#lesson', { n: '4' })).toBe('#lesson?n=4');
+  expect(withQuery('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
+  expect(withQuery('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');
+  expect(withQuery('', { lang: 'zh' })).toBe('#?lang=zh');
+  expect(parseRoute('#lesson?n=4').query.get('n')).toBe('4');
 });

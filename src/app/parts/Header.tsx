@@ -1,9 +1,11 @@
 /** The line above and the line below every page. */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { projector, theme, toggleProjector, toggleTheme } from '../theme.ts';
+import { chooseLanguage, isLanguage, language, LANGUAGES, words } from '../words/index.ts';
 import { helpOpen } from './HowItWorks.tsx';
 
 export function Header({ room, onleave }: { room: string | null; onleave: (() => void) | null }) {
+  const { shell } = words.value;
   const dark = theme.value === 'dark';
   return (
     <header class="header wrap">
@@ -17,21 +19,21 @@ export function Header({ room, onleave }: { room: string | null; onleave: (() =>
           {room !== null && <span class="brand-room">{formatRoomCode(room)}</span>}
         </span>
       )}
-      <nav class="row" aria-label="Page">
+      <nav class="row" aria-label={shell.page}>
         {onleave !== null && (
           <button type="button" class="quiet" onClick={onleave}>
-            Leave
+            {shell.leave}
           </button>
         )}
         <button type="button" class="quiet" onClick={() => (helpOpen.value = true)}>
-          How it works
+          {shell.howItWorks}
         </button>
         <button
           type="button"
           class="quiet glyph large-letters"
           aria-pressed={projector.value}
-          aria-label="Large letters, for a projector"
-          title="Large letters, for a projector"
+          aria-label={shell.largeLetters}
+          title={shell.largeLetters}
           onClick={toggleProjector}
         >
           Aa
@@ -39,12 +41,13 @@ export function Header({ room, onleave }: { room: string | null; onleave: (() =>
         <button
           type="button"
           class="quiet glyph"
-          aria-label={dark ? 'Light colours' : 'Dark colours'}
-          title={dark ? 'Light colours' : 'Dark colours'}
+          aria-label={dark ? shell.light : shell.dark}
+          title={dark ? shell.light : shell.dark}
           onClick={toggleTheme}
         >
           {dark ? '☀' : '☾'}
         </button>
+        <LanguageChoice />
       </nav>
     </header>
   );
@@ -53,8 +56,27 @@ export function Header({ room, onleave }: { room: string | null; onleave: (() =>
 export function Footer() {
   return (
     <footer class="footer wrap">
-      <span>Gradients go from browser to browser; the server only introduces them.</span>
+      <span>{words.value.shell.footer}</span>
     </footer>
+  );
+}
+
+function LanguageChoice() {
+  return (
+    <select
+      class="quiet language"
+      aria-label={words.value.shell.language}
+      value={language.value}
+      onChange={({ currentTarget: { value } }) => {
+        if (isLanguage(value)) void chooseLanguage(value);
+      }}
+    >
+      {Object.entries(LANGUAGES).map(([tag, name]) => (
+        <option key={tag} value={tag} lang={tag}>
+          {name}
+        </option>
+      ))}
+    </select>
   );
 }
 

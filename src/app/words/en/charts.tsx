@@ -1,0 +1,2 @@
+/** Curves and timelines. */
+export const charts = {};

@@ -1,0 +1,2 @@
+/** The front page. */
+export const home = {};

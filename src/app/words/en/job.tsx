@@ -1,0 +1,2 @@
+/** Jobs, strategies and their settings. */
+export const job = {};

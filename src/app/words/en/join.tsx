@@ -1,0 +1,2 @@
+/** Joining a room, and opening one. */
+export const join = {};

@@ -1,0 +1,2 @@
+/** What the model has learned. */
+export const learned = {};

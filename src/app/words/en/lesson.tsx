@@ -1,0 +1,2 @@
+/** The lesson. */
+export const lesson = {};

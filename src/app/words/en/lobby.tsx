@@ -1,0 +1,2 @@
+/** A room before its run. */
+export const lobby = {};

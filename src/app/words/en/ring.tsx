@@ -1,0 +1,2 @@
+/** The ring, the grid and their player. */
+export const ring = {};

@@ -1,0 +1,2 @@
+/** A run: its numbers, ranks and result. */
+export const run = {};

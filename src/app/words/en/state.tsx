@@ -1,0 +1,2 @@
+/** What state a tab is in, and why. */
+export const state = {};

@@ -1,0 +1,3 @@
+import type { Words } from '../en/index.ts';
+
+export const join: Words['join'] = {};
