@@ -12,7 +12,7 @@ import { saveJson } from './download.ts';
 import { pageHidden } from './env.ts';
 import { remembered } from './remembered.ts';
 import { hostKeyOf, keepHostKey } from './hostKeys.ts';
-import { parseRoute, roomHash, withQuery, type Route } from './route.ts';
+import { hiddenParts, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
 import { isSoftware, isUnderWay } from './derive.ts';
 import { titleOf } from './title.ts';
 import { initialView, reduce, withoutRun, type View } from './view.ts';
@@ -44,6 +44,9 @@ export const isWatching = computed(() => {
   const { lobby } = view.value;
   return isUnderWay(view.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;
 });
+
+/** What the link that led here hides. */
+export const hidden = computed(() => hiddenParts(route.value.query));
 
 export type Screen = Route['page'] | 'lobby' | 'run';
 
@@ -227,7 +230,7 @@ export function keepInAddress(changes: Readonly<Record<string, string | null>>):
 function showRoomInAddress(room: string): void {
   // A link that led here stays as it is: with `auto`, a reload joins again.
   if (route.peek().room === room) return;
-  history.replaceState(null, '', roomHash(room));
+  history.replaceState(null, '', withQuery(roomHash(room), viewSettings(route.peek().query)));
   route.value = parseRoute(location.hash);
 }
 

@@ -3,7 +3,16 @@
  * recorded screen, and bounded, so that a run may last for days.
  */
 import type { Device, Nodes, RosterEntry, RoomPhase } from '../protocol/control.ts';
-import type { EngineEvent, HopEvent, LinkRoute, RankState, RankStatistics, RunResult } from '../protocol/events.ts';
+import type {
+  EngineEvent,
+  HopEvent,
+  LinkRoute,
+  RankState,
+  RankStatistics,
+  RankStatus,
+  RunResult,
+  WarmupStage,
+} from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { append, emptySeries, type Series } from './series.ts';
@@ -104,8 +113,8 @@ export interface View {
   state: RankState;
   /** Membership epoch that `state` is about. */
   epoch: number;
-  /** The engine's own sentence about `state`; may be empty. */
-  detail: string;
+  /** Neighbours that this tab connects to. */
+  connecting: RankStatus['connecting'];
   /** The signaling server is lost, and looked for. */
   isServerAway: boolean;
   device: Device | null;
@@ -118,8 +127,8 @@ export interface View {
   lobby: Lobby | null;
   model: ModelSizes | null;
   run: Run | null;
-  /** What is being compiled, while it is. */
-  warmup: string | null;
+  /** What is being got ready, while it is. */
+  warmup: WarmupStage | null;
   /** Steps that the room's first run goes on after, where it goes on from a checkpoint of this tab's. */
   goesOnAfter: number | null;
   /** Something to know that stops nothing. */
@@ -139,7 +148,7 @@ export const MAX_CHANGES = 50;
 export const initialView: View = {
   state: 'OFFLINE',
   epoch: 0,
-  detail: '',
+  connecting: [],
   isServerAway: false,
   device: null,
   deviceNote: null,
@@ -163,7 +172,7 @@ export function reduce(view: View, event: EngineEvent): View {
         ...view,
         state: event.state,
         epoch: event.epoch,
-        detail: event.detail,
+        connecting: event.connecting,
         isServerAway: event.isServerAway,
         warmup: event.state === 'RUNNING' ? null : view.warmup,
       };
@@ -182,12 +191,12 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, model: { parameters, gradientBytes, bucketBytes, totalSteps, trainSamples, testSamples } };
     }
     case 'warmup':
-      return { ...view, warmup: event.message };
+      return { ...view, warmup: event.stage };
     case 'failed': {
       const { name, message, fatal } = event;
       const failed = { ...view, failure: { name, message, fatal }, warmup: null };
       if (!fatal) return failed;
-      return { ...failed, state: 'OFFLINE', detail: '', isServerAway: false, member: null, lobby: null };
+      return { ...failed, state: 'OFFLINE', connecting: [], isServerAway: false, member: null, lobby: null };
     }
     case 'link':
     case 'step':

@@ -39,6 +39,8 @@ interface EpochOf {
 type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' }>;
 
 interface Linking extends EpochOf {
+  /** Pairs that connect over a relay. */
+  readonly relayed: readonly (readonly [string, string])[];
   readonly report: Report | null;
 }
 
@@ -181,7 +183,7 @@ function admitted(state: MembershipState, member: string): MembershipStep {
 }
 
 function prepare(state: MembershipState, event: Extract<MembershipEvent, { type: 'prepare' }>): MembershipStep {
-  const { epoch, run, members } = event;
+  const { epoch, run, members, relayed } = event;
   if (epoch <= state.epoch) return stay(state);
   const { linking, active } = state;
   const staysOn =
@@ -190,7 +192,7 @@ function prepare(state: MembershipState, event: Extract<MembershipEvent, { type:
   return {
     state: {
       ...{ ...state, epoch, run, pausedFor: null, isOver: false, active: staysOn ? active : null },
-      linking: { epoch, run, members, report: null },
+      linking: { epoch, run, members, relayed, report: null },
     },
     effects: [...drop(linking, reason), ...drop(staysOn ? null : active, reason), { type: 'link', prepare: event }],
   };

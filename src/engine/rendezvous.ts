@@ -5,7 +5,7 @@
  *
  * A lost connection to the server is made anew for as long as there is something to go on with: a running ring needs no server.
  */
-import type { RankState } from '../protocol/events.ts';
+import type { RankStatus } from '../protocol/events.ts';
 import {
   PROTOCOL_VERSION,
   type ClientMessage,
@@ -81,7 +81,7 @@ export interface RendezvousOptions {
   /** Also after a return, and where the server has let this tab in as somebody new. */
   onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
   onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
-  onstate: (state: RankState, epoch: number, detail: string, isServerAway: boolean) => void;
+  onstate: (status: RankStatus) => void;
   /** SYNCING: resolves with what this rank has once it has what the others have. Never before the last one has settled. */
   enter: (epoch: Epoch) => Promise<StateReport>;
   /** RUNNING: resolves with the state after the last step. */
@@ -400,15 +400,15 @@ export class Rendezvous {
     this.#client?.close();
     for (const epoch of [...this.#live.keys()]) this.#drop(epoch, reason);
     this.#pool.retain(new Set());
-    this.#options.onstate('OFFLINE', 0, detail, false);
+    this.#options.onstate({ state: 'OFFLINE', epoch: 0, detail, isServerAway: false, connecting: [] });
   }
 
   #show(): void {
     const isServerAway = !this.#membership.isConnected && this.#admission !== null;
-    const { state, epoch, detail } = rankStateOf(this.#membership, { isServerAway, outcome: this.#outcome });
-    const shown = `${state} ${epoch} ${isServerAway} ${detail}`;
+    const status = { ...rankStateOf(this.#membership, { isServerAway, outcome: this.#outcome }), isServerAway };
+    const shown = JSON.stringify(status);
     if (shown === this.#shown) return;
     this.#shown = shown;
-    this.#options.onstate(state, epoch, detail, isServerAway);
+    this.#options.onstate(status);
   }
 }

@@ -136,7 +136,7 @@ export class Session {
         void this.#announce();
       },
       onroom: (message) => this.#onRoom(message),
-      onstate: (state, epoch, detail, isServerAway) => emit({ type: 'state', state, epoch, detail, isServerAway }),
+      onstate: (status) => emit({ type: 'state', ...status }),
       enter: (epoch) => this.#enterEpoch(epoch),
       train: (epoch) => this.#train(epoch),
       scopeOf: (error) => this.#scopeOf(error),
@@ -289,7 +289,7 @@ export class Session {
     this.#isRecovering = true;
     try {
       if (++this.#recoveries > MAX_RECOVERIES) throw lost;
-      this.#options.emit({ type: 'warmup', message: 'The GPU was lost: setting it up again' });
+      this.#options.emit({ type: 'warmup', stage: 'recovering', message: 'The GPU was lost: setting it up again' });
       // What only the GPU had is lost with it; then the others have to give all of it.
       const state = current?.hasState ? await current.snapshot().catch(() => null) : null;
       this.#endTraining();

@@ -58,7 +58,11 @@ export class Training {
    */
   static async prepare(options: TrainingOptions): Promise<Training> {
     const { job, worldSize, files, baseUrl, opened, clock, emit, from } = options;
-    emit({ type: 'warmup', message: job.data.kind === 'drawn' ? 'Drawing digits' : 'Loading the data' });
+    emit(
+      job.data.kind === 'drawn'
+        ? { type: 'warmup', stage: 'drawing', message: 'Drawing digits' }
+        : { type: 'warmup', stage: 'data', message: 'Loading the data' },
+    );
     const data = await loadData(job, { files, baseUrl });
     const task = createJobTask(job, data, job.strategy === 'data-parallel' ? job.replicas : worldSize);
     try {

@@ -145,7 +145,7 @@ export class TrainingRun {
     });
     try {
       const run = new TrainingRun(options, strategy, dataHash);
-      await emit({ type: 'warmup', message: 'Compiling the model for this GPU' });
+      await emit({ type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' });
       await run.#warmUp();
       if (from) run.#load(from);
       return run;

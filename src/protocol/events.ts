@@ -10,6 +10,22 @@ import type { JobSpec, StrategyName } from './job.ts';
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
 
+/** Where a rank stands. */
+export interface RankStatus {
+  state: RankState;
+  /** Membership epoch that `state` is about. */
+  epoch: number;
+  /** The same in a sentence, for logs. */
+  detail: string;
+  /** The connection to the signaling server is lost, and being made anew. */
+  isServerAway: boolean;
+  /** Neighbours that it connects to, by their ranks in the epoch to come, and whether over a relay only. */
+  connecting: readonly { rank: number; isRelayed: boolean }[];
+}
+
+/** What is got ready before a first step. */
+export type WarmupStage = 'drawing' | 'data' | 'compiling' | 'recovering';
+
 /** One ring step of an all-reduce as this rank saw it: a chunk sent, another received. */
 export interface HopEvent {
   /** 0 .. 2(n-1)-1: the ring plan's step. */
@@ -97,8 +113,7 @@ export interface RunResult {
 }
 
 export type EngineEvent =
-  /** `isServerAway`: the connection to the signaling server is lost, and being made anew. */
-  | { type: 'state'; state: RankState; epoch: number; detail: string; isServerAway: boolean }
+  | ({ type: 'state' } & RankStatus)
   /** `note` says in a sentence why this is not WebGPU, when it is not. */
   | { type: 'device'; device: Device; note: string | null }
   /** `hostKey`: whoever shows it to the server when it joins is a host; `null` for guests. */
@@ -143,7 +158,7 @@ export type EngineEvent =
     }
   /** A link of this rank came up or went down. */
   | { type: 'link'; peerRank: number; up: boolean; route: LinkRoute; roundTripMs: number | null }
-  | { type: 'warmup'; message: string }
+  | { type: 'warmup'; stage: WarmupStage; message: string }
   /** The room's first run will go on from a checkpoint of this tab's, after `step` steps. */
   | { type: 'checkpoint'; step: number }
   /** Something to know that stops nothing, in a sentence. */

@@ -152,7 +152,7 @@ test('a flight recording is kept over a failure, and goes with the next run', ()
 });
 
 test('a warm-up is over with the first step', () => {
-  const warm = fold(EPOCH, { type: 'warmup', message: 'compiling' });
+  const warm = fold(EPOCH, { type: 'warmup', stage: 'compiling', message: 'compiling' });
   expect(warm.warmup).toBe('compiling');
   expect(reduce(warm, stepEvent(0)).warmup).toBeNull();
 });
