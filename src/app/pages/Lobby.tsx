@@ -60,7 +60,11 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <h2 id="who">{says.ready(<span class="number">{says.count(ready, lobby.members.length)}</span>)}</h2>
           <People view={view} lobby={lobby} />
           <StatusLine view={view} />
-          {view.deviceNote !== null && <p class="dim small note">{view.deviceNote}</p>}
+          {view.deviceNote !== null && (
+            <p class="dim small note" lang="en">
+              {view.deviceNote}
+            </p>
+          )}
         </section>
         <section aria-label={says.preview} class="lobby-ring">
           <Preview view={view} lobby={lobby} />
