@@ -125,10 +125,15 @@ export function isUnderWay({ run, failure, state, lobby }: View): boolean {
 /** Between two epochs of a run. */
 function findingTogether(view: View, run: Run): Spoken {
   const lobby = view.lobby!;
-  if (lobby.phase === 'PAUSED') return say('paused', `: waiting for ${plural(lobby.waitingFor, 'more tab')}`, 'wait');
+  if (lobby.phase === 'PAUSED') return say('paused', pausedFor(lobby), 'wait');
   if (!isReady(view)) return say('coming back', ': this tab was let go, and the others train on meanwhile', 'busy');
   const gone = goneRanks(run, lobby);
   return say('rejoining', `: ${gone.length === 0 ? '' : `${ranksNamed(gone)} left, `}finding together again`, 'busy');
+}
+
+/** What a paused run waits for. */
+function pausedFor({ isHeld, waitingFor: missing }: Lobby): string {
+  return isHeld ? ' by the host' : `: waiting for ${plural(missing, 'more tab')}`;
 }
 
 /** Ranks of the run's latest epoch that are not in the room any more, while it is on. */
@@ -151,7 +156,7 @@ function waitingFor(view: View): string {
   if (lobby === null) return '';
   if (lobby.phase !== 'FORMING' && !isOpen(lobby)) return ' for the next start: the others are training';
   if (!isReady(view)) return ' to get ready';
-  if (lobby.phase === 'PAUSED') return ` for ${plural(lobby.waitingFor, 'more tab')}`;
+  if (lobby.phase === 'PAUSED') return lobby.isHeld ? ' for the host' : ` for ${plural(lobby.waitingFor, 'more tab')}`;
   if (lobby.phase !== 'FORMING') return isFull(lobby) ? ' for a place in the run' : ' to join the run';
   const missing = missingToStart(lobby);
   if (missing !== null && missing > 0) return ` for ${plural(missing, 'more tab')}`;
@@ -173,6 +178,7 @@ export function runFromOutside(view: View, lobby: Lobby): string {
   if (!isOpen(lobby)) return 'This room is training: you can join its next run.';
   if (view.state === 'LINKING' || view.state === 'SYNCING') return 'Connecting: this tab trains in a moment.';
   if (lobby.phase === 'PAUSED') {
+    if (lobby.isHeld) return 'The host has paused this room’s run: you will join when it goes on.';
     return `This room’s run is paused: it goes on when ${plural(lobby.waitingFor, 'more tab')} can take part.`;
   }
   if (!isReady(view)) return 'This room is training: you will join once this tab is ready.';
