@@ -121,7 +121,9 @@ export function isUnderWay({ run, failure, state, lobby }: View): boolean {
 function findingTogether(view: View, run: Run): Spoken {
   const { state: says } = words.value;
   const lobby = view.lobby!;
-  if (lobby.phase === 'PAUSED') return say(says.paused, says.pausedFor(lobby.waitingFor), 'wait');
+  if (lobby.phase === 'PAUSED') {
+    return say(says.paused, lobby.isHeld ? says.pausedByHost : says.pausedFor(lobby.waitingFor), 'wait');
+  }
   if (!isReady(view)) return say(says.comingBack, says.comingBackAbout, 'busy');
   return say(says.rejoining, says.rejoiningAbout(goneRanks(run, lobby)), 'busy');
 }
@@ -143,7 +145,7 @@ function waitingFor(view: View): string {
   const { waitingFor: why } = words.value.state;
   if (lobby.phase !== 'FORMING' && !isOpen(lobby)) return why.next;
   if (!isReady(view)) return why.ready;
-  if (lobby.phase === 'PAUSED') return why.tabs(lobby.waitingFor);
+  if (lobby.phase === 'PAUSED') return lobby.isHeld ? why.resume : why.tabs(lobby.waitingFor);
   if (lobby.phase !== 'FORMING') return isFull(lobby) ? why.place : why.run;
   const missing = missingToStart(lobby);
   if (missing !== null && missing > 0) return why.tabs(missing);
@@ -165,7 +167,7 @@ export function runFromOutside(view: View, lobby: Lobby): string {
   const { outside } = words.value.lobby;
   if (!isOpen(lobby)) return outside.next;
   if (view.state === 'LINKING' || view.state === 'SYNCING') return outside.connecting;
-  if (lobby.phase === 'PAUSED') return outside.paused(lobby.waitingFor);
+  if (lobby.phase === 'PAUSED') return lobby.isHeld ? outside.held : outside.paused(lobby.waitingFor);
   if (!isReady(view)) return outside.unready;
   return isFull(lobby) ? outside.full : outside.soon;
 }

@@ -101,6 +101,16 @@ export function start(): void {
   send({ type: 'start' });
 }
 
+/** Host: the run waits between two steps. */
+export function pauseRun(): void {
+  send({ type: 'pause' });
+}
+
+/** Host: a run that was paused goes on, with whoever is there. */
+export function resumeRun(): void {
+  send({ type: 'resume' });
+}
+
 /** Host: ends the run for all. */
 export function stopRun(): void {
   send({ type: 'stop' });

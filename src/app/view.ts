@@ -27,6 +27,8 @@ export interface Lobby {
   /** How many ranks a run may have, where ranks may come and go at all. */
   nodes: Nodes | null;
   isLocked: boolean;
+  /** The host has paused the run. */
+  isHeld: boolean;
   /** Ready members that are missing for a run to begin by itself, or to go on. */
   waitingFor: number;
 }

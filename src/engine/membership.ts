@@ -22,7 +22,7 @@ export interface MembershipState {
   readonly linking: Linking | null;
   /** The epoch whose group exists. */
   readonly active: Active | null;
-  /** Ready members that a run waits for; `null` where none does. */
+  /** Ready members that a paused run waits for, 0: it waits for the host; `null` where none is paused. */
   readonly pausedFor: number | null;
   /** Whether the latest run is over. */
   readonly isOver: boolean;
@@ -141,7 +141,7 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
         return stay(state);
       return leaveEpochs(
         { ...state, run: event.run, pausedFor: event.waitingFor, isOver: false },
-        'The run is paused until more ranks are there.',
+        event.waitingFor === 0 ? 'The host has paused the run.' : 'The run is paused until more ranks are there.',
       );
     case 'ended': {
       if (event.run !== state.run || state.isOver) return stay(state);
@@ -230,10 +230,10 @@ function fail(state: MembershipState, event: Extract<MembershipEvent, { type: 'f
 
 /** What a member says of itself when it returns. `room`: the last that it heard. */
 export function standingOf(state: MembershipState, room: Extract<ServerMessage, { type: 'room' }>): Standing {
-  const { job, startAt, nodes, isLocked, phase } = room;
+  const { job, startAt, nodes, isLocked, isHeld, phase } = room;
   const { active } = state;
   return {
-    settings: { job, startAt, nodes, isLocked },
+    settings: { job, startAt, nodes, isLocked, isHeld },
     run: Math.max(state.run, room.run),
     isRunOn: room.run > state.run ? phase !== 'FORMING' : state.run > 0 && !state.isOver,
     epoch: Math.max(state.epoch, room.epoch),

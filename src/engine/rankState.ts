@@ -56,6 +56,7 @@ function whileRunning({ linking }: MembershipState, { isServerAway }: Circumstan
 
 function whileWaiting({ active, pausedFor }: MembershipState, { isServerAway, outcome }: Circumstances): string {
   if (isServerAway) return 'waiting for the signaling server, which is away';
+  if (pausedFor === 0) return 'paused by the host';
   if (pausedFor !== null) return `paused: waiting for ${pausedFor} more`;
   if (active !== null) return 'a rank has gone: finding together again';
   return outcome ?? 'waiting for the run to start';

@@ -72,6 +72,12 @@ export interface Epoch extends LocalRank {
 
 type Ended = Extract<MembershipEffect, { type: 'end' }>;
 
+/** What the user decided, or what has become of this tab. */
+type Wish = Extract<
+  ClientMessage,
+  { type: 'ready' | 'configure' | 'start' | 'pause' | 'resume' | 'stop' | 'remove' | 'lock' }
+>;
+
 export interface RendezvousOptions {
   server: string;
   /** The first message; the browser's id is added to it. */
@@ -141,8 +147,7 @@ export class Rendezvous {
     }
   }
 
-  /** Sends what the user decided, or what has become of this tab. */
-  send(message: Extract<ClientMessage, { type: 'ready' | 'configure' | 'start' | 'stop' | 'remove' | 'lock' }>): void {
+  send(message: Wish): void {
     this.#client?.send(message);
   }
 

@@ -82,6 +82,8 @@ export class Session {
       }
       case 'configure':
       case 'start':
+      case 'pause':
+      case 'resume':
       case 'stop':
       case 'remove':
       case 'lock':
@@ -149,8 +151,8 @@ export class Session {
   }
 
   #onRoom(message: RoomMessage): void {
-    const { phase, hosts, members, job, startAt, nodes, isLocked, waitingFor } = message;
-    this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, nodes, isLocked, waitingFor });
+    const { phase, hosts, members, job, startAt, nodes, isLocked, isHeld, waitingFor } = message;
+    this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, nodes, isLocked, isHeld, waitingFor });
     const isPaused = phase === 'PAUSED' && this.#room?.phase !== 'PAUSED';
     // The server has given this rank up, as it was late: it is as ready as before.
     if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;

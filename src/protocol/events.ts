@@ -129,6 +129,8 @@ export type EngineEvent =
       /** How many ranks a run may have, where ranks may come and go at all. */
       nodes: Nodes | null;
       isLocked: boolean;
+      /** The host has paused the run: the room is PAUSED until it lets it go on. */
+      isHeld: boolean;
       /** Ready members that are missing for a run to begin by itself, or to go on. */
       waitingFor: number;
     }
@@ -210,6 +212,9 @@ export type EngineCommand =
   | { type: 'join'; server: string; name: string; rank?: number; room: string; hostKey?: string }
   | { type: 'configure'; job: JobSpec }
   | { type: 'start' }
+  /** Hosts only: holds the run between two steps, and lets it go on. */
+  | { type: 'pause' }
+  | { type: 'resume' }
   /** Hosts only: ends the run; sends a member out; lets nobody in any more. */
   | { type: 'stop' }
   | { type: 'remove'; member: string }

@@ -33,7 +33,7 @@ function fold(...events: EngineEvent[]): View {
 function lobby(change: Partial<Lobby>): Lobby {
   return {
     ...{ phase: 'FORMING', hosts: [MEMBERS[0]!.member], members: MEMBERS, job: DEFAULT_JOB, startAt: null },
-    ...{ nodes: { min: 1, max: 64 }, isLocked: false, waitingFor: 0, ...change },
+    ...{ nodes: { min: 1, max: 64 }, isLocked: false, isHeld: false, waitingFor: 0, ...change },
   };
 }
 
@@ -199,6 +199,8 @@ describe('spoken states', () => {
     expect(said(...inRun, state('LINKING'), room({ phase: 'LINKING' }))).toBe('rejoining: finding together again');
     const paused = room({ phase: 'PAUSED', waitingFor: 1, members: rest });
     expect(said(...inRun, state('WAITING'), paused)).toBe('paused: waiting for 1 more tab');
+    const held = room({ phase: 'PAUSED', isHeld: true, members: rest });
+    expect(said(...inRun, state('WAITING'), held)).toBe('paused by the host');
     const letGo = room({ phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] });
     expect(said(...inRun, state('WAITING'), letGo)).toMatch(/^coming back: this tab was let go/);
     expect(said(...inRun, state('WAITING', { isServerAway: true }), room({}))).toContain(

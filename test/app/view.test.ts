@@ -16,6 +16,7 @@ const ROOM: EngineEvent = {
   startAt: null,
   nodes: { min: 1, max: 64 },
   isLocked: false,
+  isHeld: false,
   waitingFor: 0,
 };
 const EPOCH: EngineEvent = {
