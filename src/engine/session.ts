@@ -64,6 +64,7 @@ export class Session {
   #isRecovering = false;
   #recoveries = 0;
   #divergences = 0;
+  #isHidden = false;
   /** Why this tab cannot take part until something changes. */
   #isOut = false;
 
@@ -92,6 +93,9 @@ export class Session {
         this.#files = command.files;
         this.#isOut = false;
         void this.#announce();
+        return;
+      case 'visibility':
+        this.#isHidden = command.isHidden;
         return;
       case 'recording':
         return this.#tellRecording();
@@ -223,7 +227,10 @@ export class Session {
       if (event.type === 'hashes' && event.agree && this.#current) autosave?.offer(this.#current);
     };
     const ready = this.#openDevice().then((opened) =>
-      Training.prepare({ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from }),
+      Training.prepare({
+        ...{ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from },
+        isHidden: () => this.#isHidden,
+      }),
     );
     const training = { run, job, ready, autosave };
     this.#training = training;
@@ -243,6 +250,7 @@ export class Session {
     return new Autosave({
       ...{ room: this.#code, member: this.#member, job, origin, clock: this.#clock, today: Date.now },
       openCheckpoints: () => Checkpoints.open(),
+      onsaved: (step) => this.#options.emit({ type: 'saved', step }),
       onnote: (message) => this.#options.emit({ type: 'note', message }),
     });
   }

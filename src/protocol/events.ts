@@ -38,6 +38,8 @@ export interface HopEvent {
   sentAt: number | null;
   /** When the last byte had arrived (and, in reduce-scatter, had been summed). */
   receivedAt: number | null;
+  /** Milliseconds of adding up or copying what arrived, within `receivedAt`; left out where nobody measured it. */
+  reduceMs?: number;
 }
 
 /** Times of one optimizer step, milliseconds. */
@@ -53,6 +55,55 @@ export interface StepTimes {
   exposed: number;
   /** Optimizer and upload of the parameters. */
   update: number;
+}
+
+/**
+ * What a rank does in a step. On its own: `compute` until gradients can be read, `readback` of them, `update` of the parameters.
+ * With others, beside the former: `send` a chunk, `wait` for the left neighbour's, `reduce` it; or `exchange` what goes no ring.
+ */
+export const SEGMENT_KINDS = ['compute', 'readback', 'update', 'send', 'wait', 'reduce', 'exchange'] as const;
+export type SegmentKind = (typeof SEGMENT_KINDS)[number];
+
+/** A stretch of a step, milliseconds since the step began. */
+export interface Segment {
+  kind: SegmentKind;
+  start: number;
+  end: number;
+}
+
+/** One step as one rank spent it. */
+export interface StepLane {
+  step: number;
+  /** On that rank's clock. */
+  startedAt: number;
+  duration: number;
+  /** In order of their start. What a rank does alone and what it does with others may overlap. */
+  segments: Segment[];
+}
+
+/** The link to a rank's right neighbour; bytes since the links of this epoch were made. */
+export interface EdgeReport {
+  route: LinkRoute;
+  roundTripMs: number | null;
+  bytesSent: number;
+  bytesReceived: number;
+  /** Mean time of a chunk from the sender's hand to the receiver's sum; `null` until the clocks are compared. */
+  transitMs: number | null;
+}
+
+/** What one rank tells all others of its last steps; with `ranks`, every `hashEvery` steps. */
+export interface RankTelemetry {
+  rank: number;
+  /** Whether its page is hidden: browsers slow those down. */
+  isHidden: boolean;
+  /** Median over the steps since the last exchange: waiting for the left neighbour while nothing else was left to do. */
+  waitMs: number;
+  /** `null` in a world of one. */
+  right: EdgeReport | null;
+  /** How far its clock is ahead of this rank's, and by how much that may be wrong; `null` until the clocks are compared. */
+  clock: { offsetMs: number; errorMs: number } | null;
+  /** Oldest first; simplified for the wire. */
+  lanes: readonly StepLane[];
 }
 
 /** One rank's line in everybody's table; exchanged every `hashEvery` steps. */
@@ -163,6 +214,8 @@ export type EngineEvent =
   | { type: 'warmup'; stage: WarmupStage; message: string }
   /** The room's first run will go on from a checkpoint of this tab's, after `step` steps. */
   | { type: 'checkpoint'; step: number }
+  /** The state after `step` steps was saved in this browser. */
+  | { type: 'saved'; step: number }
   /** Something to know that stops nothing, in a sentence. */
   | { type: 'note'; message: string }
   /** A step is about to be taken. `samples` as in what `step` will tell. */
@@ -182,7 +235,10 @@ export type EngineEvent =
     }
   /** How one bucket of one step went round the ring, seen from here. */
   | { type: 'trace'; step: number; bucket: number; bytes: number; startedAt: number; hops: HopEvent[] }
+  /** How this rank spent a step, exactly. */
+  | { type: 'segments'; lane: StepLane }
   | { type: 'ranks'; step: number; ranks: RankStatistics[] }
+  | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }
   | { type: 'hashes'; step: number; hashes: string[]; agree: boolean }
   /**
    * Held-out samples were tested, after `step`: their mean loss, and the share classified right, `null` where nothing
@@ -221,6 +277,8 @@ export type EngineCommand =
   | { type: 'lock'; isLocked: boolean }
   /** IDX files the user picked, for jobs with data of kind `files`. */
   | { type: 'files'; files: File[] }
+  /** Whether this page is hidden, for the others to know. */
+  | { type: 'visibility'; isHidden: boolean }
   /** Asks for what the flight recorder holds. */
   | { type: 'recording' }
   | { type: 'leave' };
