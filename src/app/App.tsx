@@ -46,6 +46,7 @@ function Page() {
       return now.run === null ? null : <Run view={now} run={now.run} />;
     case 'lesson':
     case 'recording':
+    case 'simulated':
       return null;
     default:
       return screen.value satisfies never;

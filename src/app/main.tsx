@@ -2,7 +2,7 @@
 import { effect } from '@preact/signals';
 import { render } from 'preact';
 import { App } from './App.tsx';
-import { followAddress, followTitle, isWatching, joinRoom, reloadWhenRestored, route } from './store.ts';
+import { followAddress, followTitle, isWatching, joinRoom, reloadWhenRestored, route, simulate } from './store.ts';
 import { applyTheme, lookAs } from './theme.ts';
 import { keepAwake } from './wakeLock.ts';
 import { isLanguage, language, startLanguage } from './words/index.ts';
@@ -31,5 +31,6 @@ keepAwake(isWatching);
 render(<App />, document.querySelector('#app')!);
 
 // Not in a component: a hidden tab draws nothing, and must join all the same.
-const { auto, room } = route.peek();
+const { auto, page, room } = route.peek();
+if (page === 'simulated') simulate();
 if (auto && room !== null) joinRoom(room);

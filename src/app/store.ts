@@ -12,7 +12,10 @@ import { saveJson } from './download.ts';
 import { pageHidden } from './env.ts';
 import { remembered } from './remembered.ts';
 import { hostKeyOf, keepHostKey } from './hostKeys.ts';
-import { hiddenParts, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
+import { simulatedRun } from './simulated/simulatedRun.ts';
+import { words } from './words/index.ts';
+import { MAX_WORLD_SIZE } from '../protocol/control.ts';
+import { hiddenParts, numberIn, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
 import { isSoftware, isUnderWay } from './derive.ts';
 import { titleOf } from './title.ts';
 import { initialView, reduce, withoutRun, type View } from './view.ts';
@@ -126,6 +129,29 @@ export function lockRoom(isLocked: boolean): void {
   send({ type: 'lock', isLocked });
 }
 
+/** Between two simulated steps, milliseconds: slow enough to be looked at. */
+const SIMULATED_STEP_MS = 400;
+
+/** Shows a run that is not there, as the address says; it goes on while the page is looked at. */
+export function simulate(): void {
+  const { query } = route.peek();
+  const ranks = numberIn(query, 'ranks', [2, 32, MAX_WORLD_SIZE]);
+  const { beginning, next } = simulatedRun(
+    ranks,
+    numberIn(query, 'seed', [0, 1, 2 ** 31]),
+    words.peek().run.simulated(ranks),
+  );
+  stop();
+  const mine = session;
+  update(beginning.reduce(reduce, initialView));
+  const timer = setInterval(() => {
+    if (session !== mine) return clearInterval(timer);
+    if (pageHidden.peek()) return;
+    latest = next().reduce(reduce, latest);
+    publishSoon();
+  }, SIMULATED_STEP_MS);
+}
+
 export function giveFiles(files: File[]): void {
   send({ type: 'files', files });
 }
@@ -178,12 +204,14 @@ export function reloadWhenRestored(): void {
 export function followAddress(): void {
   addEventListener('hashchange', () => {
     const next = parseRoute(location.hash);
-    if (latest.room !== null && next.room !== latest.room) {
+    const isElsewhere = latest.room === null ? latest.run !== null : next.room !== latest.room;
+    if (isElsewhere && next.page !== 'simulated') {
       stop();
       update(initialView);
     }
     if (next.name !== null) name.value = next.name;
     route.value = next;
+    if (next.page === 'simulated') simulate();
   });
 }
 

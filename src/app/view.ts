@@ -252,7 +252,8 @@ export function withoutRun(view: View): View {
 type RunEvent = Extract<
   EngineEvent,
   {
-    type: 'link' | 'step' | 'trace' | 'segments' | 'ranks' | 'telemetry' | 'hashes' | 'evaluation' | 'saved' | 'finished';
+    type:
+      'link' | 'step' | 'trace' | 'segments' | 'ranks' | 'telemetry' | 'hashes' | 'evaluation' | 'saved' | 'finished';
   }
 >;
 
