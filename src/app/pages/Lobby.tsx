@@ -18,6 +18,7 @@ import { isLocalOnly, roomLink } from '../route.ts';
 import { configure, dismissFailure, giveFiles, start } from '../store.ts';
 import { insteadOfRing } from '../strategies.ts';
 import type { Lobby as LobbyView, View } from '../view.ts';
+import { words } from '../words/index.ts';
 
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const room = view.room ?? '';
@@ -105,8 +106,8 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
 }
 
 function roles(you: boolean, host: boolean): string {
-  const words = [you ? 'you' : '', host ? 'host' : ''].filter((word) => word !== '');
-  return words.length === 0 ? '' : ` (${words.join(', ')})`;
+  const both = [you ? 'you' : '', host ? 'host' : ''].filter((word) => word !== '');
+  return both.length === 0 ? '' : ` (${both.join(', ')})`;
 }
 
 /** The ring that will be, or what will be instead: who is here, and pale places for those whom an automatic start waits for. */
@@ -134,7 +135,7 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
       </figure>
     );
   }
-  return <SimulatedRing members={tabs} you={you} bottom="simulated: a preview" />;
+  return <SimulatedRing members={tabs} you={you} kind={words.value.ring.preview} />;
 }
 
 function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
