@@ -137,7 +137,7 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
       </figure>
     );
   }
-  return <SimulatedRing members={tabs} you={you} bottom={words.value.lobby.previewBottom} />;
+  return <SimulatedRing members={tabs} you={you} kind={words.value.ring.preview} />;
 }
 
 function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {

@@ -19,7 +19,6 @@ export const lobby = {
   host: 'host',
   roles: (roles: readonly string[]) => ` (${roles.join(', ')})`,
   preview: 'Preview',
-  previewBottom: 'simulated: a preview',
   previewLabel: (ranks: number) => `${plural(ranks, 'rank')}.`,
   jobWith: (job: ComponentChildren, model: ComponentChildren) => (
     <>

@@ -16,7 +16,6 @@ export const lobby: Words['lobby'] = {
   host: '主持人',
   roles: (roles) => `（${roles.join('，')}）`,
   preview: '预览',
-  previewBottom: '模拟：预览',
   previewLabel: (ranks) => `${ranks} 个 rank。`,
   jobWith: (job, model) => (
     <>
