@@ -7,8 +7,8 @@ export const learned = {
   /** Who answers; `state` is the fingerprint of the state. */
   all: (n: number, steps: number, state: ComponentChildren) => (
     <>
-      {n === 1 ? 'This tab’s model answers' : `All ${n} ranks hold this same model`}: after {plural(steps, 'step')},{' '}
-      {state}.
+      {n === 1 ? 'This tab’s model answers' : `${n === 2 ? 'Both' : `All ${n}`} ranks hold this same model`}: after{' '}
+      {plural(steps, 'step')}, {state}.
     </>
   ),
   own: (rank: number, steps: number, state: ComponentChildren) => (
