@@ -119,7 +119,9 @@ function Inside({ run }: { run: Run }) {
                 <li key={i}>
                   <button type="button" class="image-button" onClick={() => pick(one)}>
                     <Picture pixels={one.pixels} side={IMAGE_SIDE} />
-                    <span>{say.mistake(one.label, one.guess, formatShare(one.probability))}</span>
+                    <span>
+                      {say.mistake(one.label, one.guess, <span class="nowrap">{formatShare(one.probability)}</span>)}
+                    </span>
                   </button>
                 </li>
               ))}

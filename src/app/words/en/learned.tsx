@@ -43,7 +43,11 @@ export const learned = {
     wrong === 0
       ? `None of ${asked} held-out images.`
       : `${wrong} of ${asked} held-out images; here those it was surest of.`,
-  mistake: (label: number, guess: number, share: string) => `${label}, taken for ${guess} (${share})`,
+  mistake: (label: number, guess: number, share: ComponentChildren) => (
+    <>
+      {label}, taken for {guess} ({share})
+    </>
+  ),
 
   weights: 'What its first layer looks for',
   pixelsOfUnit: (count: number, units: number) =>

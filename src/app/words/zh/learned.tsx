@@ -36,7 +36,11 @@ export const learned: Words['learned'] = {
   mistakes: '它认错的',
   wrong: (wrong, asked) =>
     wrong === 0 ? `${asked} 张测试图片全部认对。` : `${asked} 张测试图片中认错 ${wrong} 张；这里是它最有把握却认错的。`,
-  mistake: (label, guess, share) => `${label} 认成了 ${guess}（${share}）`,
+  mistake: (label, guess, share) => (
+    <>
+      {label} 认成了 {guess}（{share}）
+    </>
+  ),
 
   weights: '它的第一层在看什么',
   pixelsOfUnit: (count, units) =>
