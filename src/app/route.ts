@@ -64,9 +64,36 @@ export function withQuery(hash: string, changes: Readonly<Record<string, string 
   return text === '' ? place : `${place}?${text}`;
 }
 
-/** The link to share: the page's own address without query, then the code. */
-export function roomLink(page: { origin: string; pathname: string }, room: string): string {
-  return `${page.origin}${page.pathname}${roomHash(room)}`;
+/** How pages look, wherever one goes from here: language, colours, size of letters, parts that are hidden, the players' speed. */
+export const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
+
+/** Those of a link's settings that are about looks. */
+export function viewSettings(query: URLSearchParams): Record<string, string> {
+  return Object.fromEntries(
+    VIEW_SETTINGS.flatMap((name) => {
+      const value = query.get(name);
+      return value === null ? [] : [[name, value]];
+    }),
+  );
+}
+
+/** Parts of the pages that a link may hide, so that a class sees what the lesson is about. */
+export const PARTS = ['job', 'player', 'grid', 'curves', 'timeline', 'ranks', 'learned'] as const;
+export type Part = (typeof PARTS)[number];
+
+/** What `hide=grid,ranks` names; what is no part is passed over. */
+export function hiddenParts(query: URLSearchParams): ReadonlySet<Part> {
+  const named = new Set((query.get('hide') ?? '').split(','));
+  return new Set(PARTS.filter((part) => named.has(part)));
+}
+
+/** The link to share: the page's own address without query, then the code, and how its pages are to look. */
+export function roomLink(
+  page: { origin: string; pathname: string },
+  room: string,
+  settings: Readonly<Record<string, string | null>> = {},
+): string {
+  return `${page.origin}${page.pathname}${withQuery(roomHash(room), settings)}`;
 }
 
 /** Whether another machine cannot open a link to this host. */

@@ -13,7 +13,7 @@ import { pageHidden } from './env.ts';
 import { takeAnswer } from './learned/answers.ts';
 import { remembered } from './remembered.ts';
 import { hostKeyOf, keepHostKey } from './hostKeys.ts';
-import { parseRoute, roomHash, withQuery, type Route } from './route.ts';
+import { hiddenParts, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
 import { isSoftware, isUnderWay } from './derive.ts';
 import { titleOf } from './title.ts';
 import { initialView, reduce, withoutRun, type View } from './view.ts';
@@ -45,6 +45,9 @@ export const isWatching = computed(() => {
   const { lobby } = view.value;
   return isUnderWay(view.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;
 });
+
+/** What the link that led here hides. */
+export const hidden = computed(() => hiddenParts(route.value.query));
 
 export type Screen = Route['page'] | 'lobby' | 'run';
 
@@ -97,6 +100,16 @@ export function configure(job: JobSpec): void {
 /** Host: from the lobby, or once more after a run. */
 export function start(): void {
   send({ type: 'start' });
+}
+
+/** Host: the run waits between two steps. */
+export function pauseRun(): void {
+  send({ type: 'pause' });
+}
+
+/** Host: a run that was paused goes on, with whoever is there. */
+export function resumeRun(): void {
+  send({ type: 'resume' });
 }
 
 /** Host: ends the run for all. */
@@ -234,7 +247,7 @@ export function keepInAddress(changes: Readonly<Record<string, string | null>>):
 function showRoomInAddress(room: string): void {
   // A link that led here stays as it is: with `auto`, a reload joins again.
   if (route.peek().room === room) return;
-  history.replaceState(null, '', roomHash(room));
+  history.replaceState(null, '', withQuery(roomHash(room), viewSettings(route.peek().query)));
   route.value = parseRoute(location.hash);
 }
 
