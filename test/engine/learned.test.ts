@@ -117,6 +117,7 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Tr
   };
   training = await Training.prepare({
     ...{ job, run: 1, worldSize: 1, files: [], baseUrl: 'http://localhost/', clock: systemClock, emit, from: null },
+    isHidden: () => false,
     opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
   });
   const links = new Map<number, never>();

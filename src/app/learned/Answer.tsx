@@ -1,6 +1,7 @@
 /** How likely each digit is, as the model has it. */
 import { formatShare } from '../format.ts';
 import { words } from '../words/index.ts';
+import { Subtitle } from './Subtitle.tsx';
 
 /** @param probabilities by digit; `null` where nothing is asked. */
 export function Answer({ probabilities }: { probabilities: readonly number[] | null }) {
@@ -8,7 +9,7 @@ export function Answer({ probabilities }: { probabilities: readonly number[] | n
   const likeliest = probabilities === null ? -1 : probabilities.indexOf(Math.max(...probabilities));
   return (
     <div class="answer">
-      <h3>{say.answer}</h3>
+      <Subtitle>{say.answer}</Subtitle>
       {/* Told when the digit changes, and not with each hundredth. */}
       <p role="status">
         {likeliest < 0 ? <span class="dim">{say.nothing}</span> : <strong>{say.reads(likeliest)}</strong>}

@@ -14,6 +14,7 @@ import { useLearning, usePrediction, useVisible } from './asking.ts';
 import { imageOf, type Drawing } from './drawing.ts';
 import { Pad } from './Pad.tsx';
 import { Picture } from './Picture.tsx';
+import { Subtitle } from './Subtitle.tsx';
 import { Weights } from './Weights.tsx';
 
 export function LearnedPanel({ run }: { run: Run }) {
@@ -73,7 +74,7 @@ function Inside({ run }: { run: Run }) {
       </p>
       <div class="learned-columns">
         <div class="draw">
-          <h3>{say.draw}</h3>
+          <Subtitle>{say.draw}</Subtitle>
           <div class="draw-row">
             <Pad drawing={strokes} image={picked} ondraw={draw} onclear={clear} />
             <div class="draw-side">
@@ -112,7 +113,7 @@ function Inside({ run }: { run: Run }) {
         <Answer probabilities={prediction?.answer?.probabilities ?? null} />
         {learned !== null && (
           <div class="mistakes">
-            <h3>{say.mistakes}</h3>
+            <Subtitle>{say.mistakes}</Subtitle>
             <p>{say.wrong(learned.wrong, learned.asked)}</p>
             <ul class="plain mistake-list">
               {learned.mistakes.map((one, i) => (

@@ -3,6 +3,7 @@ import { IMAGE_SIDE, type WeightPictures } from '../../protocol/learned.ts';
 import { formatLoss } from '../format.ts';
 import { words } from '../words/index.ts';
 import { Picture } from './Picture.tsx';
+import { Subtitle } from './Subtitle.tsx';
 
 export function Weights({ weights }: { weights: WeightPictures }) {
   const { side, count, units, values, scale } = weights;
@@ -12,7 +13,7 @@ export function Weights({ weights }: { weights: WeightPictures }) {
   return (
     <div class="weights">
       <div class="weights-title">
-        <h3>{say.weights}</h3>
+        <Subtitle>{say.weights}</Subtitle>
         <p class="legend small">
           <span>{say.hushes}</span>
           <span>−{largest}</span>
