@@ -10,6 +10,7 @@ import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { saveJson } from './download.ts';
 import { pageHidden } from './env.ts';
+import { takeAnswer } from './learned/answers.ts';
 import { remembered } from './remembered.ts';
 import { hostKeyOf, keepHostKey } from './hostKeys.ts';
 import { simulatedRun } from './simulated/simulatedRun.ts';
@@ -156,6 +157,11 @@ export function giveFiles(files: File[]): void {
   send({ type: 'files', files });
 }
 
+/** Asks this tab's model what an image shows, or what it has learned: learned/answers.ts has the answer then. */
+export function ask(question: Extract<EngineCommand, { type: 'predict' | 'examine' }>): void {
+  send(question);
+}
+
 /** Saves what the flight recorder holds: now, or when the engine failed for good. */
 export function downloadRecording(): void {
   saveRecording = true;
@@ -229,6 +235,7 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
 }
 
 function onevent(event: EngineEvent): void {
+  if (event.type === 'prediction' || event.type === 'learned') return takeAnswer(event);
   latest = reduce(latest, event);
   if (event.type === 'recording') takeRecording(event.recording);
   if (event.type === 'admitted') {

@@ -232,6 +232,9 @@ export function reduce(view: View, event: EngineEvent): View {
       if (view.run === null) return view;
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
     case 'begin':
+    // Whoever asked has them from learned/answers.ts.
+    case 'prediction':
+    case 'learned':
       return view;
     case 'checkpoint':
       return { ...view, goesOnAfter: event.step };

@@ -11,6 +11,7 @@ import { DataError, DeviceError, DivergenceError, messageOf, PeergradError } fro
 import { Autosave } from './autosave.ts';
 import { Checkpoints, type CheckpointMeta } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
+import { answer, type Answerer } from './learned.ts';
 import type { PeerConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
 import { fromCheckpoint } from './runCheckpoint.ts';
@@ -57,6 +58,10 @@ export class Session {
   #origin: Origin | null = null;
   /** Of the run that is on, once there is one. */
   #current: Training | null = null;
+  /** The model of the run before, until the next one is prepared. */
+  #retired: Answerer | null = null;
+  /** Settles when the model has answered all that it was asked. */
+  #answered: Promise<void> = Promise.resolve();
   /** Of the run before. */
   #recording: FlightRecording | null = null;
   /** What it has told the server it is ready for; `null`: nothing, or it must tell again. */
@@ -99,6 +104,13 @@ export class Session {
         return;
       case 'recording':
         return this.#tellRecording();
+      case 'predict':
+      case 'examine':
+        // One after the other, as what an answer is read with is made once.
+        this.#answered = this.#answered.then(async () => {
+          this.#options.emit(await answer(command, this.#current?.answerer ?? this.#retired));
+        });
+        return;
       case 'leave':
         this.#rendezvous?.leave();
         this.#rendezvous = null;
@@ -258,8 +270,20 @@ export class Session {
   #endTraining(): void {
     this.#recording = this.#current?.recording ?? this.#recording;
     this.#current?.dispose();
+    this.#retired?.model.dispose();
     this.#current = null;
+    this.#retired = null;
     this.#training = null;
+  }
+
+  /** As {@link #endTraining}, but the model still answers. */
+  #retireTraining(): void {
+    const current = this.#current;
+    this.#recording = current?.recording ?? this.#recording;
+    const retired = current?.retire() ?? null;
+    this.#current = null;
+    this.#endTraining();
+    this.#retired = retired;
   }
 
   async #enterEpoch(epoch: Epoch): Promise<StateReport> {
@@ -323,7 +347,7 @@ export class Session {
     this.#recoveries = 0;
     this.#divergences = 0;
     this.#announced = null;
-    this.#endTraining();
+    this.#retireTraining();
   }
 
   #tellRecording(): void {

@@ -6,6 +6,7 @@
 import type { Device, Nodes, RosterEntry, RoomPhase } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
 import type { JobSpec, StrategyName } from './job.ts';
+import type { Learned } from './learned.ts';
 
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
@@ -250,6 +251,12 @@ export type EngineEvent =
    * `recording`, and told by itself ahead of a fatal failure, after which nobody is there to answer.
    */
   | { type: 'recording'; recording: FlightRecording | null }
+  /**
+   * The answers to the commands `predict`, with its `id`, and `examine`, by this rank's own copy of the model. `null` where there is
+   * none: before the first run, where this tab only watches, or where the GPU was lost with it.
+   */
+  | { type: 'prediction'; id: number; answer: { probabilities: number[]; steps: number } | null }
+  | { type: 'learned'; learned: Learned | null }
   | { type: 'finished'; result: RunResult }
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
@@ -281,4 +288,8 @@ export type EngineCommand =
   | { type: 'visibility'; isHidden: boolean }
   /** Asks for what the flight recorder holds. */
   | { type: 'recording' }
+  /** Asks the model, also after its run, what an image shows: IMAGE_SIDE x IMAGE_SIDE pixels, row by row, 0 .. 1 (ink). */
+  | { type: 'predict'; id: number; pixels: Float32Array }
+  /** Asks for what the model has learned. */
+  | { type: 'examine' }
   | { type: 'leave' };

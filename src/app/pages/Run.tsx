@@ -5,6 +5,7 @@ import { AccuracyCurve, LossCurve, type XAxis } from '../charts/Curves.tsx';
 import { isHost, isUnderWay, spokenState } from '../derive.ts';
 import { upperFirst } from '../format.ts';
 import { describeJob } from '../jobForm.ts';
+import { LearnedPanel } from '../learned/LearnedPanel.tsx';
 import { Banner } from '../parts/Banner.tsx';
 import { Fold } from '../parts/Fold.tsx';
 import { HostControls } from '../parts/HostControls.tsx';
@@ -139,6 +140,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           <RankTable view={view} run={run} />
         </Fold>
       </div>
+      <LearnedPanel run={run} />
       {view.failure === null && (
         <div class="row">
           <RecordingButton />
