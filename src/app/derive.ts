@@ -11,8 +11,11 @@ export function samplesPerSecond(run: Run): number | null {
   const last = run.recent.at(-1);
   if (first === undefined || last === undefined) return null;
   if (last.at <= first.at) return last.ms.total > 0 ? (last.samples * 1000) / last.ms.total : null;
-  const samples = run.recent.slice(1).reduce((sum, step) => sum + step.samples, 0);
-  return (samples * 1000) / (last.at - first.at);
+  const later = run.recent.slice(1);
+  const samples = later.reduce((sum, step) => sum + step.samples, 0);
+  // Who watches is not told of every step.
+  const perTold = (last.step - first.step) / later.length;
+  return (samples * perTold * 1000) / (last.at - first.at);
 }
 
 /** Milliseconds until the last step at the present pace; `null` when unknown. */
@@ -20,7 +23,7 @@ export function timeLeft(run: Run, totalSteps: number | null): number | null {
   const first = run.recent[0];
   const last = run.recent.at(-1);
   if (totalSteps === null || first === undefined || last === undefined || run.recent.length < 2) return null;
-  const stepMs = (last.at - first.at) / (run.recent.length - 1);
+  const stepMs = (last.at - first.at) / (last.step - first.step);
   return Math.max(0, totalSteps - last.step - 1) * stepMs;
 }
 
@@ -87,6 +90,7 @@ export function spokenState(view: View): Spoken {
   if (view.isServerAway && state === 'WAITING') {
     return say('waiting', ': the signaling server is away, and looked for', 'wait');
   }
+  if (watches(view) && lobby !== null && state === 'WAITING') return whileWatching(lobby);
   const isWarm = state === 'WAITING' && lobby !== null && lobby.phase !== 'FORMING' && isReady(view);
   if (view.warmup !== null && !isWarm) return say('warming up', `: ${lowerFirst(view.warmup)}`, 'busy');
   switch (state) {
@@ -105,6 +109,26 @@ export function spokenState(view: View): Spoken {
     default:
       return state satisfies never;
   }
+}
+
+/** Whether this tab takes no part in what its room trains. */
+export function watches({ member, lobby }: View): boolean {
+  return lobby?.spectators.some((one) => one.member === member) ?? false;
+}
+
+/** The rank that this tab is in a run; `null`: it watches, and is shown what that of `run` sees. */
+export function ownRank(view: View, run: Run): number | null {
+  return watches(view) ? null : run.rank;
+}
+
+/** Whether steps are being taken, for all this tab knows. */
+export function isTraining(view: View): boolean {
+  return view.state === 'RUNNING' || (watches(view) && view.lobby?.phase === 'RUNNING');
+}
+
+function whileWatching(lobby: Lobby): Spoken {
+  if (lobby.phase === 'PAUSED') return say('paused', pausedFor(lobby), 'wait');
+  return lobby.phase === 'FORMING' ? say('watching', ': nothing trains yet', 'wait') : say('watching', '', 'good');
 }
 
 function say(word: string, more: string, mood: Spoken['mood']): Spoken {
@@ -175,6 +199,7 @@ function isFull({ nodes, members }: Lobby): boolean {
 
 /** What a run that is on means for a tab in its room's lobby, in a sentence. */
 export function runFromOutside(view: View, lobby: Lobby): string {
+  if (watches(view)) return 'This room is training: you will see it in a moment.';
   if (!isOpen(lobby)) return 'This room is training: you can join its next run.';
   if (view.state === 'LINKING' || view.state === 'SYNCING') return 'Connecting: this tab trains in a moment.';
   if (lobby.phase === 'PAUSED') {
@@ -199,7 +224,9 @@ export function missingToStart(lobby: Lobby): number | null {
 /** Why this host cannot start yet, in one sentence; `null` when nothing stands in the way. */
 export function startObstacle(lobby: Lobby, host: string | null): string | null {
   const ready = lobby.members.filter((one) => one.device !== null);
-  if (!ready.some((one) => one.member === host)) {
+  const isSpectator = lobby.spectators.some((one) => one.member === host);
+  if (isSpectator && ready.length === 0) return 'Nobody is ready who trains: this tab only watches.';
+  if (!isSpectator && !ready.some((one) => one.member === host)) {
     return lobby.job.data.kind === 'files' ? 'Choose the data files first.' : 'This tab is still getting ready.';
   }
   if (lobby.job.strategy === 'data-parallel' && ready.length > 1) {
@@ -224,8 +251,10 @@ export function startNote(lobby: Lobby): string {
   const later = isOpen(lobby)
     ? 'Who comes later joins while it trains.'
     : 'Who comes later can join when the run has ended.';
-  if (lobby.members.length === 1)
-    return `You can start alone; there is nothing to exchange then. ${isOpen(lobby) ? later : ''}`.trim();
+  if (lobby.members.length === 1) {
+    const who = lobby.spectators.length === 0 ? 'You' : 'One tab';
+    return `${who} can start alone; there is nothing to exchange then. ${isOpen(lobby) ? later : ''}`.trim();
+  }
   return `All ${lobby.members.length} tabs are ready. ${later}`;
 }
 

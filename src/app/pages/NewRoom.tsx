@@ -9,12 +9,14 @@ import { JobForm } from '../parts/JobForm.tsx';
 import { Preflight } from '../parts/Preflight.tsx';
 import { askForServerData } from '../serverData.ts';
 import { createRoom, dismissFailure, entering, name } from '../store.ts';
+import { words } from '../words/index.ts';
 import type { Failure } from '../view.ts';
 
 export function NewRoom({ failure }: { failure: Failure | null }) {
   const job = useSignal<JobSpec>(DEFAULT_JOB);
   const startAt = useSignal<number | null>(null);
   const blocked = useSignal(false);
+  const { openToWatch, openToWatchTitle } = words.value.join;
   useEffect(() => void askForServerData(), []);
   const nameless = name.value.trim() === '';
   return (
@@ -31,7 +33,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         class="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          createRoom(job.value, startAt.value);
+          createRoom(job.value, startAt.value, { watches: blocked.value });
         }}
       >
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
@@ -49,9 +51,21 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         </JobForm>
         <Preflight blocked={blocked} />
         <div class="row">
-          <button type="submit" class="primary grow" disabled={nameless || blocked.value || entering.value}>
-            {entering.value ? 'Opening …' : 'Open the room'}
+          <button type="submit" class="primary grow" disabled={nameless || entering.value}>
+            {entering.value ? 'Opening …' : blocked.value ? openToWatch : 'Open the room'}
           </button>
+          {/* A projector that leads, and leaves the training to others. */}
+          {!blocked.value && (
+            <button
+              type="button"
+              class="quiet"
+              title={openToWatchTitle}
+              disabled={nameless || entering.value}
+              onClick={() => createRoom(job.value, startAt.value, { watches: true })}
+            >
+              {openToWatch}
+            </button>
+          )}
           <a class="button quiet" href="#">
             Back
           </a>

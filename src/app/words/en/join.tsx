@@ -1,2 +1,8 @@
 /** Joining a room, and opening one. */
-export const join = {};
+export const join = {
+  watch: 'Just watch',
+  watchTitle: 'See what the others train; this tab computes nothing',
+  onlyWatches: 'This tab cannot train, and it can watch the others do it.',
+  openToWatch: 'Open it to watch',
+  openToWatchTitle: 'You lead the room; this tab computes nothing',
+};
