@@ -73,16 +73,21 @@ let frame = 0;
 let lastPublished = -Infinity;
 let retitling: ReturnType<typeof setTimeout> | null = null;
 
-/** @param resume id of the checkpoint that the room's first run goes on from. */
-export function createRoom(job: JobSpec, startAt: number | null, resume?: string): void {
+/** @param resume id of the checkpoint that the room's first run goes on from; `watches`: this tab never trains. */
+export function createRoom(
+  job: JobSpec,
+  startAt: number | null,
+  { resume, watches = false }: { resume?: string; watches?: boolean } = {},
+): void {
   const origin = resume === undefined ? {} : { resume };
-  enter({ type: 'create', server: location.origin, name: ownName(), ...askedRank(), job, startAt, ...origin });
+  enter({ type: 'create', server: location.origin, name: ownName(), ...askedRank(), watches, job, startAt, ...origin });
 }
 
-export function joinRoom(room: string): void {
+/** @param watches it never trains: without a GPU, or links to others. */
+export function joinRoom(room: string, watches = false): void {
   const hostKey = hostKeyOf(room);
   const key = hostKey === undefined ? {} : { hostKey };
-  enter({ type: 'join', server: location.origin, name: ownName(), ...askedRank(), room, ...key });
+  enter({ type: 'join', server: location.origin, name: ownName(), ...askedRank(), watches, room, ...key });
 }
 
 function ownName(): string {

@@ -2,7 +2,7 @@
  * What the screen knows: a fold over the engine's events, and nothing else. Pure, so that a recorded list of events is a
  * recorded screen, and bounded, so that a run may last for days.
  */
-import type { Device, Nodes, RosterEntry, RoomPhase } from '../protocol/control.ts';
+import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from '../protocol/control.ts';
 import type {
   EngineEvent,
   HopEvent,
@@ -24,6 +24,8 @@ export interface Lobby {
   /** Member ids of those who may control the room. */
   hosts: string[];
   members: readonly RosterEntry[];
+  /** Who only watches. */
+  spectators: readonly Spectator[];
   job: JobSpec;
   startAt: number | null;
   /** How many ranks a run may have, where ranks may come and go at all. */

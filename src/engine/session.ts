@@ -16,6 +16,8 @@ import type { PeerConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
 import { fromCheckpoint } from './runCheckpoint.ts';
 import { Rendezvous, type Epoch, type RendezvousOptions } from './rendezvous.ts';
+import { Spectator } from './spectator.ts';
+import { Teller } from './teller.ts';
 import { Training } from './training.ts';
 import type { RunState } from './trainingRun.ts';
 
@@ -54,6 +56,9 @@ export class Session {
   #files: File[] = [];
   /** The run that this tab takes part in, or is about to. */
   #training: { run: number; job: JobSpec; ready: Promise<Training>; autosave: Autosave | null } | null = null;
+  /** `null`: it trains. */
+  #spectator: Spectator | null = null;
+  readonly #teller: Teller;
   /** What the room's first run goes on from. */
   #origin: Origin | null = null;
   /** Of the run that is on, once there is one. */
@@ -75,6 +80,10 @@ export class Session {
 
   constructor(options: SessionOptions) {
     this.#options = options;
+    this.#teller = new Teller({
+      clock: this.#clock,
+      send: (digest) => this.#rendezvous?.send({ type: 'news', digest }),
+    });
   }
 
   command(command: EngineCommand): void {
@@ -83,8 +92,8 @@ export class Session {
         void this.#create(command);
         return;
       case 'join': {
-        const { name, rank, room, hostKey } = command;
-        return this.#enter(command.server, { type: 'join', version: PROTOCOL_VERSION, name, rank, room, hostKey });
+        const { server, name, rank, watches, room, hostKey } = command;
+        return this.#enter(server, { type: 'join', version: PROTOCOL_VERSION, name, rank, watches, room, hostKey });
       }
       case 'configure':
       case 'start':
@@ -122,7 +131,7 @@ export class Session {
 
   /** Opens a room, and loads first what its first run is to go on from. */
   async #create(command: Extract<EngineCommand, { type: 'create' }>): Promise<void> {
-    const { server, name, rank, job, startAt, resume } = command;
+    const { server, name, rank, watches, job, startAt, resume } = command;
     let origin: Origin | null = null;
     if (resume !== undefined) {
       try {
@@ -133,7 +142,8 @@ export class Session {
       }
       this.#options.emit({ type: 'checkpoint', step: origin.meta.step });
     }
-    this.#enter(server, { type: 'create', version: PROTOCOL_VERSION, name, rank, job, startAt, nodes: ANY_NODES });
+    const who = { version: PROTOCOL_VERSION, name, rank, watches } as const;
+    this.#enter(server, { type: 'create', ...who, job, startAt, nodes: ANY_NODES });
     this.#origin = origin;
   }
 
@@ -144,6 +154,8 @@ export class Session {
     this.#origin = null;
     this.#room = null;
     this.#announced = null;
+    const spectator = hello.watches ? new Spectator(emit) : null;
+    this.#spectator = spectator;
     const rendezvous = new Rendezvous({
       ...{ server, hello, connectPeer, clock: this.#clock },
       onadmitted: ({ member, room, hostKey }) => {
@@ -154,11 +166,15 @@ export class Session {
         void this.#announce();
       },
       onroom: (message) => this.#onRoom(message),
+      onnews: (digest) => spectator?.receive(digest),
       onstate: (status) => emit({ type: 'state', ...status }),
       enter: (epoch) => this.#enterEpoch(epoch),
       train: (epoch) => this.#train(epoch),
       scopeOf: (error) => this.#scopeOf(error),
-      onended: (outcome, message) => this.#onEnded(outcome, message),
+      onended: (outcome, message) => {
+        if (spectator) spectator.end(outcome, message);
+        else this.#onEnded(outcome, message);
+      },
       onrefused: (error) => this.#fail(error, false),
       onfatal: (error) => this.#fail(error, true),
     });
@@ -167,8 +183,13 @@ export class Session {
   }
 
   #onRoom(message: RoomMessage): void {
-    const { phase, hosts, members, job, startAt, nodes, isLocked, isHeld, waitingFor } = message;
-    this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, nodes, isLocked, isHeld, waitingFor });
+    const { phase, hosts, members, spectators, job, startAt, nodes, isLocked, isHeld, waitingFor } = message;
+    this.#options.emit({
+      ...{ type: 'room', phase, hosts, members, spectators },
+      ...{ job, startAt, nodes, isLocked, isHeld, waitingFor },
+    });
+    this.#spectator?.follow(message);
+    this.#teller.audience = spectators.map(({ member }) => member);
     const isPaused = phase === 'PAUSED' && this.#room?.phase !== 'PAUSED';
     // The server has given this rank up, as it was late: it is as ready as before.
     if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;
@@ -184,7 +205,7 @@ export class Session {
    */
   async #announce(): Promise<void> {
     const [rendezvous, room] = [this.#rendezvous, this.#room];
-    if (!rendezvous || !room || this.#isOut || this.#isRecovering) return;
+    if (!rendezvous || !room || this.#spectator || this.#isOut || this.#isRecovering) return;
     const { phase, run, job, members } = room;
     const { kind } = job.data;
     const isRunOn = phase !== 'FORMING';
@@ -235,6 +256,7 @@ export class Session {
     const autosave = isElastic(job) ? this.#autosaveOf(job, origin?.meta ?? null) : null;
     const emit = (event: EngineEvent): void => {
       this.#options.emit(event);
+      this.#teller.observe(event);
       // All ranks have just compared states: this is one to go on from.
       if (event.type === 'hashes' && event.agree && this.#current) autosave?.offer(this.#current);
     };
@@ -268,6 +290,7 @@ export class Session {
   }
 
   #endTraining(): void {
+    this.#teller.stop();
     this.#recording = this.#current?.recording ?? this.#recording;
     this.#current?.dispose();
     this.#retired?.model.dispose();
@@ -296,7 +319,10 @@ export class Session {
 
   async #train({ run, job, worldSize }: Epoch): Promise<StateReport> {
     const training = await this.#prepare(run, job, worldSize);
-    return training.train();
+    const state = await training.train();
+    // While the room still knows this rank for one: with the last word of all it is none.
+    if (training.result) this.#teller.observe({ type: 'finished', result: training.result });
+    return state;
   }
 
   /** What an error of this rank's means for the others; a lost GPU is set up again. */

@@ -3,7 +3,7 @@
  * picture and number on the screen derives from these events. Plain data, structured-clone-able and JSON-able
  * (times in milliseconds of this rank's clock, sizes in bytes).
  */
-import type { Device, Nodes, RosterEntry, RoomPhase } from './control.ts';
+import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
 import type { JobSpec, StrategyName } from './job.ts';
 import type { Learned } from './learned.ts';
@@ -176,6 +176,8 @@ export type EngineEvent =
       /** Members that may control the room. */
       hosts: string[];
       members: RosterEntry[];
+      /** Who only watches; this tab may be one of them. */
+      spectators: Spectator[];
       job: JobSpec;
       startAt: number | null;
       /** How many ranks a run may have, where ranks may come and go at all. */
@@ -186,6 +188,7 @@ export type EngineEvent =
       /** Ready members that are missing for a run to begin by itself, or to go on. */
       waitingFor: number;
     }
+  /** To a tab that watches, this and all that follows of the run comes from `rank`. */
   | {
       type: 'epoch';
       epoch: number;
@@ -261,18 +264,22 @@ export type EngineEvent =
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
 
-/** What a page may ask of its engine. `rank`: the one that this tab wants. `resume`: the id of the checkpoint to go on from. */
+/**
+ * What a page may ask of its engine. `rank`: the one that this tab wants. `watches`: it never trains. `resume`: the id of the
+ * checkpoint to go on from.
+ */
 export type EngineCommand =
   | {
       type: 'create';
       server: string;
       name: string;
       rank?: number;
+      watches?: boolean;
       job: JobSpec;
       startAt: number | null;
       resume?: string;
     }
-  | { type: 'join'; server: string; name: string; rank?: number; room: string; hostKey?: string }
+  | { type: 'join'; server: string; name: string; rank?: number; watches?: boolean; room: string; hostKey?: string }
   | { type: 'configure'; job: JobSpec }
   | { type: 'start' }
   /** Hosts only: holds the run between two steps, and lets it go on. */

@@ -18,6 +18,7 @@ const ROOM: EngineEvent = {
   nodes: { min: 1, max: 64 },
   isLocked: false,
   isHeld: false,
+  spectators: [],
   waitingFor: 0,
 };
 const EPOCH: EngineEvent = {

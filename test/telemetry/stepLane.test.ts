@@ -94,7 +94,11 @@ test('what is packed comes out again: the newest steps, to a hundredth of a mill
       expect(packed).toHaveLength(count * LANE_NUMBERS);
       const round = (lane: StepLane) => ({
         ...lane,
-        segments: lane.segments.map(({ kind, start, end }) => ({ kind, start: Math.round(start), end: Math.round(end) })),
+        segments: lane.segments.map(({ kind, start, end }) => ({
+          kind,
+          start: Math.round(start),
+          end: Math.round(end),
+        })),
       });
       expect(unpackLanes(packed).map(round)).toEqual(all.slice(-count).map(round));
     }),

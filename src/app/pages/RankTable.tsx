@@ -1,6 +1,6 @@
 /** One line per rank: what it computes with, where its time goes, what it sent, and the fingerprint of its state. */
 import { dissenters } from '../../util/majority.ts';
-import { goneRanks, isHost, isOpen } from '../derive.ts';
+import { goneRanks, isHost, isOpen, ownRank } from '../derive.ts';
 import { formatBytes, formatMs, shortHash } from '../format.ts';
 import { RankMark } from '../parts/RankMark.tsx';
 import { RemoveButton } from '../parts/RemoveButton.tsx';
@@ -53,7 +53,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               <tr key={rank}>
                 <th scope="row">
                   <RankMark rank={rank} size={18} /> {one.name}
-                  {rank === run.rank && <span class="dim"> (you)</span>}
+                  {rank === ownRank(view, run) && <span class="dim"> (you)</span>}
                 </th>
                 <td class="adapter" title={one.device?.adapter}>
                   {one.device === null ? '–' : one.device.adapter}
@@ -64,7 +64,13 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                 <td class="right number">
                   {numbers === undefined ? '–' : formatBytes(numbers.gradientBytesSent + numbers.otherBytesSent)}
                 </td>
-                <td>{gone.includes(rank) ? <span class="wait">left</span> : <LinkTo run={run} rank={rank} />}</td>
+                <td>
+                  {gone.includes(rank) ? (
+                    <span class="wait">left</span>
+                  ) : (
+                    <LinkTo run={run} own={ownRank(view, run)} rank={rank} />
+                  )}
+                </td>
                 <td>
                   {hash === undefined ? (
                     '–'
@@ -114,8 +120,8 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
 }
 
 /** Known for this rank's own two links only. */
-function LinkTo({ run, rank }: { run: Run; rank: number }) {
-  if (rank === run.rank) return <span class="dim">this tab</span>;
+function LinkTo({ run, own, rank }: { run: Run; own: number | null; rank: number }) {
+  if (rank === own) return <span class="dim">this tab</span>;
   const link = run.links[rank];
   if (link === undefined) return <span class="dim">not ours</span>;
   if (!link.up) return <span class="wait">connecting …</span>;

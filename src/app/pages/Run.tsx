@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { AccuracyCurve, LossCurve, type XAxis } from '../charts/Curves.tsx';
-import { isHost, isUnderWay, spokenState } from '../derive.ts';
+import { isHost, isUnderWay, ownRank, spokenState } from '../derive.ts';
 import { upperFirst } from '../format.ts';
 import { describeJob } from '../jobForm.ts';
 import { LearnedPanel } from '../learned/LearnedPanel.tsx';
@@ -92,7 +92,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
                 </span>
               )
             ) : (
-              <Caption player={player} you={run.rank} />
+              <Caption player={player} you={ownRank(view, run)} />
             )}
           </p>
         </section>

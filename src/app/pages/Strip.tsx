@@ -1,6 +1,6 @@
 /** The run in a line of numbers. */
 import type { ComponentChildren } from 'preact';
-import { agreement, samplesPerSecond, talking, timeLeft, type Agreement } from '../derive.ts';
+import { agreement, isTraining, samplesPerSecond, talking, timeLeft, type Agreement } from '../derive.ts';
 import { formatClock, formatCount, formatLoss, formatShare, list } from '../format.ts';
 import { StatusLine } from '../parts/StatusLine.tsx';
 import { Term } from '../parts/Term.tsx';
@@ -11,7 +11,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   const { model } = view;
   const { last } = run;
   // Of a run that waits, nothing is known.
-  const isOn = view.state === 'RUNNING' || run.result !== null;
+  const isOn = isTraining(view) || run.result !== null;
   const rate = isOn ? samplesPerSecond(run) : null;
   const share = talking(run);
   const left = isOn && view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
