@@ -1,7 +1,15 @@
 /** Entry of the page. */
 import { render } from 'preact';
 import { App } from './App.tsx';
-import { followAddress, followTitle, isWatching, joinRoom, reloadWhenRestored, route } from './store.ts';
+import {
+  followAddress,
+  followTitle,
+  followVisibility,
+  isWatching,
+  joinRoom,
+  reloadWhenRestored,
+  route,
+} from './store.ts';
 import { applyTheme } from './theme.ts';
 import { keepAwake } from './wakeLock.ts';
 import { startLanguage } from './words/index.ts';
@@ -19,6 +27,7 @@ await startLanguage(route.peek().query.get('lang'));
 applyTheme();
 followAddress();
 followTitle();
+followVisibility();
 reloadWhenRestored();
 keepAwake(isWatching);
 render(<App />, document.querySelector('#app')!);

@@ -103,7 +103,7 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
           {point === undefined ? '–' : formatLoss(point.value)}
           {hovered.value !== null && point !== undefined && <At axis={axis} place={point} />}
         </span>
-        {saved !== undefined && <span class="dim small notch-key">{charts.savedKey}</span>}
+        {saved !== undefined && <span class="dim small">{charts.savedKey}</span>}
       </figcaption>
       <Chart
         {...chartProps(axis, shown, pointed, points)}

@@ -170,7 +170,7 @@ export const run = {
         ? '.'
         : `, for which ${waiting.length === 1 ? 'rank' : 'ranks'} ${list(waiting)} ${waiting.length === 1 ? 'waits' : 'wait'}.`),
     stuck: (ranks: readonly number[], call: string) =>
-      `${call} did not end on ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}, though every rank recorded here entered it.`,
+      `${call} had not ended on ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}, though every rank recorded here had entered it.`,
     differs: (seq: number, calls: readonly string[]) =>
       `Ranks do not agree what no. ${seq} is: ${calls.join('; ')}.`,
     states: { scheduled: 'not begun', started: 'under way', completed: 'done', failed: 'failed', absent: 'missing', unknown: '' },

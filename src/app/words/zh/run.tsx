@@ -147,7 +147,7 @@ export const run: Words['run'] = {
     onlyOne: '这是一个 rank 的视角：不知道其他 rank 做了什么。',
     missing: (missing, call, waiting) =>
       `${ranks(missing)} 从未进入 ${call}${waiting.length === 0 ? '' : `，${ranks(waiting)} 在等待`}。`,
-    stuck: (stuck, call) => `${call} 在 ${ranks(stuck)} 上没有结束，尽管这里记录的每个 rank 都进入了它。`,
+    stuck: (stuck, call) => `${call} 在 ${ranks(stuck)} 上尚未结束，尽管这里记录的每个 rank 都进入了它。`,
     differs: (seq, calls) => `各 rank 对第 ${seq} 号是什么意见不一：${calls.join('；')}。`,
     states: {
       scheduled: '未开始',
