@@ -7,6 +7,7 @@ import { Join } from './pages/Join.tsx';
 import { Lobby } from './pages/Lobby.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
 import { Run } from './pages/Run.tsx';
+import { RecordingPage } from './monitor/RecordingPage.tsx';
 import { leave, route, screen, view } from './store.ts';
 
 export function App() {
@@ -45,9 +46,10 @@ function Page() {
     case 'run':
       return now.run === null ? null : <Run view={now} run={now.run} />;
     case 'lesson':
-    case 'recording':
     case 'simulated':
       return null;
+    case 'recording':
+      return <RecordingPage />;
     default:
       return screen.value satisfies never;
   }

@@ -204,6 +204,11 @@ export function followTitle(): void {
   });
 }
 
+/** Tells the engine whether this page is hidden, for the others to know. */
+export function followVisibility(): void {
+  effect(() => send({ type: 'visibility', isHidden: pageHidden.value }));
+}
+
 /** A page that comes back by the browser's button, as it was, has had its engine stopped: it starts anew. */
 export function reloadWhenRestored(): void {
   addEventListener('pageshow', ({ persisted }) => {
@@ -237,6 +242,7 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
     if (session === mine) onevent(event);
   });
   engine.send(command);
+  send({ type: 'visibility', isHidden: pageHidden.peek() });
 }
 
 function onevent(event: EngineEvent): void {

@@ -106,7 +106,9 @@ export interface Run {
   earlierStatistics: { step: number; ranks: readonly RankStatistics[] } | null;
   /** What ranks told of themselves with the statistics. */
   telemetry: { step: number; ranks: readonly RankTelemetry[] } | null;
-  /** By rank, the last steps of this epoch, each on its rank's clock; this rank's own are exact. */
+  /** This rank's last steps, exactly. */
+  ownLanes: readonly StepLane[];
+  /** By rank, the last steps of this epoch as of `telemetry`, each on its rank's clock; this rank's own are exact. */
   lanes: readonly (readonly StepLane[])[];
   hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
   result: RunResult | null;
@@ -292,13 +294,15 @@ function reduceRun(run: Run, event: RunEvent): Run {
       return isComplete(trace, run.worldSize) ? { ...run, trace } : run;
     }
     case 'segments':
-      return { ...run, lanes: withLanes(run, run.rank, [event.lane]) };
+      return { ...run, ownLanes: [...run.ownLanes, event.lane].slice(-LANE_STEPS) };
     case 'telemetry': {
       const { step, ranks } = event;
-      const told = run.members.map((_, rank) =>
-        rank === run.rank ? (run.lanes[rank] ?? []) : withLanes(run, rank, ranks[rank]?.lanes ?? [])[rank]!,
+      const lanes = run.members.map((_, rank) =>
+        rank === run.rank
+          ? run.ownLanes
+          : [...(run.lanes[rank] ?? []), ...(ranks[rank]?.lanes ?? [])].slice(-LANE_STEPS),
       );
-      return { ...run, telemetry: { step, ranks }, lanes: told };
+      return { ...run, telemetry: { step, ranks }, lanes };
     }
     case 'saved': {
       const save = { step: event.step - 1, at: run.last?.at ?? 0 };
@@ -349,7 +353,8 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     statistics: null,
     earlierStatistics: null,
     telemetry: null,
-    lanes: members.map(() => []),
+    ownLanes: [],
+    lanes: [],
     hashes: null,
     result: null,
   };
@@ -371,16 +376,6 @@ function changesWith(past: Run, members: readonly RosterEntry[]): readonly World
     left: left.map((one) => one.name),
   };
   return [...changes, change].slice(-MAX_CHANGES);
-}
-
-/** The lanes with more steps of one rank; a step that is told again replaces those from it on. */
-function withLanes({ lanes, members }: Run, rank: number, more: readonly StepLane[]): Run['lanes'] {
-  const first = more[0];
-  if (first === undefined) return lanes;
-  return members.map((_, one) => {
-    const had = lanes[one] ?? [];
-    return one === rank ? [...had.filter(({ step }) => step < first.step), ...more].slice(-LANE_STEPS) : had;
-  });
 }
 
 /** Whether every ring step of the trace is known (long ones and small tensors may go another way than round the ring). */
