@@ -6,6 +6,7 @@ import { chunkName } from './frameAt.ts';
 import { angleAlong, angleOf, arcPath, edgeAt, pointAt, type RingLayout } from './geometry.ts';
 import { chunkOnEdge, moveOf, narratePicked } from './narrate.ts';
 import type { Player } from './player.ts';
+import { useLit } from './useLit.ts';
 
 interface Props {
   layout: RingLayout;
@@ -84,16 +85,9 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player
 
 /** Under the marks: from where to where the chunk goes that somebody looks at, and whose copy it is. */
 export function EdgeLight({ layout, n, player }: Props) {
-  const lit = useComputed(() => {
-    const picked = player.picked.value;
-    const frame = player.frame.value;
-    if (picked === null || frame === null || frame.cells.length !== n) return null;
-    const { from, to } = moveOf(frame, picked.chunk);
-    // As text: the same until something changes.
-    return [from, to, picked.rank ?? from].join(' ');
-  }).value;
+  const lit = useLit(player, n);
   if (lit === null) return null;
-  const [from, to, rank] = lit.split(' ').map(Number);
+  const { from, to, rank } = lit;
   const line = { width: 2, height: 2 };
   const halo = (one: number, name: string) => {
     const { x, y } = pointAt(layout, angleOf(one, n));
@@ -102,12 +96,12 @@ export function EdgeLight({ layout, n, player }: Props) {
   return (
     <g aria-hidden="true">
       <path
-        d={arcPath(layout, angleAlong(layout, n, from!, 0, line), angleAlong(layout, n, from!, 1, line))}
+        d={arcPath(layout, angleAlong(layout, n, from, 0, line), angleAlong(layout, n, from, 1, line))}
         class="edge lit"
       />
-      {rank !== from && rank !== to && halo(rank!, 'at')}
-      {halo(from!, 'from')}
-      {halo(to!, 'to')}
+      {rank !== null && rank !== from && rank !== to && halo(rank, 'at')}
+      {halo(from, 'from')}
+      {halo(to, 'to')}
     </g>
   );
 }

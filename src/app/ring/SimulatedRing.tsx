@@ -67,13 +67,13 @@ export function Legend({ children }: { children?: ComponentChildren }) {
   );
 }
 
-/** The frame in words, or the chunk that somebody looks at. Not a live region on purpose: it changes all the time. */
+/** The frame in words, or the chunk on the ring that somebody looks at. Not a live region on purpose: it changes all the time. */
 export function Caption({ player, you }: { player: Player; you: number | null }) {
   const text = useComputed(() => {
     const frame = player.frame.value;
     const picked = player.picked.value;
     if (frame === null) return '';
-    if (picked !== null) return narratePicked(frame, picked, player.stage.value?.numbers);
+    if (picked?.rank === null) return narratePicked(frame, picked, player.stage.value?.numbers);
     return narrate(frame, frame.cells.length, you).text;
   });
   return <>{text.value}</>;

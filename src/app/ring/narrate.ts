@@ -34,7 +34,7 @@ export function narrate(frame: Frame, n: number, you: number | null): Narration 
   return { title, text: say(chunkName(yours.chunk), yours.to, chunkName(theirs.chunk), theirs.from) };
 }
 
-/** The same for the chunk that somebody looks at: `Rank 2, chunk B: the sum of ranks 1 and 2 so far (5 + 2 = 7).` */
+/** The same for the chunk that somebody looks at: `Rank 2, chunk B: the sum of ranks 1 and 2 so far, 5 + 2 = 7.` */
 export function narratePicked(frame: Frame, picked: Picked, numbers: Numbers | undefined): string {
   const { ring } = words.value;
   const holder = holderOf(frame, picked);
