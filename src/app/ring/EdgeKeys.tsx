@@ -91,7 +91,7 @@ export function EdgeLight({ layout, n, player }: Props) {
   const line = { width: 2, height: 2 };
   const halo = (one: number, name: string) => {
     const { x, y } = pointAt(layout, angleOf(one, n));
-    return <circle key={name} cx={x} cy={y} r={layout.mark * 1.75} class={`light ${name}`} />;
+    return <circle key={name} cx={x} cy={y} r={layout.mark * 1.58} class={`light ${name}`} />;
   };
   return (
     <g aria-hidden="true">

@@ -1,6 +1,5 @@
 /** The ring by itself, before anything runs: the same plan and player on times that nobody measured. */
 import { useComputed } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { Term } from '../parts/Term.tsx';
 import { words } from '../words/index.ts';
@@ -54,15 +53,14 @@ export function TitledRing({ members, you, player, kind }: Props & { player: Pla
   );
 }
 
-export function Legend({ children }: { children?: ComponentChildren }) {
+export function Legend() {
   return (
     <p class="legend dim small">
       {words.value.ring.legend(
         <span class="nowrap">
           <Term of="gradient" />
         </span>,
-      )}{' '}
-      {children}
+      )}
     </p>
   );
 }

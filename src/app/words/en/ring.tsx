@@ -93,6 +93,8 @@ export const ring = {
   replay: (step: number) => `replay of step ${step}`,
   bucket: (bucket: number, of: number, bytes: string) => `bucket ${bucket} of ${of}, ${bytes}`,
   connecting: 'connecting',
+  /** How a link goes. */
+  routes: { direct: 'direct', relayed: 'relayed', memory: 'in memory' },
   membersOf: (title: string, isRing: boolean, names: readonly string[]) =>
     `${title}. ${isRing ? 'A ring of ' : 'No ring, world size '}${names.length}: ${names.map((name, rank) => `rank ${rank} ${name}`).join(', ')}.`,
 };
