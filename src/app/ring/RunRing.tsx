@@ -69,7 +69,7 @@ function edgesOf(run: Run): RingEdge[] {
     const rate = rates[from];
     const shown = [
       rate === null || rate === undefined ? '' : `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} MB/s`,
-      link?.up === true && link.route !== 'unknown' ? link.route : '',
+      link?.up === true && link.route !== 'unknown' ? words.value.ring.routes[link.route] : '',
     ];
     return { up, label: up ? shown.filter((word) => word !== '').join(' ') : words.value.ring.connecting };
   });
