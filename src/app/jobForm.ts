@@ -6,6 +6,7 @@ import { describeStrategy } from './strategies.ts';
 export const JOBS: Record<JobSpec['job'], string> = {
   digits: 'digits (drawn here)',
   mnist: 'mnist (handwritten)',
+  lesson: 'the lesson: add up numbers by hand',
 };
 
 export const MODELS: Record<JobSpec['model'], string> = {
@@ -34,6 +35,7 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;
   if (job === 'digits') return { ...spec, job, data: { kind: 'drawn' } };
+  if (job === 'lesson') return { ...withStrategy(spec, 'ring'), job, data: { kind: 'none' } };
   return { ...spec, job, data: folder === null ? { kind: 'files' } : { kind: 'url', url: folder } };
 }
 

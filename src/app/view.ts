@@ -83,7 +83,11 @@ export interface Run {
   earlierStatistics: { step: number; ranks: readonly RankStatistics[] } | null;
   hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
   result: RunResult | null;
+  /** Where the run is a lesson: the last that was told of it. */
+  lesson: LessonView | null;
 }
+
+export type LessonView = Omit<Extract<EngineEvent, { type: 'lesson' }>, 'type'>;
 
 export interface ModelSizes {
   parameters: number;
@@ -196,6 +200,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'hashes':
     case 'evaluation':
     case 'finished':
+    case 'lesson':
       // Before the first epoch there is no run to tell about: a late event of a run that was left.
       if (view.run === null) return view;
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
@@ -219,7 +224,7 @@ export function withoutRun(view: View): View {
 
 type RunEvent = Extract<
   EngineEvent,
-  { type: 'link' | 'step' | 'trace' | 'ranks' | 'hashes' | 'evaluation' | 'finished' }
+  { type: 'link' | 'step' | 'trace' | 'ranks' | 'hashes' | 'evaluation' | 'finished' | 'lesson' }
 >;
 
 function reduceRun(run: Run, event: RunEvent): Run {
@@ -266,6 +271,10 @@ function reduceRun(run: Run, event: RunEvent): Run {
     }
     case 'finished':
       return { ...run, result: event.result };
+    case 'lesson': {
+      const { state, waitsFor, isMoving } = event;
+      return { ...run, lesson: { state, waitsFor, isMoving } };
+    }
     default:
       return event satisfies never;
   }
@@ -295,6 +304,7 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     earlierStatistics: null,
     hashes: null,
     result: null,
+    lesson: past?.lesson ?? null,
   };
 }
 

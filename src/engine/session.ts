@@ -2,7 +2,13 @@
  * One tab's engine: does what the page commands, joins a room, trains each of its runs, and tells all of it in events. Knows no
  * thread: it runs in a worker, or on the page itself.
  */
-import { MAX_WORLD_SIZE, PROTOCOL_VERSION, type ClientMessage, type ServerMessage } from '../protocol/control.ts';
+import {
+  MAX_WORLD_SIZE,
+  PROTOCOL_VERSION,
+  type ClientMessage,
+  type Device,
+  type ServerMessage,
+} from '../protocol/control.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type JobSpec } from '../protocol/job.ts';
@@ -11,6 +17,7 @@ import { DataError, DeviceError, DivergenceError, messageOf, PeergradError } fro
 import { Autosave } from './autosave.ts';
 import { Checkpoints, type CheckpointMeta } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
+import { LessonRun } from './lesson.ts';
 import type { PeerConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
 import { fromCheckpoint } from './runCheckpoint.ts';
@@ -23,6 +30,9 @@ const MAX_RECOVERIES = 3;
 
 /** Times a tab's state may turn out to differ from the others' in a run: a machine that computes wrongly does so again. */
 const MAX_DIVERGENCES = 2;
+
+/** What a lesson computes on: every tab can. */
+const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
 
 /** Ranks may come and go in rooms that a page opens. */
 const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
@@ -40,6 +50,9 @@ interface Origin {
   state: RunState;
 }
 
+/** A tab's part in a run. */
+type Part = Training | LessonRun;
+
 type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
 
 export class Session {
@@ -52,11 +65,11 @@ export class Session {
   #device: Promise<OpenedDevice> | null = null;
   #files: File[] = [];
   /** The run that this tab takes part in, or is about to. */
-  #training: { run: number; job: JobSpec; ready: Promise<Training>; autosave: Autosave | null } | null = null;
+  #training: { run: number; job: JobSpec; ready: Promise<Part>; autosave: Autosave | null } | null = null;
   /** What the room's first run goes on from. */
   #origin: Origin | null = null;
   /** Of the run that is on, once there is one. */
-  #current: Training | null = null;
+  #current: Part | null = null;
   /** Of the run before. */
   #recording: FlightRecording | null = null;
   /** What it has told the server it is ready for; `null`: nothing, or it must tell again. */
@@ -90,6 +103,9 @@ export class Session {
         this.#files = command.files;
         this.#isOut = false;
         void this.#announce();
+        return;
+      case 'lesson':
+        if (this.#current instanceof LessonRun) this.#current.order(command.order);
         return;
       case 'recording':
         return this.#tellRecording();
@@ -156,7 +172,9 @@ export class Session {
     if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;
     this.#room = message;
     // Who is missing may not come back.
-    if (isPaused && this.#current?.hasState) this.#training?.autosave?.save(this.#current);
+    if (isPaused && this.#current instanceof Training && this.#current.hasState) {
+      this.#training?.autosave?.save(this.#current);
+    }
     void this.#announce();
   }
 
@@ -176,7 +194,7 @@ export class Session {
     if (kind === 'files' && this.#files.length === 0) return;
     this.#announced = due;
     try {
-      const { device } = await this.#openDevice();
+      const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
       const training = isRunOn ? await this.#prepare(run, job, members.length) : null;
       // A checkpoint's state is that of the run to come.
       const hasState = training === null ? this.#originOf(job) !== null : training.hasState;
@@ -208,21 +226,34 @@ export class Session {
   }
 
   /** This tab's part in a run, made once. */
-  #prepare(run: number, job: JobSpec, worldSize: number, kept: RunState | null = null): Promise<Training> {
+  #prepare(run: number, job: JobSpec, worldSize: number, kept: RunState | null = null): Promise<Part> {
     if (this.#training?.run === run && kept === null) return this.#training.ready;
     this.#endTraining();
     const { baseUrl } = this.#options;
     const origin = this.#originOf(job);
     const from = kept ?? origin?.state ?? null;
-    const autosave = isElastic(job) ? this.#autosaveOf(job, origin?.meta ?? null) : null;
+    const autosave = isElastic(job) && job.job !== 'lesson' ? this.#autosaveOf(job, origin?.meta ?? null) : null;
     const emit = (event: EngineEvent): void => {
       this.#options.emit(event);
       // All ranks have just compared states: this is one to go on from.
-      if (event.type === 'hashes' && event.agree && this.#current) autosave?.offer(this.#current);
+      if (event.type === 'hashes' && event.agree && this.#current instanceof Training) autosave?.offer(this.#current);
     };
-    const ready = this.#openDevice().then((opened) =>
-      Training.prepare({ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from }),
-    );
+    const ready: Promise<Part> =
+      job.job === 'lesson'
+        ? Promise.resolve(this.#createLesson())
+        : this.#openDevice().then((opened) =>
+            Training.prepare({
+              job,
+              run,
+              worldSize,
+              files: this.#files,
+              baseUrl,
+              opened,
+              clock: this.#clock,
+              emit,
+              from,
+            }),
+          );
     const training = { run, job, ready, autosave };
     this.#training = training;
     ready.then(
@@ -235,6 +266,12 @@ export class Session {
       },
     );
     return ready;
+  }
+
+  #createLesson(): LessonRun {
+    const member = this.#member;
+    const isHost = (): boolean => this.#room?.hosts.includes(member) ?? false;
+    return new LessonRun({ member, clock: this.#clock, isHost, emit: this.#options.emit });
   }
 
   #autosaveOf(job: JobSpec, origin: CheckpointMeta | null): Autosave {
@@ -291,7 +328,7 @@ export class Session {
       if (++this.#recoveries > MAX_RECOVERIES) throw lost;
       this.#options.emit({ type: 'warmup', message: 'The GPU was lost: setting it up again' });
       // What only the GPU had is lost with it; then the others have to give all of it.
-      const state = current?.hasState ? await current.snapshot().catch(() => null) : null;
+      const state = current instanceof Training && current.hasState ? await current.snapshot().catch(() => null) : null;
       this.#endTraining();
       this.#device = null;
       await this.#openDevice();
@@ -306,10 +343,12 @@ export class Session {
   }
 
   #onEnded(outcome: 'finished' | 'stopped' | 'failed', message: string): void {
-    const result = this.#current?.result ?? null;
+    const result = this.#current instanceof Training ? this.#current.result : null;
     if (outcome === 'finished') this.#training?.autosave?.discard();
     if (outcome === 'finished' && result) this.#options.emit({ type: 'finished', result });
-    else this.#fail(new PeergradError(message), false);
+    // A lesson's last state has told.
+    else if (outcome !== 'finished' || !(this.#current instanceof LessonRun))
+      this.#fail(new PeergradError(message), false);
     this.#recoveries = 0;
     this.#divergences = 0;
     this.#announced = null;

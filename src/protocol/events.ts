@@ -6,6 +6,7 @@
 import type { Device, Nodes, RosterEntry, RoomPhase } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
 import type { JobSpec, StrategyName } from './job.ts';
+import type { LessonOrder, LessonState } from './lesson.ts';
 
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
@@ -177,6 +178,11 @@ export type EngineEvent =
    * `recording`, and told by itself ahead of a fatal failure, after which nobody is there to answer.
    */
   | { type: 'recording'; recording: FlightRecording | null }
+  /**
+   * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for in a step; `isMoving`: steps are
+   * being taken.
+   */
+  | { type: 'lesson'; state: LessonState; waitsFor: number | null; isMoving: boolean }
   | { type: 'finished'; result: RunResult }
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
@@ -201,6 +207,8 @@ export type EngineCommand =
   | { type: 'lock'; isLocked: boolean }
   /** IDX files the user picked, for jobs with data of kind `files`. */
   | { type: 'files'; files: File[] }
+  /** In a lesson. Of a tab that does not lead it, only edits of its own numbers count. */
+  | { type: 'lesson'; order: LessonOrder }
   /** Asks for what the flight recorder holds. */
   | { type: 'recording' }
   | { type: 'leave' };
