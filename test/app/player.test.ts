@@ -1,9 +1,11 @@
 import { signal } from '@preact/signals';
+import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { timelineOf } from '../../src/app/ring/frameAt.ts';
-import { createPlayer, type PlayerOptions, type Stage } from '../../src/app/ring/player.ts';
+import { frameAt, timelineOf } from '../../src/app/ring/frameAt.ts';
+import { createPlayer, type Player, type PlayerOptions, type Stage } from '../../src/app/ring/player.ts';
 import { simulatedTrace } from '../../src/app/ring/simulatedTrace.ts';
-import { nextStop, planWatch, snap, timeAt } from '../../src/app/ring/watch.ts';
+import { nextStop, planWatch, positionOf, snap, stepsAt, timeAt } from '../../src/app/ring/watch.ts';
+import { ringStepCount } from '../../src/collectives/ringPlan.ts';
 
 /** Two ranks: two ring steps, in flight 0.6 .. 3.6 and 4.6 .. 7.6 ms. */
 const LINE = planWatch(timelineOf(simulatedTrace(2), 2));
@@ -139,4 +141,108 @@ describe('playing', () => {
     expect(player.playing.value).toBe(false);
     player.dispose();
   });
+});
+
+describe('a place in the round', () => {
+  test('is where a number of ring steps are done, and back', () => {
+    expect([0, 1, 2].map((steps) => positionOf(LINE, steps))).toEqual([0, LINE.ends[0], 1]);
+    fc.assert(
+      fc.property(fc.double({ min: 0, max: 2, noNaN: true }), (steps) => {
+        expect(stepsAt(LINE, positionOf(LINE, steps))).toBeCloseTo(steps, 9);
+      }),
+    );
+  });
+});
+
+describe('showing a ring step', () => {
+  const startOf = (n: number, fields: Partial<PlayerOptions> = {}): Player =>
+    createPlayer(signal<Stage | null>(stageOf(n)), { ...options(false), ...fields });
+
+  test('plays until it is done, and rests there', () => {
+    const player = startOf(4);
+    for (const completed of [1, 2, 6]) {
+      player.showStep(completed);
+      expect(player.playing.value).toBe(true);
+      advance(20_000);
+      expect(player.playing.value).toBe(false);
+      expect(player.frame.value).toMatchObject({ completed, flights: [] });
+    }
+    player.dispose();
+  });
+
+  test('jumps back, and where less motion is wanted', () => {
+    const player = startOf(4);
+    player.seek(1);
+    player.showStep(2);
+    expect(player.frame.value!.completed).toBe(2);
+    const still = startOf(4, { reducedMotion: signal(true) });
+    still.showStep(5);
+    expect(still.frame.value!.completed).toBe(5);
+    expect(still.playing.value).toBe(false);
+    player.dispose();
+    still.dispose();
+  });
+
+  test('a touch of the player ends it', () => {
+    const player = startOf(4);
+    player.showStep(3);
+    player.toggle();
+    player.play();
+    advance(20_000);
+    expect(player.playing.value).toBe(true);
+    player.dispose();
+  });
+});
+
+test('the same round told anew, with more times or other numbers, is shown as far as the old was', () => {
+  const first = stageOf(3);
+  const newest = signal<Stage | null>({ ...first, trace: { ...first.trace, hops: first.trace.hops.slice(0, 2) } });
+  const player = createPlayer(newest, options(false));
+  player.showStep(2);
+  advance(20_000);
+  newest.value = { ...first, numbers: [[1], [2], [3]] };
+  expect(player.stage.value).toBe(newest.value);
+  expect(player.frame.value).toMatchObject({ completed: 2, flights: [] });
+  player.restart();
+  expect(player.frame.value).toMatchObject({ completed: 0, flights: [] });
+  player.dispose();
+});
+
+test('scrub equals play: however the player came to a place, it shows what seeking there shows', () => {
+  const action = fc.oneof(
+    fc.record({ kind: fc.constant('pass' as const), ms: fc.integer({ min: 50, max: 3000 }) }),
+    fc.record({ kind: fc.constant('seek' as const), to: fc.double({ min: 0, max: 1, noNaN: true }) }),
+    fc.record({ kind: fc.constant('show' as const), share: fc.double({ min: 0, max: 1, noNaN: true }) }),
+    fc.record({ kind: fc.constant('step' as const), direction: fc.constantFrom(1 as const, -1 as const) }),
+    fc.record({ kind: fc.constant('speed' as const), speed: fc.constantFrom(0.125, 0.5, 1, 3, 8) }),
+    fc.record({ kind: fc.constantFrom('toggle' as const, 'restart' as const) }),
+  );
+  const worlds = fc.record({ n: fc.integer({ min: 2, max: 9 }), reduced: fc.boolean() });
+  fc.assert(
+    fc.property(worlds, fc.array(action, { maxLength: 25 }), ({ n, reduced }, actions) => {
+      const stage = stageOf(n);
+      const reducedMotion = signal(reduced);
+      const player = createPlayer(signal<Stage | null>(stage), { ...options(true), reducedMotion });
+      const scrubbed = createPlayer(signal<Stage | null>(stage), options(false));
+      for (const one of actions) {
+        if (one.kind === 'pass') advance(one.ms);
+        else if (one.kind === 'seek') player.seek(one.to);
+        else if (one.kind === 'show') player.showStep(Math.round(one.share * ringStepCount(n)));
+        else if (one.kind === 'step') player.stepBy(one.direction);
+        else if (one.kind === 'speed') player.speed.value = one.speed;
+        else player[one.kind]();
+        const place = player.position.value;
+        scrubbed.seek(place);
+        expect(player.frame.value).toEqual(scrubbed.frame.value);
+        const plan = planWatch(timelineOf(stage.trace, n));
+        expect(player.frame.value).toEqual(frameAt(stage.trace, n, timeAt(plan, place)));
+      }
+      // What is seen is what stays.
+      const seen = player.frame.value;
+      player.pause();
+      expect(player.frame.value).toEqual(seen);
+      player.dispose();
+      scrubbed.dispose();
+    }),
+  );
 });

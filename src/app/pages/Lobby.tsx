@@ -126,7 +126,7 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
           members={members}
           you={isOneTab ? null : you}
           lines={instead.lines}
-          frame={null}
+          player={null}
           centre={{ top: '', title: '', bottom: '' }}
           label={`${members.length} ranks.`}
         />

@@ -3,7 +3,6 @@ import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { AccuracyCurve, LossCurve, type XAxis } from '../charts/Curves.tsx';
 import { isHost, isUnderWay, spokenState } from '../derive.ts';
-import { reducedMotion } from '../env.ts';
 import { upperFirst } from '../format.ts';
 import { describeJob } from '../jobForm.ts';
 import { Banner } from '../parts/Banner.tsx';
@@ -133,7 +132,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
         {hasRing && (
           <Fold title="Who holds what" class="holds">
-            <GridView n={worldSize} names={names} frame={player.frame} still={reducedMotion} />
+            <GridView names={names} player={player} clock={run.rank} />
           </Fold>
         )}
         <Fold title="Ranks" class={hasRing ? 'ranks-panel' : 'ranks-panel alone'}>

@@ -3,19 +3,21 @@
  * each rank whose numbers are in its sum; in a crowd it is a bar that fills, and in a throng a dot. One per sending
  * rank, moved by hand on every frame.
  */
-import { effect, type ReadonlySignal } from '@preact/signals';
+import { effect } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { chunkName, includes, type Flight, type Frame } from './frameAt.ts';
+import { chunkName, includes, type Flight } from './frameAt.ts';
 import { angleAlong, capsuleFor, pointAt, type RingLayout } from './geometry.ts';
+import type { Player } from './player.ts';
 
 interface Props {
   layout: RingLayout;
   n: number;
-  frame: ReadonlySignal<Frame | null>;
+  player: Player;
   textSize: number;
 }
 
-export function Chunks({ layout, n, frame, textSize }: Props) {
+export function Chunks({ layout, n, player, textSize }: Props) {
+  const { frame } = player;
   const group = useRef<SVGGElement>(null);
   const capsule = useMemo(() => capsuleFor(layout, n, textSize), [layout, n, textSize]);
   useEffect(() => {

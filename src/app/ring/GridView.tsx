@@ -11,19 +11,18 @@ import { theme, zoom } from '../theme.ts';
 import { drawGrid, readPalette } from './drawGrid.ts';
 import { chunkName, type Frame } from './frameAt.ts';
 import { narrateCell } from './narrate.ts';
-
-/** How long a cell takes to fill, milliseconds. */
-const FILL_MS = 200;
+import type { Player } from './player.ts';
 
 interface Props {
-  n: number;
   names: readonly string[];
-  frame: ReadonlySignal<Frame | null>;
-  /** No fading. */
-  still: ReadonlySignal<boolean>;
+  player: Player;
+  /** The rank whose clock timed what is played; `null`: nobody did, it is simulated. */
+  clock: number | null;
 }
 
-export function GridView({ n, names, frame, still }: Props) {
+export function GridView({ names, player }: Props) {
+  const n = names.length;
+  const { frame } = player;
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(canvas);
   const hovered = useSignal<{ rank: number; chunk: number } | null>(null);
@@ -38,16 +37,11 @@ export function GridView({ n, names, frame, still }: Props) {
     element.width = Math.round(width * scale);
     element.height = Math.round(height * scale);
     const palette = readPalette(element);
-    let changedAt = -Infinity;
     let completed = -1;
     let flying = false;
-    let animation = 0;
     const draw = (now: Frame | null): void => {
-      cancelAnimationFrame(animation);
-      const age = still.peek() ? 1 : Math.min(1, (performance.now() - changedAt) / FILL_MS);
       context.setTransform(scale, 0, 0, scale, 0, 0);
-      drawGrid(context, { n, width, height, frame: now, fresh: age, palette });
-      if (age < 1) animation = requestAnimationFrame(() => draw(now));
+      drawGrid(context, { n, width, height, frame: now, palette });
     };
     const stop = effect(() => {
       const now = frame.value;
@@ -59,16 +53,14 @@ export function GridView({ n, names, frame, still }: Props) {
       }
       const newlyFlying = now.flights.length > 0;
       if (now.completed === completed && newlyFlying === flying) return;
-      if (now.completed === completed + 1) changedAt = performance.now();
       completed = now.completed;
       flying = newlyFlying;
       draw(now);
     });
     return () => {
-      cancelAnimationFrame(animation);
       stop();
     };
-  }, [canvas, n, width, height, colours, frame, still]);
+  }, [canvas, n, width, height, colours, frame]);
   const point = (event: PointerEvent): void => {
     if (width === 0) return;
     const rank = Math.min(n - 1, Math.floor((event.offsetY / height) * n));

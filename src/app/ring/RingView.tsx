@@ -2,14 +2,13 @@
  * The ring: ranks on a circle, and the chunks on their way between them. The circle is drawn when the members change;
  * the chunks move without re-rendering anything.
  */
-import type { ReadonlySignal } from '@preact/signals';
 import { useMemo, useRef } from 'preact/hooks';
 import { useSize } from '../parts/useSize.ts';
 import { identityOf, shapePath } from '../rankIdentity.ts';
 import { smallText } from '../theme.ts';
 import { Chunks } from './Chunks.tsx';
-import type { Frame } from './frameAt.ts';
 import { angleAlong, angleOf, arcPath, capsuleFor, layoutRing, pointAt, type RingLayout } from './geometry.ts';
+import type { Player } from './player.ts';
 
 export interface RingMember {
   /** `null`: a place that nobody has taken yet. */
@@ -31,13 +30,14 @@ interface Props {
   lines?: 'ring' | 'star' | 'none';
   /** Of a ring: edge i leads from rank i to its right neighbour. */
   edges?: readonly RingEdge[];
-  frame: ReadonlySignal<Frame | null> | null;
+  /** `null`: nothing travels. */
+  player: Player | null;
   centre: { top: string; title: string; bottom: string };
   /** The picture in words. */
   label: string;
 }
 
-export function RingView({ members, you, lines = 'ring', edges, frame, centre, label }: Props) {
+export function RingView({ members, you, lines = 'ring', edges, player, centre, label }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const { width, height } = useSize(box);
   const n = members.length;
@@ -71,7 +71,7 @@ export function RingView({ members, you, lines = 'ring', edges, frame, centre, l
           {members.map((member, rank) => (
             <Mark key={rank} layout={layout} n={n} rank={rank} member={member} you={rank === you} textSize={textSize} />
           ))}
-          {frame !== null && n > 1 && <Chunks layout={layout} n={n} frame={frame} textSize={textSize} />}
+          {player !== null && n > 1 && <Chunks layout={layout} n={n} player={player} textSize={textSize} />}
         </svg>
       )}
     </div>

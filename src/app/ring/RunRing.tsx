@@ -43,7 +43,7 @@ export function RunRing({ view, run, player, instead }: Props) {
       you={run.rank}
       lines={instead?.lines ?? 'ring'}
       edges={edgesOf(run)}
-      frame={player.frame}
+      player={player}
       centre={centre}
       label={`${centre.title}. ${instead === null ? 'A ring of ' : 'No ring, world size '}${run.worldSize}: ${run.members.map((one, rank) => `rank ${rank} ${one.name}`).join(', ')}.`}
     />

@@ -48,9 +48,7 @@ function TitledRing({ members, you, player, bottom }: Required<Props> & { player
     return frame === null ? 'alone' : narrate(frame, frame.cells.length, null).title;
   }).value;
   const label = `A ring of ${n} ranks that exchange chunks, ${bottom}.`;
-  return (
-    <RingView members={members} you={you} frame={player.frame} centre={{ top: '', title, bottom }} label={label} />
-  );
+  return <RingView members={members} you={you} player={player} centre={{ top: '', title, bottom }} label={label} />;
 }
 
 /** The frame in words. Not a live region on purpose: it changes all the time. */

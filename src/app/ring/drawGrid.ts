@@ -30,8 +30,6 @@ interface Picture {
   height: number;
   /** `null`: nobody knows yet, the cells are empty. */
   frame: Frame | null;
-  /** 0 .. 1: how far the cells of the last ring step have filled. */
-  fresh: number;
   palette: Palette;
 }
 
@@ -43,7 +41,6 @@ export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): v
   context.clearRect(0, 0, width, height);
   const arriving = new Map(frame?.flights.map((flight) => [flight.to, flight.chunk]));
   for (let rank = 0; rank < n; rank++) {
-    const landed = frame?.landed[rank];
     for (let chunk = 0; chunk < n; chunk++) {
       const box = {
         x: chunk * cellWidth + gap / 2,
@@ -51,7 +48,7 @@ export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): v
         width: cellWidth - gap,
         height: cellHeight - gap,
       };
-      drawCell(context, picture, box, rank, chunk, landed === chunk ? picture.fresh : 1);
+      drawCell(context, picture, box, rank, chunk);
       if (arriving.get(rank) === chunk && n <= 32) {
         context.strokeStyle = palette.ink;
         context.lineWidth = 1.5;
@@ -74,7 +71,6 @@ function drawCell(
   box: Box,
   rank: number,
   chunk: number,
-  fresh: number,
 ): void {
   context.fillStyle = palette.cell;
   context.fillRect(box.x, box.y, box.width, box.height);
@@ -82,7 +78,7 @@ function drawCell(
   if (parts === undefined) return;
   if (n > MOST_SLOTS) {
     context.fillStyle = palette.ink;
-    context.globalAlpha = 0.12 + (0.88 * parts.count * fresh) / n;
+    context.globalAlpha = 0.12 + (0.88 * parts.count) / n;
     context.fillRect(box.x, box.y, box.width, box.height);
     context.globalAlpha = 1;
     return;
@@ -91,9 +87,7 @@ function drawCell(
   for (let one = 0; one < n; one++) {
     if (!includes(parts, n, one)) continue;
     const { colour, outlined } = identityOf(one);
-    // What was the rank's own before the chunk came does not fade in.
-    const grown = one === rank ? 1 : fresh;
-    const height = (outlined ? box.height / 2 : box.height) * grown;
+    const height = outlined ? box.height / 2 : box.height;
     context.fillStyle = palette.ranks[colour]!;
     context.fillRect(box.x + one * slot, box.y + (box.height - height) / 2, slot, height);
   }

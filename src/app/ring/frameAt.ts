@@ -28,8 +28,6 @@ export interface Frame {
   flights: Flight[];
   /** `cells[rank][chunk]`. */
   cells: Parts[][];
-  /** The chunk that each rank received in the last completed ring step; empty before there is one. */
-  landed: number[];
 }
 
 /** When each ring step's chunk left and arrived, milliseconds since the bucket's all-reduce began; never going back. */
@@ -52,14 +50,18 @@ export function timelineOf(trace: Trace, n: number): Timeline {
   const steps = ringStepCount(n);
   const hops = Array.from({ length: steps }, (_, ringStep) => trace.hops.find((one) => one.ringStep === ringStep));
   const times = hops.flatMap((hop) => [sinceStart(trace, hop?.sentAt), sinceStart(trace, hop?.receivedAt)]);
-  const least = (LEAST_STEP * Math.max(0, ...times.filter((time) => time !== null))) / Math.max(1, steps);
+  const latest = Math.max(0, ...times.filter((time) => time !== null));
+  const least = (LEAST_STEP * latest) / Math.max(1, steps);
+  // A ring step that nobody timed (yet) lasts as long as those before it on average.
+  const timed = hops.filter((hop) => hop !== undefined && (hop.receivedAt ?? hop.sentAt) !== null).length;
+  const usual = latest > 0 ? latest / timed : 1;
   const leaves: number[] = [];
   const arrives: number[] = [];
   let now = 0;
   for (const hop of hops) {
     const sent = sinceStart(trace, hop?.sentAt);
     const received = sinceStart(trace, hop?.receivedAt);
-    const arrive = Math.max(now + least, received ?? sent ?? now);
+    const arrive = Math.max(now + least, received ?? sent ?? now + usual);
     const latest = now + (arrive - now) * (1 - LEAST_TRAVEL);
     leaves.push(Math.min(Math.max(now, sent ?? now), latest));
     arrives.push(arrive);
@@ -68,22 +70,29 @@ export function timelineOf(trace: Trace, n: number): Timeline {
   return { leaves, arrives, duration: now };
 }
 
+/** Ring steps whose chunks have arrived `t` milliseconds after the all-reduce began. */
+export function completedAt({ arrives }: Timeline, t: number): number {
+  let completed = 0;
+  while (completed < arrives.length && arrives[completed]! <= t) completed++;
+  return completed;
+}
+
 /** The picture at `t` milliseconds after the all-reduce began. */
 export function frameAt(trace: Trace, n: number, t: number): Frame {
-  const { leaves, arrives } = timelineOf(trace, n);
-  const steps = ringStepCount(n);
-  let completed = 0;
-  while (completed < steps && arrives[completed]! <= t) completed++;
-  const cells = cellsAfter(n, completed);
-  const landed: number[] = [];
-  if (completed > 0) for (const { to, chunk } of transfersAt(n, completed - 1)) landed[to] = chunk;
-  if (completed === steps) return { completed, phase: 'done', flights: [], cells, landed };
+  const timeline = timelineOf(trace, n);
+  return frameOf(timeline, n, t, cellsAfter(n, completedAt(timeline, t)));
+}
+
+/** The same, where the times and the cells at `t` are known. */
+export function frameOf(timeline: Timeline, n: number, t: number, cells: Parts[][]): Frame {
+  const completed = completedAt(timeline, t);
+  if (completed === ringStepCount(n)) return { completed, phase: 'done', flights: [], cells };
   const transfers = transfersAt(n, completed);
-  const leave = leaves[completed]!;
-  const arrive = arrives[completed]!;
+  const leave = timeline.leaves[completed]!;
+  const arrive = timeline.arrives[completed]!;
   const progress = arrive > leave ? Math.min(1, Math.max(0, (t - leave) / (arrive - leave))) : 0;
   const flights = t < leave ? [] : transfers.map((one) => ({ ...one, progress, parts: cells[one.from]![one.chunk]! }));
-  return { completed, phase: transfers[0]!.phase, flights, cells, landed };
+  return { completed, phase: transfers[0]!.phase, flights, cells };
 }
 
 /** What every rank holds after `completed` ring steps: the plan, played on which ranks' parts are in each sum. */

@@ -1,17 +1,26 @@
 /**
  * Plays traces of ring all-reduces, slowed down until eyes can follow; the ring, the grid and the caption are all drawn
- * from its one frame. At the end of a round it takes the newest trace there is. Every frame derives from (trace, t), so
+ * from its one frame. At the end of a round it takes the newest trace there is. Every frame derives from (trace, n, t), so
  * scrubbing and stepping are exact.
  */
-import { computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
-import { frameAt, timelineOf, type Frame, type Timeline } from './frameAt.ts';
-import { nextStop, planWatch, snap, timeAt, type Watch } from './watch.ts';
+import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
+import { cellsAfter, completedAt, frameOf, timelineOf, type Frame, type Timeline } from './frameAt.ts';
+import { nextStop, planWatch, positionOf, snap, stepsAt, timeAt, type Watch } from './watch.ts';
 import type { Trace } from '../view.ts';
 
 /** What is being played. */
 export interface Stage {
   trace: Trace;
   n: number;
+  /** Where they are few enough to show: `numbers[rank]` is that rank's own vector before the all-reduce, all of one length. */
+  numbers?: readonly (readonly number[])[];
+}
+
+/** The chunk that somebody looks at, in the ring and in the grid. */
+export interface Picked {
+  chunk: number;
+  /** Whose copy of it; `null`: the one that travels. */
+  rank: number | null;
 }
 
 export interface Player {
@@ -24,13 +33,19 @@ export interface Player {
   readonly playing: ReadonlySignal<boolean>;
   /** How many rounds in the usual round's time. */
   readonly speed: Signal<number>;
+  /** What the pointer or the keys are on; whoever shows the player sets it. */
+  readonly picked: Signal<Picked | null>;
   play(): void;
   pause(): void;
   toggle(): void;
+  /** To the beginning of the newest trace; goes on playing if it played. */
+  restart(): void;
   /** Pauses at a place, 0 .. 1. */
   seek(position: number): void;
   /** Pauses at the end of the next (+1) or the last (-1) ring step. */
   stepBy(direction: 1 | -1): void;
+  /** Plays from where it is until `completed` ring steps are done, and rests there; jumps if it is beyond, or with less motion. */
+  showStep(completed: number): void;
   dispose(): void;
 }
 
@@ -53,29 +68,38 @@ export interface PlayerOptions {
   thrifty: ReadonlySignal<boolean>;
 }
 
-/** @param newest the newest trace, read whenever a round ends, and followed while nothing plays. */
+/**
+ * @param newest the newest trace, read whenever a round ends, and followed while nothing plays. Where it is the round that is on
+ *   stage (same step, bucket and world size) told anew, with more times or other numbers, it takes that one's place at once.
+ */
 export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
   const stage = signal<Stage | null>(null);
   const playing = signal(false);
   const speed = signal(1);
-  /** Milliseconds of watching at speed 1, holds included; the one moving part. */
-  const clock = signal(0);
+  const picked = signal<Picked | null>(null);
+  /** The one moving part: `position`, but below 0 and beyond 1 while the picture stands still before and after the round. */
+  const place = signal(0);
   const timeline = computed(() => (stage.value === null ? null : timelineOf(stage.value.trace, stage.value.n)));
   const watch = computed(() => (timeline.value === null ? null : planWatch(timeline.value)));
   const position = computed(() => {
-    const plan = watch.value;
-    if (plan === null) return 0;
-    const running = Math.min(1, Math.max(0, (clock.value - HOLD_BEFORE_MS) / plan.duration));
-    return playing.value && options.reducedMotion.value ? snap(plan, running) : running;
+    const running = Math.min(1, Math.max(0, place.value));
+    if (watch.value === null) return 0;
+    return playing.value && options.reducedMotion.value ? snap(watch.value, running) : running;
   });
-  const frame = computed(() => {
-    const on = stage.value;
-    const plan = watch.value;
-    return on === null || plan === null ? null : frameAt(on.trace, on.n, timeAt(plan, position.value));
-  });
+  const time = computed(() => (watch.value === null ? 0 : timeAt(watch.value, position.value)));
+  const completed = computed(() => (timeline.value === null ? 0 : completedAt(timeline.value, time.value)));
+  // Apart from the rest of the frame: n x n cells change with the ring step only.
+  const cells = computed(() => (stage.value === null ? [] : cellsAfter(stage.value.n, completed.value)));
+  const frame = computed(() =>
+    timeline.value === null || stage.value === null
+      ? null
+      : frameOf(timeline.value, stage.value.n, time.value, cells.value),
+  );
 
   /** What the user last asked for; nothing to play is no reason to forget it. */
   let wanted = options.autoplay;
+  /** Ring steps after which to rest, instead of playing on. */
+  let goal: number | null = null;
   let animation = 0;
   let last = 0;
   const tick = (now: number): void => {
@@ -84,14 +108,27 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
     if (now - last < (options.thrifty.peek() ? THRIFTY_FRAME_MS : FRAME_MS) - 4) return;
     const passed = Math.min(LONGEST_FRAME_MS, now - last) * speed.peek();
     last = now;
-    const next = clock.peek() + passed;
-    if (next < HOLD_BEFORE_MS + (watch.peek()?.duration ?? 0) + HOLD_AFTER_MS) clock.value = next;
-    else begin(newest.peek());
+    const plan = watch.peek();
+    if (plan === null) return;
+    const next = place.peek() + passed / plan.duration;
+    const end = goal === null ? 1 + HOLD_AFTER_MS / plan.duration : positionOf(plan, goal);
+    if (next < end) place.value = next;
+    else if (goal === null) begin(newest.peek());
+    else seek(end);
   };
-  const begin = (next: Stage | null): void => {
-    stage.value = next;
-    clock.value = 0;
-  };
+  const begin = (next: Stage | null): void =>
+    batch(() => {
+      stage.value = next;
+      place.value = watch.peek() === null ? 0 : -HOLD_BEFORE_MS / watch.peek()!.duration;
+    });
+  /** The same round, told anew: as far into it as before. */
+  const replace = (next: Stage): void =>
+    batch(() => {
+      const done = stepsAt(watch.peek()!, place.peek());
+      const isWithin = place.peek() >= 0 && place.peek() <= 1;
+      stage.value = next;
+      if (isWithin) place.value = positionOf(watch.peek()!, done);
+    });
   const run = (): void => {
     if (playing.peek() || stage.peek() === null) return;
     if (position.peek() >= 1) begin(newest.peek() ?? stage.peek());
@@ -99,10 +136,14 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
     last = performance.now();
     animation = requestAnimationFrame(tick);
   };
-  const halt = (): void => {
-    playing.value = false;
-    cancelAnimationFrame(animation);
-  };
+  const halt = (): void =>
+    batch(() => {
+      // What is seen is what stays.
+      if (playing.peek() && options.reducedMotion.peek()) place.value = position.peek();
+      playing.value = false;
+      goal = null;
+      cancelAnimationFrame(animation);
+    });
   const play = (): void => {
     wanted = true;
     run();
@@ -111,21 +152,27 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
     wanted = false;
     halt();
   };
-  const seek = (to: number): void => {
-    rest();
-    clock.value = HOLD_BEFORE_MS + Math.min(1, Math.max(0, to)) * (watch.peek()?.duration ?? 0);
-  };
+  const seek = (to: number): void =>
+    batch(() => {
+      rest();
+      place.value = Math.min(1, Math.max(0, to));
+    });
 
   const stopFollowing = effect(() => {
     const next = newest.value;
     const on = stage.peek();
+    if (next !== null && on !== null && isSameRound(next, on)) {
+      replace(next);
+      return;
+    }
     // Another world (or none): what is on stage is of ranks that are not there any more.
     const stale = next === null || on === null || next.n !== on.n;
     // Untouched, a player at rest shows the newest beginning.
-    const untouched = !playing.peek() && clock.peek() === 0;
+    const untouched = !playing.peek() && place.peek() < 0;
+    if (next === null || (stale && goal !== null)) halt();
+    if (stale) picked.value = null;
     if (stale || untouched) begin(next);
-    if (next === null) halt();
-    else if (stale && wanted) run();
+    if (next !== null && stale && wanted) run();
   });
 
   return {
@@ -136,17 +183,38 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
     position,
     playing,
     speed,
+    picked,
     play,
     pause: rest,
     toggle: () => (playing.peek() ? rest() : play()),
+    restart: () => {
+      goal = null;
+      begin(newest.peek() ?? stage.peek());
+    },
     seek,
     stepBy: (direction) => {
       const plan = watch.peek();
       if (plan !== null) seek(nextStop(plan, position.peek(), direction));
+    },
+    showStep: (steps) => {
+      const plan = watch.peek();
+      if (plan === null) return;
+      const to = positionOf(plan, steps);
+      const isJump = options.reducedMotion.peek() || position.peek() >= to;
+      rest();
+      if (isJump) seek(to);
+      else {
+        goal = steps;
+        run();
+      }
     },
     dispose: () => {
       halt();
       stopFollowing();
     },
   };
+}
+
+function isSameRound(a: Stage, b: Stage): boolean {
+  return a.n === b.n && a.trace.step === b.trace.step && a.trace.bucket === b.trace.bucket;
 }

@@ -52,6 +52,21 @@ export function timeAt({ ends, timeline }: Watch, position: number): number {
   return from + (timeline.arrives[step]! - from) * share;
 }
 
+/** Where `steps` ring steps are done, 0 .. 1; a part of one is so far into it. */
+export function positionOf({ ends }: Watch, steps: number): number {
+  const whole = Math.min(ends.length, Math.max(0, Math.floor(steps)));
+  const start = ends[whole - 1] ?? 0;
+  return start + ((ends[whole] ?? start) - start) * (steps - whole);
+}
+
+/** How many ring steps are done at `position`: the inverse. */
+export function stepsAt({ ends }: Watch, position: number): number {
+  const step = ends.findIndex((end) => position < end);
+  if (step < 0) return ends.length;
+  const start = ends[step - 1] ?? 0;
+  return step + Math.max(0, position - start) / (ends[step]! - start);
+}
+
 /** The places worth stopping at: the start, the middle of each flight (something to see), the end. */
 function stops({ ends, timeline: { leaves, arrives } }: Watch): number[] {
   const middles = ends.map((end, step) => {
