@@ -15,8 +15,7 @@ import type { Clock } from '../util/clock.ts';
 import { asError } from '../util/errors.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { hashState } from '../util/hash.ts';
-import { createRng } from '../util/rng.ts';
-import { enter, follow } from './lessonRound.ts';
+import { drawNumbers, enter, follow } from './lessonRound.ts';
 import { takeSteps } from './lessonSteps.ts';
 import type { StateReport } from './membership.ts';
 import type { Epoch } from './rendezvous.ts';
@@ -25,8 +24,6 @@ import type { Epoch } from './rendezvous.ts';
 const FOREVER_MS = Infinity;
 /** Tag of the messages by which ranks tell the leader their own numbers; those of steps have smaller ones. */
 const EDIT_TAG = 1000;
-/** Numbers that a tab brings before anybody has typed any are 1 .. this: their sums are easy. */
-const LARGEST_DRAWN = 9;
 
 /** What a rank says of itself as an epoch begins. `version`: of its state; 0: it has none. */
 const Said = v.strictObject({
@@ -62,7 +59,7 @@ export class LessonRun {
 
   constructor(options: LessonOptions) {
     this.#options = options;
-    this.#own = drawNumbers(options.member, MAX_WORLD_SIZE);
+    this.#own = drawNumbers(seedOf(options.member), MAX_WORLD_SIZE);
   }
 
   get hasState(): boolean {
@@ -200,11 +197,9 @@ class OrderQueue {
   }
 }
 
-/** Whole numbers of 1 .. 9, the same for a member in every world. */
-function drawNumbers(member: string, count: number): number[] {
-  const seed = Number.parseInt(hashState([new TextEncoder().encode(member)]).slice(0, 8), 16);
-  const rng = createRng(seed);
-  return Array.from({ length: count }, () => 1 + rng.below(LARGEST_DRAWN));
+/** The same for a member in every world. */
+function seedOf(member: string): number {
+  return Number.parseInt(hashState([new TextEncoder().encode(member)]).slice(0, 8), 16);
 }
 
 /** What another rank has sent, made a number that may be. */

@@ -11,6 +11,7 @@ import {
   type LessonState,
   type RankStep,
 } from '../protocol/lesson.ts';
+import { createRng } from '../util/rng.ts';
 
 /** Numbers `start` up to but without `end` of rank `from`'s go to rank `to`, which adds them to its own or keeps them instead. */
 export interface LessonMove {
@@ -39,6 +40,14 @@ export function movesAt(mode: LessonMode, n: number, step: number): LessonMove[]
   return step === 0
     ? others.map((from) => ({ from, to: 0, ...all, adds: true }))
     : others.map((to) => ({ from: 0, to, ...all, adds: false }));
+}
+
+/** Numbers that a tab brings before anybody has typed any are 1 .. this: their sums are easy. */
+const LARGEST_DRAWN = 9;
+
+export function drawNumbers(seed: number, count: number): number[] {
+  const rng = createRng(seed);
+  return Array.from({ length: count }, () => 1 + rng.below(LARGEST_DRAWN));
 }
 
 /** Whose numbers are in the sum at each place of each rank's list after `steps` steps, in the order they were added. */
