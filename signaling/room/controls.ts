@@ -1,12 +1,14 @@
 /** What members ask of a room: to be counted, and, if they are its hosts, to configure, start, stop, lock and clear it. */
 import type { RosterEntry } from '../../src/protocol/control.ts';
 import { isElastic, type JobSpec } from '../../src/protocol/job.ts';
-import { beginRun, end, settle } from './epochs.ts';
+import { beginRun, end, reform, settle, tellPause } from './epochs.ts';
 import { left } from './members.ts';
 import {
+  andThen,
   change,
   hostsOf,
   isRunOn,
+  nodesOf,
   readyMembers,
   refuse,
   stay,
@@ -77,6 +79,29 @@ function misfitOf({ hidden, nodes, job }: RoomState, present: readonly RosterEnt
 
 export function stop(state: RoomState): Step {
   return isRunOn(state) ? end(state, 'stopped', 'The host has stopped the run.') : stay(state);
+}
+
+/** Ends the epoch: what ranks have of the step that they are taking they keep, as ever. */
+export function hold(state: RoomState, member: string): Step {
+  // What a second click asks for has happened.
+  if (!isRunOn(state) || state.isHeld) return stay(state);
+  if (nodesOf(state) === null) {
+    return refuse(state, member, 'not-now', 'A run whose ranks cannot come and go cannot pause: stop it instead.');
+  }
+  if (state.isDoubtful) {
+    const message = 'The server has just restarted, and looks for those who train: pause in a few seconds.';
+    return refuse(state, member, 'not-now', message);
+  }
+  return retell(state, reform({ ...state, isHeld: true }));
+}
+
+export function resume(state: RoomState): Step {
+  return state.isHeld ? retell(state, settle({ ...state, isHeld: false })) : stay(state);
+}
+
+/** Where a pause goes on, it is one for another reason. */
+function retell({ phase }: RoomState, step: Step): Step {
+  return phase === 'PAUSED' ? andThen(step, tellPause) : step;
 }
 
 export function remove(state: RoomState, member: string, whom: string): Step {

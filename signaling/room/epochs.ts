@@ -55,7 +55,8 @@ export function settle(state: RoomState): Step {
       return beginRun(state, present.slice(0, enough));
     }
     case 'RUNNING':
-      return grow(state);
+      // Of a room that was made anew: its members have not heard of the pause.
+      return state.isHeld && !state.isDoubtful ? reform(state) : grow(state);
     case 'PAUSED':
       return reform(state);
     case 'LINKING':
@@ -78,6 +79,7 @@ export function beginRun(state: RoomState, present: readonly RosterEntry[]): Ste
     holders: new Set<string>(),
     retries: 0,
     isCooling: false,
+    isHeld: false,
     breaks: new Map<string, number>(),
   };
   return beginEpoch({ ...state, ...fresh, run }, ring.slice(0, nodesOf(state)?.max), []);
@@ -85,7 +87,7 @@ export function beginRun(state: RoomState, present: readonly RosterEntry[]): Ste
 
 /**
  * Somebody came, went, or cannot be reached: another epoch of all that are ready, ranks of the last one first; or a pause, where
- * they are too few.
+ * they are too few or the host holds the run.
  */
 export function reform(state: RoomState): Step {
   const nodes = nodesOf(state);
@@ -99,9 +101,11 @@ export function reform(state: RoomState): Step {
   const stayed = before.flatMap(({ member }) => here.filter((m) => m.member === member && m.device));
   const came = newcomers(state).filter((m) => !stayed.includes(m));
   const members = [...stayed, ...came].slice(0, nodes.max);
+  const hasState = members.some(hasLatest);
+  // A run that has not trained yet needs no state to go on.
+  if (state.isHeld) return pause(state, hasState || (holders.size === 0 && members.length > 0));
   const { ring, relayed, culprits } = orderAround(members, state.breaks, state.hasRelay);
   if (culprits.length > 0) return andThen(expelUnreachable(state, culprits), reform);
-  const hasState = members.some(hasLatest);
   if (members.length < nodes.min || (holders.size > 0 && !hasState)) return pause(state, hasState);
   return beginEpoch(state, ring, relayed);
 }
@@ -184,6 +188,13 @@ function pause(state: RoomState, hasState: boolean): Step {
     effects.push({ type: 'send', to: paused.members.map((m) => m.member), message: pauseOf(paused) });
   }
   return { state: paused, effects };
+}
+
+/** In a room that is paused. */
+export function tellPause(state: RoomState): Step {
+  if (state.phase !== 'PAUSED' || state.isDoubtful) return stay(state);
+  const to = state.members.map((m) => m.member);
+  return { state, effects: [{ type: 'send', to, message: pauseOf(state) }] };
 }
 
 export function onAbandoned(state: RoomState): Step {
@@ -301,6 +312,6 @@ export function backToForming(state: RoomState): RoomState {
   const startAt = isFresh ? state.worldSize : state.startAt;
   return {
     ...{ ...state, phase: 'FORMING', startAt, ring: [], reports: new Map() },
-    ...{ holders: new Set(), isAbandoned: false, isCooling: false, retries: 0 },
+    ...{ holders: new Set(), isAbandoned: false, isCooling: false, isHeld: false, retries: 0 },
   };
 }

@@ -4,12 +4,13 @@
  *
  *   FORMING --start--> LINKING(e) --all linked--> SYNCING(e) --all synced--> RUNNING(e) --all finished--> FORMING
  *                          ^  somebody comes, goes or cannot be reached: e+1  |
- *                          +----------- PAUSED, while too few are left -------+
+ *                          +----- PAUSED, while too few are left, or the -----+
+ *                                      host holds the run
  *
  * A room whose world is fixed (`nodes` is null, or the strategy cannot bear it) has one epoch per run: whoever leaves or fails on
  * the way ends the run for all, with a sentence that names them.
  */
-import { asHost, configure, lock, ready, remove, start, stop } from './controls.ts';
+import { asHost, configure, hold, lock, ready, remove, resume, start, stop } from './controls.ts';
 import { onAbandoned, onForgive, onGrow, report } from './epochs.ts';
 import { broken, failed, onDeadline } from './failures.ts';
 import { join, left, loseTouch } from './members.ts';
@@ -80,6 +81,10 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
       return asHost(state, member, 'start the run', () => start(state, member));
     case 'stop':
       return asHost(state, member, 'stop the run', () => stop(state));
+    case 'pause':
+      return asHost(state, member, 'pause the run', () => hold(state, member));
+    case 'resume':
+      return asHost(state, member, 'let the run go on', () => resume(state));
     case 'remove':
       return asHost(state, member, 'send members out', () => remove(state, member, event.whom));
     case 'lock':

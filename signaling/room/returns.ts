@@ -3,7 +3,7 @@
  * all have returned such a room is in doubt, and begins nothing that could be going on elsewhere.
  */
 import type { RosterEntry, ServerMessage, Standing } from '../../src/protocol/control.ts';
-import { backToForming, end, needAnother, over, pauseOf, reform, settle } from './epochs.ts';
+import { backToForming, end, needAnother, over, pauseOf, reform, settle, tellPause } from './epochs.ts';
 import { enter } from './members.ts';
 import {
   andThen,
@@ -38,11 +38,11 @@ const INTERRUPTED = 'The server has restarted while the run began, so it is over
  * @param numbersFrom greater than any run's or epoch's number that there has been: not all who heard of one may return.
  */
 export function revive(
-  { isLocked, ...settings }: Standing['settings'],
+  { isLocked, isHeld, ...settings }: Standing['settings'],
   options: Omit<RoomOptions, keyof Standing['settings']>,
   numbersFrom: number,
 ): RoomState {
-  return { ...createRoom({ ...options, ...settings }), isLocked, isDoubtful: true, numbersFrom };
+  return { ...createRoom({ ...options, ...settings }), isLocked, isHeld, isDoubtful: true, numbersFrom };
 }
 
 /** A member is back: of a connection that was lost, of a server that has restarted, or of a room that has let it go. */
@@ -86,7 +86,7 @@ function learn(state: RoomState, member: string, { run, isRunOn: isOn, epoch, ac
   const known = { ...state, heardOf: Math.max(state.heardOf, epoch) };
   if (!state.isDoubtful || run < state.run || state.ended?.run === run) return known;
   if (!isOn) return known;
-  const room: RoomState = { ...(run > state.run ? backToForming(known) : known), run };
+  const room: RoomState = { ...(run > state.run ? backToForming(known) : known), run, isHeld: state.isHeld };
   if (active !== null && active.epoch > room.epoch) return recall(room, active);
   // It is a rank, and not where the others are.
   if (rankOf(room, member) >= 0 && active?.epoch !== room.epoch) return needAnother(room);
@@ -153,14 +153,11 @@ export function onDoubts(state: RoomState): Step {
   if (!state.isDoubtful) return stay(state);
   // Those who are still to return have timers of their own.
   if (state.ring.length > 0) return { state, effects: [DOUBTS] };
-  const known = { ...state, isDoubtful: false };
+  const known = { ...state, isDoubtful: false, isHeld: state.isHeld && isRunOn(state) };
   const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;
   if (isLost) return end(known, 'failed', INTERRUPTED);
-  return andThen(settle(known), (next) => {
-    if (next.phase !== 'PAUSED') return stay(next);
-    // Some may be in the middle of an epoch that nobody else speaks of.
-    return { state: next, effects: [{ type: 'send', to: next.members.map((m) => m.member), message: pauseOf(next) }] };
-  });
+  // Some may be in the middle of an epoch that nobody else speaks of.
+  return andThen(settle(known), tellPause);
 }
 
 /** Timers of those who have not returned, as far as `after` has more of them than `before`. */

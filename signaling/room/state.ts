@@ -25,6 +25,8 @@ export interface RoomState {
   /** `null`: the world is fixed. */
   readonly nodes: Nodes | null;
   readonly isLocked: boolean;
+  /** The host has paused the run: it is PAUSED, however many are there. */
+  readonly isHeld: boolean;
   readonly capacity: number;
   /** Whether members have a TURN relay to connect over where nothing else works. */
   readonly hasRelay: boolean;
@@ -142,7 +144,7 @@ export function createRoom(options: RoomOptions): RoomState {
   const { job, startAt, nodes, capacity = MAX_WORLD_SIZE, hasRelay = false } = options;
   return {
     ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, capacity, hasRelay },
-    ...{ isLocked: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
+    ...{ isLocked: false, isHeld: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
     ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, breaks: new Map() },
     ...{ ended: null, removed: new Set(), isDoubtful: false, numbersFrom: 0, heardOf: 0 },
   };
@@ -223,19 +225,21 @@ export function startsWith(state: RoomState): number | null {
 export function waitingFor(state: RoomState): number {
   const present = readyMembers(state).length;
   if (state.phase === 'FORMING') return Math.max(0, (startsWith(state) ?? 0) - present);
-  return state.phase === 'PAUSED' ? Math.max(1, (nodesOf(state)?.min ?? 0) - present) : 0;
+  if (state.phase !== 'PAUSED') return 0;
+  // Enough are there, and the state is not; or they wait for the host.
+  return Math.max(state.isHeld ? 0 : 1, (nodesOf(state)?.min ?? 0) - present);
 }
 
 /** The room as it is now, for everybody in it. */
 export function roomMessage(state: RoomState): RoomEffect {
-  const { phase, run, epoch, job, startAt, nodes, isLocked, members } = state;
+  const { phase, run, epoch, job, startAt, nodes, isLocked, isHeld, members } = state;
   const [hosts, missing] = [hostsOf(state), waitingFor(state)];
   return {
     type: 'send',
     to: members.map((m) => m.member),
     message: {
       ...{ type: 'room', phase, run, epoch, hosts, members: [...members] },
-      ...{ job, startAt, nodes, isLocked, waitingFor: missing },
+      ...{ job, startAt, nodes, isLocked, isHeld, waitingFor: missing },
     },
   };
 }

@@ -50,6 +50,7 @@ function Page() {
     case 'lesson':
       return <SoloLesson />;
     case 'recording':
+    case 'simulated':
       return null;
     default:
       return screen.value satisfies never;

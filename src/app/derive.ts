@@ -2,8 +2,8 @@
 import type { Device } from '../protocol/control.ts';
 import { isElastic } from '../protocol/job.ts';
 import { dissenters } from '../util/majority.ts';
-import { list, plural } from './format.ts';
 import type { Lobby, Run, View } from './view.ts';
+import { words } from './words/index.ts';
 
 /** Samples a second of those that the last steps tell of; `null` before there are two. */
 export function samplesPerSecond(run: Run): number | null {
@@ -80,28 +80,28 @@ export interface Spoken {
 
 /** This rank's state in plain words. */
 export function spokenState(view: View): Spoken {
-  const { state, run, lobby, detail } = view;
+  const { state, run, lobby } = view;
+  const { state: says } = words.value;
   const between = state === 'WAITING' || state === 'OFFLINE' || state === 'RUNNING';
-  if (run !== null && run.result !== null && between) return say('finished', '', 'good');
-  if (view.failure !== null && between) return say('stopped', '', 'wrong');
-  if (view.isServerAway && state === 'WAITING') {
-    return say('waiting', ': the signaling server is away, and looked for', 'wait');
-  }
+  if (run !== null && run.result !== null && between) return say(says.finished, '', 'good');
+  if (view.failure !== null && between) return say(says.stopped, '', 'wrong');
+  if (view.isServerAway && state === 'WAITING') return say(says.waiting, says.waitingFor.server, 'wait');
   const isWarm = state === 'WAITING' && lobby !== null && lobby.phase !== 'FORMING' && isReady(view);
-  if (view.warmup !== null && !isWarm) return say('warming up', `: ${lowerFirst(view.warmup)}`, 'busy');
+  if (view.warmup !== null && !isWarm) return say(says.warmingUp, says.stages[view.warmup], 'busy');
   switch (state) {
     case 'OFFLINE':
-      return say('not connected', '', view.member === null ? 'wait' : 'wrong');
+      return say(says.offline, '', view.member === null ? 'wait' : 'wrong');
     case 'WAITING':
-      return isUnderWay(view) ? findingTogether(view, run!) : say('waiting', waitingFor(view), 'wait');
+      return isUnderWay(view) ? findingTogether(view, run!) : say(says.waiting, waitingFor(view), 'wait');
     case 'LINKING':
       if (isUnderWay(view)) return findingTogether(view, run!);
-      return say('connecting', detail.replace(/^connecting/, ''), 'busy');
+      return say(says.connecting, says.connectingTo(view.connecting), 'busy');
     case 'SYNCING':
-      return say('syncing', `: ${detail || 'all must start from the same numbers'}`, 'busy');
+      return say(says.syncing, says.syncingAbout, 'busy');
     case 'RUNNING':
-      // What the engine adds to "training" is news, such as that others are joining, or that the server is away.
-      return say('training', detail.replace(/^training/, ''), 'good');
+      if (view.isServerAway) return say(says.training, says.trainingServerAway, 'good');
+      // It trains on in the ring that is, while the one to come is linked.
+      return say(says.training, view.connecting.length > 0 ? says.trainingOthersJoin : '', 'good');
     default:
       return state satisfies never;
   }
@@ -109,11 +109,6 @@ export function spokenState(view: View): Spoken {
 
 function say(word: string, more: string, mood: Spoken['mood']): Spoken {
   return { word, text: word + more, mood };
-}
-
-/** For a sentence of its own that goes on after a colon; abbreviations stay as they are. */
-function lowerFirst(text: string): string {
-  return /^[A-Z][a-z]/.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text;
 }
 
 /** Whether this tab is in a run that has neither ended nor failed, be it that it waits for somebody. */
@@ -124,11 +119,13 @@ export function isUnderWay({ run, failure, state, lobby }: View): boolean {
 
 /** Between two epochs of a run. */
 function findingTogether(view: View, run: Run): Spoken {
+  const { state: says } = words.value;
   const lobby = view.lobby!;
-  if (lobby.phase === 'PAUSED') return say('paused', `: waiting for ${plural(lobby.waitingFor, 'more tab')}`, 'wait');
-  if (!isReady(view)) return say('coming back', ': this tab was let go, and the others train on meanwhile', 'busy');
-  const gone = goneRanks(run, lobby);
-  return say('rejoining', `: ${gone.length === 0 ? '' : `${ranksNamed(gone)} left, `}finding together again`, 'busy');
+  if (lobby.phase === 'PAUSED') {
+    return say(says.paused, lobby.isHeld ? says.pausedByHost : says.pausedFor(lobby.waitingFor), 'wait');
+  }
+  if (!isReady(view)) return say(says.comingBack, says.comingBackAbout, 'busy');
+  return say(says.rejoining, says.rejoiningAbout(goneRanks(run, lobby)), 'busy');
 }
 
 /** Ranks of the run's latest epoch that are not in the room any more, while it is on. */
@@ -138,10 +135,6 @@ export function goneRanks(run: Run, lobby: Lobby | null): number[] {
   return run.members.flatMap((one, rank) => (here.has(one.member) ? [] : [rank]));
 }
 
-function ranksNamed(ranks: readonly number[]): string {
-  return `${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}`;
-}
-
 function isReady({ member, lobby }: View): boolean {
   return (lobby?.members.find((one) => one.member === member)?.device ?? null) !== null;
 }
@@ -149,13 +142,14 @@ function isReady({ member, lobby }: View): boolean {
 function waitingFor(view: View): string {
   const lobby = view.lobby;
   if (lobby === null) return '';
-  if (lobby.phase !== 'FORMING' && !isOpen(lobby)) return ' for the next start: the others are training';
-  if (!isReady(view)) return ' to get ready';
-  if (lobby.phase === 'PAUSED') return ` for ${plural(lobby.waitingFor, 'more tab')}`;
-  if (lobby.phase !== 'FORMING') return isFull(lobby) ? ' for a place in the run' : ' to join the run';
+  const { waitingFor: why } = words.value.state;
+  if (lobby.phase !== 'FORMING' && !isOpen(lobby)) return why.next;
+  if (!isReady(view)) return why.ready;
+  if (lobby.phase === 'PAUSED') return lobby.isHeld ? why.resume : why.tabs(lobby.waitingFor);
+  if (lobby.phase !== 'FORMING') return isFull(lobby) ? why.place : why.run;
   const missing = missingToStart(lobby);
-  if (missing !== null && missing > 0) return ` for ${plural(missing, 'more tab')}`;
-  return isHost(view) ? ' for you to start' : ' for the host to start';
+  if (missing !== null && missing > 0) return why.tabs(missing);
+  return isHost(view) ? why.you : why.host;
 }
 
 /** Whether ranks may come and go while the room trains. */
@@ -170,14 +164,12 @@ function isFull({ nodes, members }: Lobby): boolean {
 
 /** What a run that is on means for a tab in its room's lobby, in a sentence. */
 export function runFromOutside(view: View, lobby: Lobby): string {
-  if (!isOpen(lobby)) return 'This room is training: you can join its next run.';
-  if (view.state === 'LINKING' || view.state === 'SYNCING') return 'Connecting: this tab trains in a moment.';
-  if (lobby.phase === 'PAUSED') {
-    return `This room’s run is paused: it goes on when ${plural(lobby.waitingFor, 'more tab')} can take part.`;
-  }
-  if (!isReady(view)) return 'This room is training: you will join once this tab is ready.';
-  if (isFull(lobby)) return 'This room is training with as many tabs as it may: you will join when one leaves.';
-  return 'This room is training: you will join in a moment.';
+  const { outside } = words.value.lobby;
+  if (!isOpen(lobby)) return outside.next;
+  if (view.state === 'LINKING' || view.state === 'SYNCING') return outside.connecting;
+  if (lobby.phase === 'PAUSED') return lobby.isHeld ? outside.held : outside.paused(lobby.waitingFor);
+  if (!isReady(view)) return outside.unready;
+  return isFull(lobby) ? outside.full : outside.soon;
 }
 
 export function isHost(view: View): boolean {
@@ -192,35 +184,26 @@ export function missingToStart(lobby: Lobby): number | null {
 
 /** Why this host cannot start yet, in one sentence; `null` when nothing stands in the way. */
 export function startObstacle(lobby: Lobby, host: string | null): string | null {
+  const { obstacle } = words.value.lobby;
   const ready = lobby.members.filter((one) => one.device !== null);
   if (!ready.some((one) => one.member === host)) {
-    return lobby.job.data.kind === 'files' ? 'Choose the data files first.' : 'This tab is still getting ready.';
+    return lobby.job.data.kind === 'files' ? obstacle.files : obstacle.warming;
   }
-  if (lobby.job.strategy === 'data-parallel' && ready.length > 1) {
-    return `Workers in one tab train alone, and ${ready.length} tabs are ready: choose another strategy.`;
-  }
-  if (isOpen(lobby) && ready.length < lobby.nodes!.min) {
-    return `A run here takes ${plural(lobby.nodes!.min, 'tab')}, and ${ready.length} ${ready.length === 1 ? 'is' : 'are'} ready.`;
-  }
+  if (lobby.job.strategy === 'data-parallel' && ready.length > 1) return obstacle.oneTab(ready.length);
+  if (isOpen(lobby) && ready.length < lobby.nodes!.min) return obstacle.tooFew(lobby.nodes!.min, ready.length);
   return null;
 }
 
-/** What the host should know before starting, in one sentence. */
+/** What the host should know before starting, in a sentence or two. */
 export function startNote(lobby: Lobby): string {
+  const { note } = words.value.lobby;
   const unready = lobby.members.filter((one) => one.device === null).map((one) => one.name);
-  if (unready.length > 0) {
-    const names =
-      unready.length > 3 ? `${unready.slice(0, 2).join(', ')} and ${unready.length - 2} others` : list(unready);
-    const consequence = isOpen(lobby) ? 'will join a little later' : 'would sit this run out';
-    return `${names} ${unready.length === 1 ? 'is' : 'are'} not ready, and ${consequence}.`;
+  if (unready.length > 0) return note.unready(unready, isOpen(lobby));
+  if (lobby.job.strategy === 'data-parallel') return note.workers(lobby.job.replicas);
+  if (lobby.members.length > 1) {
+    return `${note.all(lobby.members.length)} ${isOpen(lobby) ? note.laterOpen : note.laterFixed}`;
   }
-  if (lobby.job.strategy === 'data-parallel') return `This tab starts ${plural(lobby.job.replicas, 'worker')}.`;
-  const later = isOpen(lobby)
-    ? 'Who comes later joins while it trains.'
-    : 'Who comes later can join when the run has ended.';
-  if (lobby.members.length === 1)
-    return `You can start alone; there is nothing to exchange then. ${isOpen(lobby) ? later : ''}`.trim();
-  return `All ${lobby.members.length} tabs are ready. ${later}`;
+  return isOpen(lobby) ? `${note.alone} ${note.laterOpen}` : note.alone;
 }
 
 /** Whether a device is this machine's processor, whatever its backend is called. */

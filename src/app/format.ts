@@ -33,13 +33,14 @@ export function formatClock(ms: number): string {
   return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
 }
 
-/** How long ago: `just now`, `1 minute ago`, `3 days ago`. */
-export function formatAgo(ms: number): string {
+/** How long ago, in the words of a language: `now`, `1 minute ago`, `3 days ago`. */
+export function formatAgo(ms: number, language: string): string {
+  const format = new Intl.RelativeTimeFormat(language, { numeric: 'auto' });
   const minutes = Math.floor(ms / 60_000);
-  if (minutes < 1) return 'just now';
-  if (minutes < 60) return `${plural(minutes, 'minute')} ago`;
+  if (minutes < 1) return format.format(0, 'second');
+  if (minutes < 60) return format.format(-minutes, 'minute');
   const hours = Math.floor(minutes / 60);
-  return hours < 24 ? `${plural(hours, 'hour')} ago` : `${plural(Math.floor(hours / 24), 'day')} ago`;
+  return hours < 24 ? format.format(-hours, 'hour') : format.format(-Math.floor(hours / 24), 'day');
 }
 
 function two(value: number): string {
@@ -53,7 +54,7 @@ export function formatShare(share: number, digits = 0): string {
 
 /** A loss: `2.31`, `0.213`, `0.00042`. */
 export function formatLoss(loss: number): string {
-  if (!Number.isFinite(loss)) return Number.isNaN(loss) ? 'not a number' : 'infinite';
+  if (!Number.isFinite(loss)) return Number.isNaN(loss) ? 'NaN' : '∞';
   if (loss >= 10) return loss.toFixed(1);
   if (loss >= 1) return loss.toFixed(2);
   return loss >= 0.01 || loss === 0 ? loss.toFixed(3) : loss.toPrecision(2);

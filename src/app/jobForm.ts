@@ -1,26 +1,6 @@
 /** What the job form offers, and the changes it makes; pure. */
 import { DEFAULT_JOB, defaultOptimizer, type JobSpec, type StrategyName } from '../protocol/job.ts';
-import { formatCount, plural, upperFirst } from './format.ts';
-import { describeStrategy } from './strategies.ts';
-
-export const JOBS: Record<JobSpec['job'], string> = {
-  digits: 'digits (drawn here)',
-  mnist: 'mnist (handwritten)',
-  lesson: 'the lesson: add up numbers by hand',
-};
-
-export const MODELS: Record<JobSpec['model'], string> = {
-  mlp: 'mlp (quick)',
-  cnn: 'cnn (slower, better)',
-};
-
-export const OPTIMIZERS: Record<JobSpec['optimizer'], string> = {
-  sgd: 'SGD',
-  momentum: 'SGD with momentum',
-  nesterov: 'SGD with Nesterov momentum',
-  adam: 'Adam',
-  adamw: 'AdamW',
-};
+import { words } from './words/index.ts';
 
 /** Rates that train both models well. */
 const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
@@ -59,8 +39,7 @@ export function workerWord({ strategy }: JobSpec): 'tab' | 'worker' {
   return strategy === 'data-parallel' ? 'worker' : 'tab';
 }
 
-/** `Ring; 1 pass over the data, 32 samples per step and tab, Adam at 0.002`. */
+/** What is trained and how, in a line. */
 export function describeJob(spec: JobSpec): string {
-  const length = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
-  return `${upperFirst(describeStrategy(spec))}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${workerWord(spec)}, ${OPTIMIZERS[spec.optimizer]} at ${spec.learningRate}`;
+  return words.value.job.describe(spec, workerWord(spec));
 }

@@ -1,10 +1,11 @@
 /** Entry of the page. */
+import { effect } from '@preact/signals';
 import { render } from 'preact';
 import { App } from './App.tsx';
-import { followAddress, followTitle, isWatching, joinRoom, reloadWhenRestored, route } from './store.ts';
-import { applyTheme } from './theme.ts';
+import { followAddress, followTitle, isWatching, joinRoom, reloadWhenRestored, route, simulate } from './store.ts';
+import { applyTheme, lookAs } from './theme.ts';
 import { keepAwake } from './wakeLock.ts';
-import { startLanguage } from './words/index.ts';
+import { isLanguage, language, startLanguage } from './words/index.ts';
 import './styles/base.css';
 import './styles/parts.css';
 import './styles/pages.css';
@@ -16,6 +17,12 @@ import './styles/lesson.css';
 
 // In its own words from the first picture on.
 await startLanguage(route.peek().query.get('lang'));
+effect(() => {
+  const { query } = route.value;
+  lookAs(query);
+  const asked = query.get('lang');
+  if (isLanguage(asked) && asked !== language.peek()) void startLanguage(asked);
+});
 applyTheme();
 followAddress();
 followTitle();
@@ -24,5 +31,6 @@ keepAwake(isWatching);
 render(<App />, document.querySelector('#app')!);
 
 // Not in a component: a hidden tab draws nothing, and must join all the same.
-const { auto, room } = route.peek();
+const { auto, page, room } = route.peek();
+if (page === 'simulated') simulate();
 if (auto && room !== null) joinRoom(room);

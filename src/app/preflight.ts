@@ -1,6 +1,7 @@
 /**
  * Can this tab take part? Asked before anyone joins, answered in plain words, each failure with what to do about it.
  */
+import { words } from './words/index.ts';
 
 export type Verdict =
   | { kind: 'checking' }
@@ -16,50 +17,42 @@ const ADAPTER_DEADLINE_MS = 5000;
 const CANDIDATE_DEADLINE_MS = 3000;
 
 export function checkSecure(): Verdict {
-  if (isSecureContext) return { kind: 'good', text: 'secure page' };
-  return {
-    kind: 'meh',
-    text: 'not a secure page',
-    fix: 'This page was opened over plain http from another machine; WebGPU needs https. Ask the host for the https link, or go on without WebGPU: slower, and just as right.',
-  };
+  const { secure, insecure } = words.value.join.checks;
+  return isSecureContext ? { kind: 'good', text: secure } : { kind: 'meh', ...insecure };
 }
 
 export async function checkGpu(): Promise<Verdict> {
-  const slower = 'This tab will compute with WebGL or on the CPU: slower, and just as right.';
+  const says = words.value.join.checks;
+  const { slower } = says;
   if (!('gpu' in navigator) || navigator.gpu === undefined) {
-    const fix = isSecureContext
-      ? `This browser has no WebGPU. ${slower} A newer Chrome, Edge or Safari has it.`
-      : 'WebGPU needs https: see above.';
-    return { kind: 'meh', text: 'no WebGPU', fix };
+    const { text, newer, needsHttps } = says.noWebGpu;
+    return { kind: 'meh', text, fix: isSecureContext ? `${newer} ${slower}` : needsHttps };
   }
   try {
     const adapter = await within(ADAPTER_DEADLINE_MS, navigator.gpu.requestAdapter());
     if (adapter === undefined) {
-      return { kind: 'meh', text: 'the GPU does not answer', fix: `${slower} Restarting the browser often helps.` };
+      return { kind: 'meh', text: says.gpuSilent.text, fix: `${slower} ${says.gpuSilent.fix}` };
     }
     if (adapter === null) {
-      return { kind: 'meh', text: 'no GPU that WebGPU can use', fix: slower };
+      return { kind: 'meh', text: says.gpuNone, fix: slower };
     }
     if (adapter.info.isFallbackAdapter) {
       return {
         kind: 'meh',
-        text: `GPU in software: ${adapterName(adapter.info)}`,
-        fix: 'It computes on the CPU: slower. Hardware acceleration may be off in the browser’s settings.',
+        text: says.gpuSoftware.text(adapterName(adapter.info)),
+        fix: says.gpuSoftware.fix,
       };
     }
-    return { kind: 'good', text: `GPU: ${adapterName(adapter.info)}` };
+    return { kind: 'good', text: says.gpu(adapterName(adapter.info)) };
   } catch {
-    return { kind: 'meh', text: 'the GPU cannot be used', fix: slower };
+    return { kind: 'meh', text: says.gpuBroken, fix: slower };
   }
 }
 
 export async function checkReach(): Promise<Verdict> {
+  const says = words.value.join.checks;
   if (typeof RTCPeerConnection === 'undefined') {
-    return {
-      kind: 'bad',
-      text: 'no WebRTC',
-      fix: 'This browser cannot talk to other browsers. An extension may have switched WebRTC off; otherwise try Chrome, Edge, Firefox or Safari.',
-    };
+    return { kind: 'bad', ...says.noWebRtc };
   }
   const connection = new RTCPeerConnection();
   try {
@@ -70,14 +63,10 @@ export async function checkReach(): Promise<Verdict> {
     });
     connection.createDataChannel('preflight');
     await connection.setLocalDescription(await connection.createOffer());
-    if ((await within(CANDIDATE_DEADLINE_MS, candidate)) === true) return { kind: 'good', text: 'can reach others' };
-    return {
-      kind: 'meh',
-      text: 'no way to other machines found',
-      fix: 'Joining may fail. Check that this machine is on a network; a VPN or a privacy extension can hide it.',
-    };
+    if ((await within(CANDIDATE_DEADLINE_MS, candidate)) === true) return { kind: 'good', text: says.reach };
+    return { kind: 'meh', ...says.noWay };
   } catch {
-    return { kind: 'meh', text: 'WebRTC did not start', fix: 'Joining may fail. Reloading the page often helps.' };
+    return { kind: 'meh', ...says.noStart };
   } finally {
     connection.close();
   }
@@ -86,7 +75,7 @@ export async function checkReach(): Promise<Verdict> {
 export function adapterName(info: { description: string; vendor: string; architecture: string }): string {
   if (info.description !== '') return info.description;
   const parts = [info.vendor, info.architecture].filter((part) => part !== '');
-  return parts.length === 0 ? 'unnamed' : parts.join(' ');
+  return parts.length === 0 ? words.value.join.checks.unnamed : parts.join(' ');
 }
 
 /** `promise`'s value, or `undefined` after `ms`. */

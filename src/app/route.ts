@@ -1,12 +1,13 @@
 /**
  * What the address bar asks for. Hash routing, so that one static file serves every page and a code never reaches a
- * server's log: `#` home, `#new` start a room, `#lesson` the lesson alone, `#recording` look at one, `#K7F-3QX?name=Ada&auto&rank=2`
+ * server's log: `#` home, `#new` start a room, `#lesson` the lesson alone, `#recording` look at one, `#simulated?ranks=32` a run that
+ * is not there, `#K7F-3QX?name=Ada&auto&rank=2`
  * join a room. What follows the question mark is how a page is set up, so that a prepared page is a link; each page reads its own.
  */
 import { formatRoomCode, parseRoomCode } from '../protocol/roomCode.ts';
 
 export interface Route {
-  page: 'home' | 'new' | 'join' | 'lesson' | 'recording';
+  page: 'home' | 'new' | 'join' | 'lesson' | 'recording' | 'simulated';
   /** The room to join, on the join page. */
   room: string | null;
   /** A name given in the address, for launchers and prepared links. */
@@ -35,7 +36,7 @@ export function parseRoute(hash: string): Route {
     query,
   };
   if (place === '') return { page: 'home', room: null, wrongCode: null, ...common };
-  if (place === 'new' || place === 'lesson' || place === 'recording') {
+  if (place === 'new' || place === 'lesson' || place === 'recording' || place === 'simulated') {
     return { page: place, room: null, wrongCode: null, ...common };
   }
   const room = parseRoomCode(place);
@@ -64,9 +65,36 @@ export function withQuery(hash: string, changes: Readonly<Record<string, string 
   return text === '' ? place : `${place}?${text}`;
 }
 
-/** The link to share: the page's own address without query, then the code. */
-export function roomLink(page: { origin: string; pathname: string }, room: string): string {
-  return `${page.origin}${page.pathname}${roomHash(room)}`;
+/** How pages look, wherever one goes from here: language, colours, size of letters, parts that are hidden, the players' speed. */
+export const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
+
+/** Those of a link's settings that are about looks. */
+export function viewSettings(query: URLSearchParams): Record<string, string> {
+  return Object.fromEntries(
+    VIEW_SETTINGS.flatMap((name) => {
+      const value = query.get(name);
+      return value === null ? [] : [[name, value]];
+    }),
+  );
+}
+
+/** Parts of the pages that a link may hide, so that a class sees what the lesson is about. */
+export const PARTS = ['job', 'player', 'grid', 'curves', 'timeline', 'ranks', 'learned'] as const;
+export type Part = (typeof PARTS)[number];
+
+/** What `hide=grid,ranks` names; what is no part is passed over. */
+export function hiddenParts(query: URLSearchParams): ReadonlySet<Part> {
+  const named = new Set((query.get('hide') ?? '').split(','));
+  return new Set(PARTS.filter((part) => named.has(part)));
+}
+
+/** The link to share: the page's own address without query, then the code, and how its pages are to look. */
+export function roomLink(
+  page: { origin: string; pathname: string },
+  room: string,
+  settings: Readonly<Record<string, string | null>> = {},
+): string {
+  return `${page.origin}${page.pathname}${withQuery(roomHash(room), settings)}`;
 }
 
 /** Whether another machine cannot open a link to this host. */
@@ -74,6 +102,16 @@ export function isLocalOnly(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || hostname.startsWith('127.')
   );
+}
+
+/** A whole number of a link's settings, within bounds; else what is usual. */
+export function numberIn(
+  query: URLSearchParams,
+  name: string,
+  [least, usual, most]: readonly [number, number, number],
+): number {
+  const value = wholeNumber(query.get(name) ?? '');
+  return value >= least && value <= most ? value : usual;
 }
 
 function wholeNumber(text: string): number {

@@ -13,7 +13,10 @@ import { saveJson } from './download.ts';
 import { pageHidden } from './env.ts';
 import { remembered } from './remembered.ts';
 import { hostKeyOf, keepHostKey } from './hostKeys.ts';
-import { parseRoute, roomHash, withQuery, type Route } from './route.ts';
+import { simulatedRun } from './simulated/simulatedRun.ts';
+import { words } from './words/index.ts';
+import { MAX_WORLD_SIZE } from '../protocol/control.ts';
+import { hiddenParts, numberIn, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
 import { isSoftware, isUnderWay } from './derive.ts';
 import { titleOf } from './title.ts';
 import { initialView, reduce, withoutRun, type View } from './view.ts';
@@ -45,6 +48,9 @@ export const isWatching = computed(() => {
   const { lobby } = view.value;
   return isUnderWay(view.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;
 });
+
+/** What the link that led here hides. */
+export const hidden = computed(() => hiddenParts(route.value.query));
 
 export type Screen = Route['page'] | 'lobby' | 'run';
 
@@ -99,6 +105,16 @@ export function start(): void {
   send({ type: 'start' });
 }
 
+/** Host: the run waits between two steps. */
+export function pauseRun(): void {
+  send({ type: 'pause' });
+}
+
+/** Host: a run that was paused goes on, with whoever is there. */
+export function resumeRun(): void {
+  send({ type: 'resume' });
+}
+
 /** Host: ends the run for all. */
 export function stopRun(): void {
   send({ type: 'stop' });
@@ -117,6 +133,29 @@ export function lockRoom(isLocked: boolean): void {
 /** In a lesson: what this tab's user wants of it. */
 export function lessonOrder(order: LessonOrder): void {
   send({ type: 'lesson', order });
+}
+
+/** Between two simulated steps, milliseconds: slow enough to be looked at. */
+const SIMULATED_STEP_MS = 400;
+
+/** Shows a run that is not there, as the address says; it goes on while the page is looked at. */
+export function simulate(): void {
+  const { query } = route.peek();
+  const ranks = numberIn(query, 'ranks', [2, 32, MAX_WORLD_SIZE]);
+  const { beginning, next } = simulatedRun(
+    ranks,
+    numberIn(query, 'seed', [0, 1, 2 ** 31]),
+    words.peek().run.simulated(ranks),
+  );
+  stop();
+  const mine = session;
+  update(beginning.reduce(reduce, initialView));
+  const timer = setInterval(() => {
+    if (session !== mine) return clearInterval(timer);
+    if (pageHidden.peek()) return;
+    latest = next().reduce(reduce, latest);
+    publishSoon();
+  }, SIMULATED_STEP_MS);
 }
 
 export function giveFiles(files: File[]): void {
@@ -171,12 +210,14 @@ export function reloadWhenRestored(): void {
 export function followAddress(): void {
   addEventListener('hashchange', () => {
     const next = parseRoute(location.hash);
-    if (latest.room !== null && next.room !== latest.room) {
+    const isElsewhere = latest.room === null ? latest.run !== null : next.room !== latest.room;
+    if (isElsewhere && next.page !== 'simulated') {
       stop();
       update(initialView);
     }
     if (next.name !== null) name.value = next.name;
     route.value = next;
+    if (next.page === 'simulated') simulate();
   });
 }
 
@@ -233,7 +274,7 @@ export function keepInAddress(changes: Readonly<Record<string, string | null>>):
 function showRoomInAddress(room: string): void {
   // A link that led here stays as it is: with `auto`, a reload joins again.
   if (route.peek().room === room) return;
-  history.replaceState(null, '', roomHash(room));
+  history.replaceState(null, '', withQuery(roomHash(room), viewSettings(route.peek().query)));
   route.value = parseRoute(location.hash);
 }
 

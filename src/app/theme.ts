@@ -41,6 +41,14 @@ export function toggleProjector(): void {
   storedSize.set(projector.peek() ? 'projector' : null);
 }
 
+/** Looks as a link asks for; what it does not name stays. */
+export function lookAs(query: URLSearchParams): void {
+  const asked = query.get('theme');
+  if (isTheme(asked)) chosen.value = asked;
+  const size = query.get('size');
+  if (size !== null) projector.value = size === 'projector';
+}
+
 /** Keeps the document's attributes, which the style sheets read, in step. */
 export function applyTheme(): void {
   effect(() => {
@@ -52,5 +60,9 @@ export function applyTheme(): void {
 
 function readTheme(): Theme | null {
   const text = storedTheme.get();
-  return text === 'light' || text === 'dark' ? text : null;
+  return isTheme(text) ? text : null;
+}
+
+function isTheme(text: string | null): text is Theme {
+  return text === 'light' || text === 'dark';
 }

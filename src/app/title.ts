@@ -12,8 +12,8 @@ export function titleOf(view: View, room: string | null, isHidden: boolean): str
   const { run, model } = view;
   if (!isHidden || run === null) return name;
   const { word } = spokenState(view);
-  if (!isUnderWay(view) || word !== 'training' || run.last === null) return `${upperFirst(word)} · ${name}`;
-  const total = model === null ? '' : ` of ${model.totalSteps}`;
+  const { state } = words.value;
+  if (!isUnderWay(view) || word !== state.training || run.last === null) return `${upperFirst(word)} · ${name}`;
   // The number first: a tab shows a few letters only.
-  return `Step ${run.last.step + 1}${total}, training in the background · ${name}`;
+  return `${state.inBackground(run.last.step + 1, model?.totalSteps ?? null)} · ${name}`;
 }

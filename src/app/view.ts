@@ -3,7 +3,18 @@
  * recorded screen, and bounded, so that a run may last for days.
  */
 import type { Device, Nodes, RosterEntry, RoomPhase } from '../protocol/control.ts';
-import type { EngineEvent, HopEvent, LinkRoute, RankState, RankStatistics, RunResult } from '../protocol/events.ts';
+import type {
+  EngineEvent,
+  HopEvent,
+  LinkRoute,
+  RankState,
+  RankStatistics,
+  RankStatus,
+  RankTelemetry,
+  RunResult,
+  StepLane,
+  WarmupStage,
+} from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { append, emptySeries, type Series } from './series.ts';
@@ -18,6 +29,8 @@ export interface Lobby {
   /** How many ranks a run may have, where ranks may come and go at all. */
   nodes: Nodes | null;
   isLocked: boolean;
+  /** The host has paused the run. */
+  isHeld: boolean;
   /** Ready members that are missing for a run to begin by itself, or to go on. */
   waitingFor: number;
 }
@@ -53,6 +66,10 @@ export interface WorldChange {
   /** World sizes. */
   from: number;
   to: number;
+  /** Names, of those who were in the run before apart. */
+  joined: readonly string[];
+  returned: readonly string[];
+  left: readonly string[];
 }
 
 export interface Run {
@@ -73,6 +90,10 @@ export interface Run {
   recent: readonly StepView[];
   /** Between epochs, newest last. */
   changes: readonly WorldChange[];
+  /** Where this tab has saved the run, newest last. */
+  saves: readonly { step: number; at: number }[];
+  /** Member ids of those who have been in the run. */
+  met: readonly string[];
   /** When the engine's clock of the run began, on the one that is shown: it begins anew with a new GPU. */
   since: number;
   evaluations: readonly Evaluation[];
@@ -81,6 +102,10 @@ export interface Run {
   statistics: { step: number; ranks: readonly RankStatistics[] } | null;
   /** The exchange before, for rates. */
   earlierStatistics: { step: number; ranks: readonly RankStatistics[] } | null;
+  /** What ranks told of themselves with the statistics. */
+  telemetry: { step: number; ranks: readonly RankTelemetry[] } | null;
+  /** By rank, the last steps of this epoch, each on its rank's clock; this rank's own are exact. */
+  lanes: readonly (readonly StepLane[])[];
   hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
   result: RunResult | null;
   /** Where the run is a lesson: the last that was told of it. */
@@ -108,8 +133,8 @@ export interface View {
   state: RankState;
   /** Membership epoch that `state` is about. */
   epoch: number;
-  /** The engine's own sentence about `state`; may be empty. */
-  detail: string;
+  /** Neighbours that this tab connects to. */
+  connecting: RankStatus['connecting'];
   /** The signaling server is lost, and looked for. */
   isServerAway: boolean;
   device: Device | null;
@@ -122,8 +147,8 @@ export interface View {
   lobby: Lobby | null;
   model: ModelSizes | null;
   run: Run | null;
-  /** What is being compiled, while it is. */
-  warmup: string | null;
+  /** What is being got ready, while it is. */
+  warmup: WarmupStage | null;
   /** Steps that the room's first run goes on after, where it goes on from a checkpoint of this tab's. */
   goesOnAfter: number | null;
   /** Something to know that stops nothing. */
@@ -135,15 +160,19 @@ export interface View {
 
 /** Steps kept for rates: enough to be steady, few enough to follow a change. */
 export const RECENT_STEPS = 40;
+/** Steps whose lanes are kept: what a timeline may go back. */
+export const LANE_STEPS = 32;
 /** Accuracy points kept; beyond it every second one goes. */
 export const MAX_EVALUATIONS = 1000;
 /** Changes of the world kept: more lines than this in a chart say nothing. */
 export const MAX_CHANGES = 50;
+/** Members remembered as having been there. */
+const MAX_MET = 1000;
 
 export const initialView: View = {
   state: 'OFFLINE',
   epoch: 0,
-  detail: '',
+  connecting: [],
   isServerAway: false,
   device: null,
   deviceNote: null,
@@ -167,7 +196,7 @@ export function reduce(view: View, event: EngineEvent): View {
         ...view,
         state: event.state,
         epoch: event.epoch,
-        detail: event.detail,
+        connecting: event.connecting,
         isServerAway: event.isServerAway,
         warmup: event.state === 'RUNNING' ? null : view.warmup,
       };
@@ -186,19 +215,22 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, model: { parameters, gradientBytes, bucketBytes, totalSteps, trainSamples, testSamples } };
     }
     case 'warmup':
-      return { ...view, warmup: event.message };
+      return { ...view, warmup: event.stage };
     case 'failed': {
       const { name, message, fatal } = event;
       const failed = { ...view, failure: { name, message, fatal }, warmup: null };
       if (!fatal) return failed;
-      return { ...failed, state: 'OFFLINE', detail: '', isServerAway: false, member: null, lobby: null };
+      return { ...failed, state: 'OFFLINE', connecting: [], isServerAway: false, member: null, lobby: null };
     }
     case 'link':
     case 'step':
     case 'trace':
+    case 'segments':
     case 'ranks':
+    case 'telemetry':
     case 'hashes':
     case 'evaluation':
+    case 'saved':
     case 'finished':
     case 'lesson':
       // Before the first epoch there is no run to tell about: a late event of a run that was left.
@@ -224,7 +256,20 @@ export function withoutRun(view: View): View {
 
 type RunEvent = Extract<
   EngineEvent,
-  { type: 'link' | 'step' | 'trace' | 'ranks' | 'hashes' | 'evaluation' | 'finished' | 'lesson' }
+  {
+    type:
+      | 'link'
+      | 'step'
+      | 'trace'
+      | 'segments'
+      | 'ranks'
+      | 'telemetry'
+      | 'hashes'
+      | 'evaluation'
+      | 'saved'
+      | 'finished'
+      | 'lesson';
+  }
 >;
 
 function reduceRun(run: Run, event: RunEvent): Run {
@@ -255,6 +300,19 @@ function reduceRun(run: Run, event: RunEvent): Run {
       const { step, bucket, bytes, startedAt, hops } = event;
       const trace = { step, bucket, bytes, startedAt, hops };
       return isComplete(trace, run.worldSize) ? { ...run, trace } : run;
+    }
+    case 'segments':
+      return { ...run, lanes: withLanes(run, run.rank, [event.lane]) };
+    case 'telemetry': {
+      const { step, ranks } = event;
+      const told = run.members.map((_, rank) =>
+        rank === run.rank ? (run.lanes[rank] ?? []) : withLanes(run, rank, ranks[rank]?.lanes ?? [])[rank]!,
+      );
+      return { ...run, telemetry: { step, ranks }, lanes: told };
+    }
+    case 'saved': {
+      const save = { step: event.step - 1, at: run.last?.at ?? 0 };
+      return { ...run, saves: [...run.saves, save].slice(-MAX_CHANGES) };
     }
     case 'ranks':
       return { ...run, statistics: { step: event.step, ranks: event.ranks }, earlierStatistics: run.statistics };
@@ -296,21 +354,48 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     firstStep: past?.firstStep ?? null,
     last: past?.last ?? null,
     recent: [],
-    changes: past === null ? [] : changesWith(past, worldSize),
+    changes: past === null ? [] : changesWith(past, members),
+    saves: past?.saves ?? [],
+    met: [...new Set([...(past?.met ?? []), ...members.map((one) => one.member)])].slice(-MAX_MET),
     since: past?.since ?? 0,
     evaluations: past?.evaluations ?? [],
     trace: null,
     statistics: null,
     earlierStatistics: null,
+    telemetry: null,
+    lanes: members.map(() => []),
     hashes: null,
     result: null,
     lesson: past?.lesson ?? null,
   };
 }
 
-function changesWith({ changes, last, worldSize: from }: Run, to: number): readonly WorldChange[] {
-  if (last === null || from === to) return changes;
-  return [...changes, { step: last.step, at: last.at, from, to }].slice(-MAX_CHANGES);
+function changesWith(past: Run, members: readonly RosterEntry[]): readonly WorldChange[] {
+  const { changes, last } = past;
+  const before = new Set(past.members.map((one) => one.member));
+  const after = new Set(members.map((one) => one.member));
+  const met = new Set(past.met);
+  const came = members.filter((one) => !before.has(one.member));
+  const left = past.members.filter((one) => !after.has(one.member));
+  const [from, to] = [past.members.length, members.length];
+  if (last === null || (came.length === 0 && left.length === 0)) return changes;
+  const change = {
+    ...{ step: last.step, at: last.at, from, to },
+    joined: came.filter((one) => !met.has(one.member)).map((one) => one.name),
+    returned: came.filter((one) => met.has(one.member)).map((one) => one.name),
+    left: left.map((one) => one.name),
+  };
+  return [...changes, change].slice(-MAX_CHANGES);
+}
+
+/** The lanes with more steps of one rank; a step that is told again replaces those from it on. */
+function withLanes({ lanes, members }: Run, rank: number, more: readonly StepLane[]): Run['lanes'] {
+  const first = more[0];
+  if (first === undefined) return lanes;
+  return members.map((_, one) => {
+    const had = lanes[one] ?? [];
+    return one === rank ? [...had.filter(({ step }) => step < first.step), ...more].slice(-LANE_STEPS) : had;
+  });
 }
 
 /** Whether every ring step of the trace is known (long ones and small tensors may go another way than round the ring). */

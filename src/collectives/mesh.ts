@@ -132,6 +132,11 @@ export class Mesh {
     }
   }
 
+  /** The link to a rank, where there is one. */
+  linkTo(peer: number): Link | null {
+    return this.#links.get(peer) ?? null;
+  }
+
   /** Ends all groups, here: their epoch is over. */
   end(error: Error): void {
     for (const group of [...this.#groups.values()]) group.onend(error);

@@ -52,6 +52,8 @@ interface Progress {
   arrived: number;
   /** When the last element was done. */
   endedAt: number | null;
+  /** Milliseconds spent on combining or copying what has come. */
+  spentMs: number;
 }
 
 /** What goes to one peer, in order. */
@@ -89,7 +91,7 @@ export class PlanOp {
     this.#moves = plan
       .filter((move) => this.#areLengthsTold || lengthOf(move) > 0)
       .map((move) => ({
-        ...{ move, before: [], after: [], done: 0, early: [], arrived: 0, endedAt: null },
+        ...{ move, before: [], after: [], done: 0, early: [], arrived: 0, endedAt: null, spentMs: 0 },
       }));
     this.#remaining = this.#moves.length;
     this.#moves.forEach((later, i) => {
@@ -130,6 +132,11 @@ export class PlanOp {
   /** When the send or receive of `step` ended; `null` if it has not, or there is none. */
   endOf(kind: Move['kind'], step: number): number | null {
     return this.#moves.find(({ move }) => move.kind === kind && move.step === step)?.endedAt ?? null;
+  }
+
+  /** Milliseconds that the receive of `step` took to combine or copy what came. */
+  spentOn(step: number): number {
+    return this.#moves.find(({ move }) => move.kind === 'receive' && move.step === step)?.spentMs ?? 0;
   }
 
   /** Ranks whose data has not come, and how much of it has. */
@@ -179,12 +186,14 @@ export class PlanOp {
       const end = start + values.length;
       if (!isClear(progress, start, end)) return;
       early.shift();
+      const since = this.#options.now();
       if (move.how !== 'copy') {
         this.#combine!(values, target, start);
         const isAverage = this.descriptor.reduceOp === ReduceOp.AVG;
         if (move.how === 'combine-last' && isAverage) divide(values, dtype, worldSize);
       }
       copyInto(target, values, start);
+      progress.spentMs += this.#options.now() - since;
       this.#advance(progress, values.length);
       this.#taken = { frame, start, end };
       for (const next of progress.after) this.#wake(next);

@@ -11,6 +11,7 @@
  */
 import { Algorithm, OpCode, ReduceOp } from '../protocol/frame.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
+import type { LinkCounters, LinkDescription } from '../transport/link.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
 import { MismatchError, UsageError } from '../util/errors.ts';
 import { mixSeed } from '../util/rng.ts';
@@ -122,6 +123,15 @@ export class ProcessGroup {
   /** This rank's last collectives and messages, of all groups. */
   get flightRecording(): FlightRecording {
     return this.#mesh.recorder.dump();
+  }
+
+  /**
+   * How bytes travel to a rank of the group, and how many have, both ways, since its link was made for this epoch; `null` where
+   * there is no link to it. May take a browser's answer: do not await it between two steps.
+   */
+  async describeLink(rank: number): Promise<(LinkDescription & LinkCounters) | null> {
+    const link = this.#mesh.linkTo(this.ranks[rank]!);
+    return link && { ...(await link.describe()), ...link.counters };
   }
 
   /**

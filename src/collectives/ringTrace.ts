@@ -12,6 +12,7 @@ export function traceOfRing(op: PlanOp, startedAt: number, rank: number, n: numb
     receivedChunk: transferFrom(n, ringStep, left).chunk,
     sentAt: op.endOf('send', ringStep),
     receivedAt: op.endOf('receive', ringStep),
+    reduceMs: op.spentOn(ringStep),
   }));
   return { startedAt, hops };
 }

@@ -21,6 +21,8 @@ export interface AutosaveOptions {
   openCheckpoints: () => Promise<Pick<Checkpoints, 'save' | 'removeRun'>>;
   /** What this run goes on from, which it replaces. */
   origin: CheckpointMeta | null;
+  /** The state after so many steps is saved. */
+  onsaved: (step: number) => void;
   /** Why nothing is saved, once. */
   onnote: (message: string) => void;
 }
@@ -87,6 +89,7 @@ export class Autosave {
     const { meta, arrays } = toCheckpoint(state, { id, room, job, savedAt: today(), worldSize });
     const checkpoints = await openCheckpoints();
     await checkpoints.save(meta, arrays);
+    this.#options.onsaved(step);
     if (origin) await checkpoints.removeRun(origin);
   }
 

@@ -1,6 +1,8 @@
-/** Statistics that ranks tell each other beside training. Integers below 2^53 are exact in float64. */
+/** Statistics and telemetry that ranks tell each other beside training. Integers below 2^53 are exact in float64. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
-import type { RankStatistics } from '../protocol/events.ts';
+import type { EdgeReport, LinkRoute, RankStatistics, StepLane } from '../protocol/events.ts';
+import type { Span } from '../telemetry/clocks.ts';
+import { packLanes, unpackLanes } from '../telemetry/stepLane.ts';
 
 const FIELDS = [
   'computeMs',
@@ -11,20 +13,75 @@ const FIELDS = [
   'otherBytesSent',
 ] as const satisfies readonly (keyof RankStatistics)[];
 
-/** Every rank's statistics, in rank order. */
-export async function exchangeStatistics(
+const ROUTES = ['unknown', 'direct', 'relayed', 'memory'] as const satisfies readonly LinkRoute[];
+
+/** Steps of which a rank tells the others, the newest. */
+export const TOLD_STEPS = 16;
+
+/** What a rank tells, as it knows it by itself: times on its own clock. */
+export interface OwnTelemetry {
+  isHidden: boolean;
+  waitMs: number;
+  right: Omit<EdgeReport, 'transitMs'> | null;
+  /** Means over all chunks since the last exchange, which every rank has sent or received as many of; `null` before the first. */
+  chunks: { sentAt: number; receivedAt: number } | null;
+  /** A collective that all have ended, to compare clocks by. */
+  span: Span;
+  lanes: readonly StepLane[];
+}
+
+export interface Told extends OwnTelemetry {
+  statistics: RankStatistics;
+}
+
+/**
+ * Every rank's, in rank order.
+ *
+ * @param steps most steps told of, the same on all ranks.
+ */
+export async function exchangeTelemetry(
   group: ProcessGroup,
-  mine: Omit<RankStatistics, 'rank'>,
-): Promise<RankStatistics[]> {
-  const rows = await group.allGather(Float64Array.from(FIELDS, (field) => mine[field]));
+  statistics: Omit<RankStatistics, 'rank'>,
+  own: OwnTelemetry,
+  steps: number,
+): Promise<Told[]> {
+  const count = Math.min(steps, TOLD_STEPS);
+  const { isHidden, waitMs, right, chunks, span, lanes } = own;
+  const mine = Float64Array.from([
+    ...FIELDS.map((field) => statistics[field]),
+    ...[Number(isHidden), waitMs, span.begin, span.end],
+    ...[chunks?.sentAt ?? NaN, chunks?.receivedAt ?? NaN],
+    ...[right ? ROUTES.indexOf(right.route) : NaN, right?.roundTripMs ?? NaN],
+    ...[right?.bytesSent ?? NaN, right?.bytesReceived ?? NaN],
+    ...packLanes(lanes, count),
+  ]);
+  const rows = await group.allGather(mine);
   return rows.map((row, rank) => {
-    const [computeMs, communicateMs, stepMs, gradientBytesSent, gradientBytesReceived, otherBytesSent] =
-      Array.from(row);
+    const numbers = [...row.subarray(0, FIELDS.length)] as [number, number, number, number, number, number];
+    const [computeMs, communicateMs, stepMs, gradientBytesSent, gradientBytesReceived, otherBytesSent] = numbers;
+    const [hidden, wait, begin, end, sentAt, receivedAt, route, roundTripMs, bytesSent, bytesReceived] = [
+      ...row.subarray(FIELDS.length, FIELDS.length + OWN_NUMBERS),
+    ] as [number, number, number, number, number, number, number, number, number, number];
     return {
-      ...{ rank, computeMs: computeMs!, communicateMs: communicateMs!, stepMs: stepMs! },
-      gradientBytesSent: gradientBytesSent!,
-      gradientBytesReceived: gradientBytesReceived!,
-      otherBytesSent: otherBytesSent!,
+      statistics: {
+        ...{ rank, computeMs, communicateMs, stepMs },
+        ...{ gradientBytesSent, gradientBytesReceived, otherBytesSent },
+      },
+      isHidden: hidden === 1,
+      waitMs: wait,
+      right: Number.isNaN(route)
+        ? null
+        : { route: ROUTES[route]!, roundTripMs: orNull(roundTripMs), bytesSent, bytesReceived },
+      chunks: Number.isNaN(sentAt) ? null : { sentAt, receivedAt },
+      span: { begin, end },
+      lanes: unpackLanes(row.subarray(FIELDS.length + OWN_NUMBERS)),
     };
   });
+}
+
+/** Between the statistics and the lanes. */
+const OWN_NUMBERS = 10;
+
+function orNull(value: number): number | null {
+  return Number.isNaN(value) ? null : value;
 }

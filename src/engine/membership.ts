@@ -22,7 +22,7 @@ export interface MembershipState {
   readonly linking: Linking | null;
   /** The epoch whose group exists. */
   readonly active: Active | null;
-  /** Ready members that a run waits for; `null` where none does. */
+  /** Ready members that a paused run waits for, 0: it waits for the host; `null` where none is paused. */
   readonly pausedFor: number | null;
   /** Whether the latest run is over. */
   readonly isOver: boolean;
@@ -39,6 +39,8 @@ interface EpochOf {
 type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' }>;
 
 interface Linking extends EpochOf {
+  /** Pairs that connect over a relay. */
+  readonly relayed: readonly (readonly [string, string])[];
   readonly report: Report | null;
 }
 
@@ -139,7 +141,7 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
         return stay(state);
       return leaveEpochs(
         { ...state, run: event.run, pausedFor: event.waitingFor, isOver: false },
-        'The run is paused until more ranks are there.',
+        event.waitingFor === 0 ? 'The host has paused the run.' : 'The run is paused until more ranks are there.',
       );
     case 'ended': {
       if (event.run !== state.run || state.isOver) return stay(state);
@@ -181,7 +183,7 @@ function admitted(state: MembershipState, member: string): MembershipStep {
 }
 
 function prepare(state: MembershipState, event: Extract<MembershipEvent, { type: 'prepare' }>): MembershipStep {
-  const { epoch, run, members } = event;
+  const { epoch, run, members, relayed } = event;
   if (epoch <= state.epoch) return stay(state);
   const { linking, active } = state;
   const staysOn =
@@ -190,7 +192,7 @@ function prepare(state: MembershipState, event: Extract<MembershipEvent, { type:
   return {
     state: {
       ...{ ...state, epoch, run, pausedFor: null, isOver: false, active: staysOn ? active : null },
-      linking: { epoch, run, members, report: null },
+      linking: { epoch, run, members, relayed, report: null },
     },
     effects: [...drop(linking, reason), ...drop(staysOn ? null : active, reason), { type: 'link', prepare: event }],
   };
@@ -228,10 +230,10 @@ function fail(state: MembershipState, event: Extract<MembershipEvent, { type: 'f
 
 /** What a member says of itself when it returns. `room`: the last that it heard. */
 export function standingOf(state: MembershipState, room: Extract<ServerMessage, { type: 'room' }>): Standing {
-  const { job, startAt, nodes, isLocked, phase } = room;
+  const { job, startAt, nodes, isLocked, isHeld, phase } = room;
   const { active } = state;
   return {
-    settings: { job, startAt, nodes, isLocked },
+    settings: { job, startAt, nodes, isLocked, isHeld },
     run: Math.max(state.run, room.run),
     isRunOn: room.run > state.run ? phase !== 'FORMING' : state.run > 0 && !state.isOver,
     epoch: Math.max(state.epoch, room.epoch),

@@ -5,7 +5,7 @@
  *
  * A lost connection to the server is made anew for as long as there is something to go on with: a running ring needs no server.
  */
-import type { RankState } from '../protocol/events.ts';
+import type { RankStatus } from '../protocol/events.ts';
 import {
   PROTOCOL_VERSION,
   type ClientMessage,
@@ -72,6 +72,12 @@ export interface Epoch extends LocalRank {
 
 type Ended = Extract<MembershipEffect, { type: 'end' }>;
 
+/** What the user decided, or what has become of this tab. */
+type Wish = Extract<
+  ClientMessage,
+  { type: 'ready' | 'configure' | 'start' | 'pause' | 'resume' | 'stop' | 'remove' | 'lock' }
+>;
+
 export interface RendezvousOptions {
   server: string;
   /** The first message; the browser's id is added to it. */
@@ -81,7 +87,7 @@ export interface RendezvousOptions {
   /** Also after a return, and where the server has let this tab in as somebody new. */
   onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
   onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
-  onstate: (state: RankState, epoch: number, detail: string, isServerAway: boolean) => void;
+  onstate: (status: RankStatus) => void;
   /** SYNCING: resolves with what this rank has once it has what the others have. Never before the last one has settled. */
   enter: (epoch: Epoch) => Promise<StateReport>;
   /** RUNNING: resolves with the state after the last step. */
@@ -141,8 +147,7 @@ export class Rendezvous {
     }
   }
 
-  /** Sends what the user decided, or what has become of this tab. */
-  send(message: Extract<ClientMessage, { type: 'ready' | 'configure' | 'start' | 'stop' | 'remove' | 'lock' }>): void {
+  send(message: Wish): void {
     this.#client?.send(message);
   }
 
@@ -400,15 +405,15 @@ export class Rendezvous {
     this.#client?.close();
     for (const epoch of [...this.#live.keys()]) this.#drop(epoch, reason);
     this.#pool.retain(new Set());
-    this.#options.onstate('OFFLINE', 0, detail, false);
+    this.#options.onstate({ state: 'OFFLINE', epoch: 0, detail, isServerAway: false, connecting: [] });
   }
 
   #show(): void {
     const isServerAway = !this.#membership.isConnected && this.#admission !== null;
-    const { state, epoch, detail } = rankStateOf(this.#membership, { isServerAway, outcome: this.#outcome });
-    const shown = `${state} ${epoch} ${isServerAway} ${detail}`;
+    const status = { ...rankStateOf(this.#membership, { isServerAway, outcome: this.#outcome }), isServerAway };
+    const shown = JSON.stringify(status);
     if (shown === this.#shown) return;
     this.#shown = shown;
-    this.#options.onstate(state, epoch, detail, isServerAway);
+    this.#options.onstate(status);
   }
 }

@@ -77,6 +77,7 @@ export class Session {
   #isRecovering = false;
   #recoveries = 0;
   #divergences = 0;
+  #isHidden = false;
   /** Why this tab cannot take part until something changes. */
   #isOut = false;
 
@@ -95,6 +96,8 @@ export class Session {
       }
       case 'configure':
       case 'start':
+      case 'pause':
+      case 'resume':
       case 'stop':
       case 'remove':
       case 'lock':
@@ -106,6 +109,9 @@ export class Session {
         return;
       case 'lesson':
         if (this.#current instanceof LessonRun) this.#current.order(command.order);
+        return;
+      case 'visibility':
+        this.#isHidden = command.isHidden;
         return;
       case 'recording':
         return this.#tellRecording();
@@ -152,7 +158,7 @@ export class Session {
         void this.#announce();
       },
       onroom: (message) => this.#onRoom(message),
-      onstate: (state, epoch, detail, isServerAway) => emit({ type: 'state', state, epoch, detail, isServerAway }),
+      onstate: (status) => emit({ type: 'state', ...status }),
       enter: (epoch) => this.#enterEpoch(epoch),
       train: (epoch) => this.#train(epoch),
       scopeOf: (error) => this.#scopeOf(error),
@@ -165,8 +171,8 @@ export class Session {
   }
 
   #onRoom(message: RoomMessage): void {
-    const { phase, hosts, members, job, startAt, nodes, isLocked, waitingFor } = message;
-    this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, nodes, isLocked, waitingFor });
+    const { phase, hosts, members, job, startAt, nodes, isLocked, isHeld, waitingFor } = message;
+    this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, nodes, isLocked, isHeld, waitingFor });
     const isPaused = phase === 'PAUSED' && this.#room?.phase !== 'PAUSED';
     // The server has given this rank up, as it was late: it is as ready as before.
     if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;
@@ -243,15 +249,8 @@ export class Session {
         ? Promise.resolve(this.#createLesson())
         : this.#openDevice().then((opened) =>
             Training.prepare({
-              job,
-              run,
-              worldSize,
-              files: this.#files,
-              baseUrl,
-              opened,
-              clock: this.#clock,
-              emit,
-              from,
+              ...{ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from },
+              isHidden: () => this.#isHidden,
             }),
           );
     const training = { run, job, ready, autosave };
@@ -278,6 +277,7 @@ export class Session {
     return new Autosave({
       ...{ room: this.#code, member: this.#member, job, origin, clock: this.#clock, today: Date.now },
       openCheckpoints: () => Checkpoints.open(),
+      onsaved: (step) => this.#options.emit({ type: 'saved', step }),
       onnote: (message) => this.#options.emit({ type: 'note', message }),
     });
   }
@@ -326,7 +326,7 @@ export class Session {
     this.#isRecovering = true;
     try {
       if (++this.#recoveries > MAX_RECOVERIES) throw lost;
-      this.#options.emit({ type: 'warmup', message: 'The GPU was lost: setting it up again' });
+      this.#options.emit({ type: 'warmup', stage: 'recovering', message: 'The GPU was lost: setting it up again' });
       // What only the GPU had is lost with it; then the others have to give all of it.
       const state = current instanceof Training && current.hasState ? await current.snapshot().catch(() => null) : null;
       this.#endTraining();

@@ -31,6 +31,7 @@ export interface TrainingOptions {
   emit: (event: EngineEvent) => void;
   /** A saved state to go on from. */
   from: RunState | null;
+  isHidden: () => boolean;
 }
 
 export class Training {
@@ -57,13 +58,17 @@ export class Training {
    * @throws (rejects) DataError, DeviceError.
    */
   static async prepare(options: TrainingOptions): Promise<Training> {
-    const { job, worldSize, files, baseUrl, opened, clock, emit, from } = options;
-    emit({ type: 'warmup', message: job.data.kind === 'drawn' ? 'Drawing digits' : 'Loading the data' });
+    const { job, worldSize, files, baseUrl, opened, clock, emit, from, isHidden } = options;
+    emit(
+      job.data.kind === 'drawn'
+        ? { type: 'warmup', stage: 'drawing', message: 'Drawing digits' }
+        : { type: 'warmup', stage: 'data', message: 'Loading the data' },
+    );
     const data = await loadData(job, { files, baseUrl });
     const task = createJobTask(job, data, job.strategy === 'data-parallel' ? job.replicas : worldSize);
     try {
       const trainingRun = await TrainingRun.prepare({
-        ...{ plan: job, task, clock, emit, from },
+        ...{ plan: job, task, clock, emit, from, isHidden },
         device: opened.device,
         checkDevice: () => opened.check(),
       });
@@ -85,7 +90,7 @@ export class Training {
   }
 
   get recording(): FlightRecording | null {
-    return this.#group?.flightRecording ?? null;
+    return this.#group && { ...this.#group.flightRecording, ...structuredClone(this.#trainingRun.recorded) };
   }
 
   /** Of the latest epoch. */

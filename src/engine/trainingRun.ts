@@ -7,8 +7,8 @@
 import { Mesh } from '../collectives/mesh.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
 import { createOptimizer } from '../optim/index.ts';
-import { dealWindow, GlobalCursor, type SampleWindow } from '../parallel/cursor.ts';
-import { deal, type Holding } from '../parallel/deal.ts';
+import { GlobalCursor } from '../parallel/cursor.ts';
+import type { Holding } from '../parallel/deal.ts';
 import { keepingBuffers } from '../parallel/flatten.ts';
 import { allGatherHashes } from '../parallel/hashes.ts';
 import type { PassOptions } from '../parallel/pass.ts';
@@ -17,19 +17,21 @@ import { oddOnes, refuseOdd } from '../parallel/standing.ts';
 import { createStrategy, Ring, type Arrival, type RingState, type StepReport } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
 import type { EngineEvent, RankStatistics, RunResult, StepTimes } from '../protocol/events.ts';
+import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type TrainingPlan } from '../protocol/job.ts';
-import { median, quantile } from '../telemetry/statistics.ts';
+import type { Span } from '../telemetry/clocks.ts';
 import type { Clock } from '../util/clock.ts';
 import { DataError, DivergenceError, MismatchError, PeergradError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { dissenters } from '../util/majority.ts';
-import { exchangeStatistics } from './exchange.ts';
+import { dutiesAfter, joined, NO_DUTIES, testHeldOut, type Duties } from './duties.ts';
+import { RunFigures } from './figures.ts';
+import { StepTelemetry } from './stepTelemetry.ts';
 import type { Task } from './task.ts';
+import { dealTurn, holdingOf, newTurn, type Turn } from './turn.ts';
 
 /** Held-out samples are tested about this often in a run, and all of them at the end of every pass over the data. */
 const EVALUATIONS_PER_RUN = 8;
-/** Held-out samples within a pass: +- 1 point is enough for a curve, and testing must not outlast training. */
-const INTERMEDIATE_SAMPLES = 500;
 /** DiLoCo's outer optimizer, as the paper found best. */
 const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
 
@@ -42,6 +44,8 @@ export interface TrainingRunOptions {
   emit: (event: EngineEvent) => void | Promise<void>;
   /** Throws if the device's results are void. */
   checkDevice: () => void;
+  /** Whether this rank's page is hidden; by default nobody hides it. */
+  isHidden?: () => boolean;
 }
 
 /** All that it takes to go on from the last step that was applied, in whatever world. */
@@ -65,26 +69,7 @@ interface Note {
   isDue: boolean;
 }
 
-/** This rank's part of the next step. */
-interface Turn {
-  window: SampleWindow;
-  /** Epoch in which the window was first dealt out. */
-  dealtIn: number;
-  /** Its samples, by their places in the window: first those whose gradients it holds, then what it is to compute. */
-  positions: Uint32Array;
-  /** Micro-batches, at least one. */
-  rounds: number;
-}
-
-/** What comes after a step, once all ranks agree: how many held-out samples to test, and whether to compare ranks. */
-interface Duties {
-  samples: number;
-  comparison: boolean;
-}
-
 type AnyStrategy = Awaited<ReturnType<typeof createStrategy>>;
-
-const NO_DUTIES: Duties = { samples: 0, comparison: false };
 
 export class TrainingRun {
   readonly #options: TrainingRunOptions;
@@ -92,26 +77,20 @@ export class TrainingRun {
   readonly #dataHash: string;
   readonly #cursor: GlobalCursor;
   readonly #progress = startOfRun();
-  readonly #times: StepTimes[] = [];
+  readonly #figures = new RunFigures();
+  readonly #telemetry: StepTelemetry;
   /** Steps whose losses only their ranks know yet: summed loss and samples of this one's. */
   readonly #ownLosses: { sum: number; samples: number }[] = [];
   #world: World | null = null;
   /** Of the next step, once it is dealt out. */
   #turn: Turn | null = null;
-  #due = NO_DUTIES;
+  #due: Duties = NO_DUTIES;
   /** Losses known to be numbers. */
   #checkedLosses = 0;
   #statistics: RankStatistics[] = [];
   #hashes: string[] = [];
   /** Of the latest test. */
   #tested: { loss: number; accuracy: number | null } | null = null;
-  /** Of all worlds. */
-  #gradientBytes = { sent: 0, received: 0 };
-  /** In worlds before this one. */
-  #earlierBytesSent = 0;
-  /** The group's bytes up to here are counted: what comes before the next mark is the strategy's, or is not. */
-  #mark = { sent: 0, received: 0 };
-  #timesReported = 0;
   #worlds = 0;
   #startedAt: number | null = null;
 
@@ -119,7 +98,8 @@ export class TrainingRun {
     this.#options = options;
     this.#strategy = strategy;
     this.#dataHash = dataHash;
-    const { plan, task } = options;
+    const { plan, task, clock, isHidden = () => false } = options;
+    this.#telemetry = new StepTelemetry(clock, isHidden);
     this.#cursor = new GlobalCursor({ datasetSize: task.trainSamples, seed: plan.seed });
   }
 
@@ -145,7 +125,7 @@ export class TrainingRun {
     });
     try {
       const run = new TrainingRun(options, strategy, dataHash);
-      await emit({ type: 'warmup', message: 'Compiling the model for this GPU' });
+      await emit({ type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' });
       await run.#warmUp();
       if (from) run.#load(from);
       return run;
@@ -197,18 +177,19 @@ export class TrainingRun {
     if (strategy instanceof Ring) {
       strategy.rollBack();
       const { samples, comparison } = this.#due;
-      const note = { holding: this.#holding(strategy), isDue: samples > 0 || comparison };
+      const note = { holding: holdingOf(this.#turn, strategy), isDue: samples > 0 || comparison };
       arrivals = await strategy.attach(group, this.#progress, note);
       this.#takeTurn(group, strategy, arrivals);
     } else {
       await strategy.attach(group);
     }
-    if (this.#world) this.#earlierBytesSent += this.#world.group.bytesSent;
     this.#world = world;
+    this.#figures.enter(group);
+    this.#telemetry.enter(group);
     this.#worlds += 1;
     const progress = this.#progress;
     if (progress.evaluateEvery === 0) progress.evaluateEvery = this.#chooseEvaluateEvery();
-    this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow() : NO_DUTIES;
+    this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow : NO_DUTIES;
     await emit({
       type: 'model',
       parameters: strategy.size,
@@ -231,15 +212,20 @@ export class TrainingRun {
    */
   async run(): Promise<RunResult> {
     const { clock } = this.#options;
-    const { group, signal } = this.#here;
+    const { signal } = this.#here;
     this.#startedAt ??= clock.now();
-    this.#mark = { sent: group.bytesSent, received: group.bytesReceived };
+    this.#figures.skipBytes();
     for (;;) {
       await this.#doDuties();
       if (this.#isOver) return this.#result(clock.now() - this.#startedAt);
       signal.throwIfAborted();
       await this.#takeStep(this.#startedAt);
     }
+  }
+
+  /** What the flight recorder keeps of the last steps. */
+  get recorded(): Pick<FlightRecording, 'traces' | 'lanes' | 'clocks'> {
+    return this.#telemetry.recorded;
   }
 
   dispose(): void {
@@ -285,7 +271,7 @@ export class TrainingRun {
     // Epochs have begun anew: who is further is further by steps.
     Object.assign(this.#progress, structuredClone(progress), { appliedIn: 0 });
     // What was still to be done then is not known: it changes nothing to do it again.
-    this.#due = this.#dutiesNow();
+    this.#due = this.#dutiesNow;
   }
 
   /** Windows are dealt out by index, so every rank must hold the same samples. */
@@ -301,55 +287,24 @@ export class TrainingRun {
     refuseOdd(group, odd, DataError, message);
   }
 
-  /** What this rank has of the step that it was taking. */
-  #holding(ring: Ring): Holding | null {
-    const turn = this.#turn;
-    if (!turn || ring.heldSamples === 0) return null;
-    const { window, dealtIn, positions } = turn;
-    const { dataEpoch, offset, indices } = window;
-    return {
-      window: { dataEpoch, offset, size: indices.length, dealtIn },
-      positions: positions.slice(0, ring.heldSamples),
-    };
-  }
-
   /** Deals out the next step, of which ranks may hold parts. */
   #takeTurn(group: ProcessGroup, ring: Ring, arrivals: readonly Arrival<Note>[]): void {
-    const { plan } = this.#options;
-    const { rank } = group;
-    const held = this.#holding(ring);
-    this.#turn = null;
-    if (this.#isOver) return;
-    const fresh = this.#cursor.windowAt(this.#progress.position, plan.batchSize * group.worldSize);
-    const { dataEpoch, offset, indices } = fresh;
-    const { window, keeps, positions, rounds } = deal(
-      { dataEpoch, offset, size: indices.length, dealtIn: group.epoch },
-      // Of an earlier step, or of another state, a gradient is worth nothing.
-      arrivals.map(({ isCurrent, note }) => (isCurrent ? note.holding : null)),
-      { rank, batchSize: plan.batchSize },
-    );
-    if (!keeps) ring.drop();
-    this.#turn = {
-      window: this.#cursor.windowAt(window, window.size),
-      dealtIn: window.dealtIn,
-      positions: keeps && held ? Uint32Array.from([...held.positions, ...positions]) : positions,
-      rounds,
-    };
+    const held = holdingOf(this.#turn, ring);
+    // Of an earlier step, or of another state, a gradient is worth nothing.
+    const holdings = arrivals.map(({ isCurrent, note }) => (isCurrent ? note.holding : null));
+    this.#turn = this.#isOver ? null : dealTurn(this.#dealer(group), ring, held, holdings);
   }
 
-  /** This rank's part of a step that nobody has tried. */
-  #newTurn(): Turn {
-    const { group } = this.#here;
-    const window = this.#cursor.windowAt(this.#progress.position, this.#options.plan.batchSize * group.worldSize);
-    const all = Uint32Array.from(window.indices.keys());
-    return { window, dealtIn: group.epoch, positions: dealWindow(all, group.rank, group.worldSize), rounds: 1 };
+  #dealer(group: ProcessGroup) {
+    const { batchSize } = this.#options.plan;
+    return { group, cursor: this.#cursor, position: this.#progress.position, batchSize };
   }
 
   async #takeStep(startedAt: number): Promise<void> {
     const { clock, emit } = this.#options;
     const strategy = this.#strategy;
     const { step } = this.#progress;
-    const turn = (this.#turn ??= this.#newTurn());
+    const turn = (this.#turn ??= newTurn(this.#dealer(this.#here.group)));
     const { dataEpoch, offset, indices } = turn.window;
     const samples = strategy.reportsAllRanks ? indices.length : turn.positions.length;
     await emit({ type: 'begin', step, dataEpoch, samples });
@@ -359,16 +314,15 @@ export class TrainingRun {
       report = await this.#learn(turn);
       if (this.#isOver) await strategy.synchronize();
     } finally {
-      this.#countBytes();
+      this.#figures.countBytes();
     }
     const now = clock.now();
     const ms = timesOf(report, now - stepAt);
-    this.#times.push(ms);
-    for (const [bucket, trace] of report.traces.entries()) {
-      if (!trace?.hops.length) continue;
-      const { startedAt: since, hops } = trace;
-      const bytes = strategy.bucketBytes[bucket]!;
-      await emit({ type: 'trace', step, bucket, bytes, startedAt: since, hops: [...hops] });
+    this.#figures.took(ms);
+    if (this.#tells(step)) {
+      const { traces } = report;
+      const { bucketBytes } = strategy;
+      for (const event of this.#telemetry.took({ step, startedAt: stepAt, ms, traces, bucketBytes })) await emit(event);
     }
     const { loss } = report;
     await emit({ type: 'step', step, dataEpoch, offset, loss, samples: report.samples, ms, at: now - startedAt });
@@ -396,35 +350,20 @@ export class TrainingRun {
         progress.position = window.next;
         if (strategy.reportsAllRanks) progress.losses.push(loss);
         else this.#ownLosses.push({ sum: loss * samples, samples });
-        const now = this.#dutiesNow();
-        this.#due = {
-          samples: Math.max(this.#due.samples, now.samples),
-          comparison: this.#due.comparison || now.comparison,
-        };
+        this.#due = joined(this.#due, this.#dutiesNow);
         this.#turn = null;
       }),
     );
   }
 
-  /** Counts what was sent since the last time as gradients. */
-  #countBytes(): void {
-    const { bytesSent: sent, bytesReceived: received } = this.#here.group;
-    this.#gradientBytes.sent += sent - this.#mark.sent;
-    this.#gradientBytes.received += received - this.#mark.received;
-    this.#mark = { sent, received };
+  /** Whether more than the steps themselves is told now. */
+  #tells(step: number): boolean {
+    const { quietStretch } = this.#options.plan;
+    return quietStretch === undefined || Math.floor(step / quietStretch) % 2 === 0;
   }
 
-  /** What is due after the last step that was applied. */
-  #dutiesNow(): Duties {
-    const { step, position, evaluateEvery } = this.#progress;
-    if (step === 0) return NO_DUTIES;
-    const isOver = this.#isOver;
-    const endsPass = position.offset === 0;
-    const isTest = isOver || endsPass || step % evaluateEvery === 0;
-    return {
-      samples: isOver || endsPass ? Infinity : isTest ? INTERMEDIATE_SAMPLES : 0,
-      comparison: isOver || step % this.#options.plan.hashEvery === 0,
-    };
+  get #dutiesNow(): Duties {
+    return dutiesAfter(this.#progress, this.#options.plan.hashEvery, this.#isOver);
   }
 
   /** Whether a rank has duties left after the last step, or is late for them: then all do them, again if need be. */
@@ -444,8 +383,7 @@ export class TrainingRun {
     if (samples > 0) await this.#evaluate(last, samples);
     if (comparison) await this.#compare(last);
     this.#due = NO_DUTIES;
-    const { bytesSent: sent, bytesReceived: received } = this.#here.group;
-    this.#mark = { sent, received };
+    this.#figures.skipBytes();
   }
 
   /** Runs everything once, without a trace in the state. */
@@ -477,33 +415,23 @@ export class TrainingRun {
     }
   }
 
-  /** Loss and accuracy on the first held-out samples, at most `most`: each rank tests its share, the sums are summed. */
+  /** Loss and accuracy on the first held-out samples, at most `most`. */
   async #evaluate(step: number, most: number): Promise<void> {
     const { task, emit } = this.#options;
-    const { group } = this.#here;
     if (task.testSamples === 0) return;
     const samples = Math.min(most, task.testSamples);
-    const share = dealWindow(
-      Uint32Array.from({ length: samples }, (_, i) => i),
-      group.rank,
-      group.worldSize,
-    );
-    const own = [0, 0];
-    for (let at = 0; at < share.length; at += task.testBatch) {
-      const { lossSum, correct } = await task.evaluate(share.subarray(at, at + task.testBatch));
-      own[0]! += lossSum;
-      own[1]! += correct;
-    }
-    const [lossSum, correct] = await group.allReduce(Float64Array.from(own));
-    this.#tested = { loss: lossSum! / samples, accuracy: task.classifies ? correct! / samples : null };
+    this.#tested = await testHeldOut(this.#here.group, task, samples);
     await emit({ type: 'evaluation', step, ...this.#tested, samples });
   }
 
   /** Compares state hashes and exchanges statistics. */
   async #compare(step: number): Promise<void> {
-    const { emit, plan } = this.#options;
+    const { emit, plan, clock } = this.#options;
     const { group } = this.#here;
-    const hashes = await allGatherHashes(group, this.stateHash());
+    const hash = this.stateHash();
+    const begin = clock.now();
+    const hashes = await allGatherHashes(group, hash);
+    const span = { begin, end: clock.now() };
     const dissenting = dissenters(hashes);
     this.#hashes = hashes;
     await emit({ type: 'hashes', step, hashes, agree: dissenting.length === 0 });
@@ -514,25 +442,22 @@ export class TrainingRun {
       if (isElastic(plan)) throw new DivergenceError(`${differs}, and has to be replaced: ${reason}`, context);
       throw new MismatchError(`${differs}, so the run stopped: ${reason}`, context);
     }
-    const recent = this.#times.slice(this.#timesReported);
-    this.#timesReported = this.#times.length;
-    const { sent: gradientBytesSent, received: gradientBytesReceived } = this.#gradientBytes;
-    this.#statistics = await exchangeStatistics(group, {
-      computeMs: median(recent.map(({ compute }) => compute)),
-      communicateMs: median(recent.map(({ communicate }) => communicate)),
-      stepMs: median(recent.map(({ total }) => total)),
-      gradientBytesSent,
-      gradientBytesReceived,
-      otherBytesSent: this.#earlierBytesSent + group.bytesSent - gradientBytesSent,
-    });
-    await emit({ type: 'ranks', step, ranks: this.#statistics });
+    // The result counts bytes, whatever was told before it.
+    if (this.#tells(step) || this.#isOver) await this.#exchange(step, span);
+  }
+
+  async #exchange(step: number, span: Span): Promise<void> {
+    const { emit, plan } = this.#options;
+    const told = await this.#telemetry.exchange(this.#figures.statistics(), plan.hashEvery, span);
+    this.#statistics = told.statistics;
+    await emit({ type: 'ranks', step, ranks: told.statistics });
+    await emit({ type: 'telemetry', step, ranks: told.ranks });
   }
 
   #result(ms: number): RunResult {
     const { device, plan } = this.#options;
     const { group, transport } = this.#here;
     const { step, position, losses } = this.#progress;
-    const times = this.#times;
     return {
       worldSize: group.worldSize,
       strategy: plan.strategy,
@@ -549,16 +474,7 @@ export class TrainingRun {
       bytesReceivedPerRank: this.#statistics.map(({ gradientBytesReceived }) => gradientBytesReceived),
       otherBytesSentPerRank: this.#statistics.map(({ otherBytesSent }) => otherBytesSent),
       gradientBytes: this.#strategy.gradientBytes,
-      stepMs: {
-        median: median(times.map(({ total }) => total)),
-        p95: quantile(
-          times.map(({ total }) => total),
-          0.95,
-        ),
-        compute: median(times.map(({ compute }) => compute)),
-        communicate: median(times.map(({ communicate }) => communicate)),
-        exposed: median(times.map(({ exposed }) => exposed)),
-      },
+      stepMs: this.#figures.stepMs,
       losses: [...losses],
       restarts: this.#worlds - 1,
       ms,

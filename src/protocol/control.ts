@@ -86,6 +86,8 @@ const RoomSettings = v.strictObject({
   startAt: v.nullable(worldSize),
   nodes: v.nullable(Nodes),
   isLocked: v.boolean(),
+  /** The host has paused the run. */
+  isHeld: v.boolean(),
 });
 export type RoomSettings = v.InferOutput<typeof RoomSettings>;
 
@@ -147,6 +149,12 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('configure'), job: JobSpec }),
   /** Host only. */
   v.strictObject({ type: v.literal('start') }),
+  /**
+   * Host only, while a run is on that ranks may join and leave: it waits between two steps, until `resume`. Who is there by then
+   * trains on.
+   */
+  v.strictObject({ type: v.literal('pause') }),
+  v.strictObject({ type: v.literal('resume') }),
   /** Host only: ends the run for all. */
   v.strictObject({ type: v.literal('stop') }),
   /** Host only: sends a member out of the room. */
@@ -275,7 +283,10 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({ type: v.literal('signal'), epoch: count, from: memberId, attempt: count, signal: PeerSignal }),
   /** Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell only much later. */
   v.strictObject({ type: v.literal('heartbeat') }),
-  /** Too few are left to go on: all epochs up to this one are over, the run goes on once `waitingFor` more are ready. */
+  /**
+   * Too few are left to go on, or the host has paused the run: all epochs up to this one are over. It goes on once `waitingFor`
+   * more are ready; 0: once the host says so.
+   */
   v.strictObject({ type: v.literal('pause'), run: count, epoch: count, waitingFor: count }),
   /** The run is over; the room is back in FORMING. */
   v.strictObject({

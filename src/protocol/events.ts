@@ -11,6 +11,22 @@ import type { LessonOrder, LessonState } from './lesson.ts';
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
 
+/** Where a rank stands. */
+export interface RankStatus {
+  state: RankState;
+  /** Membership epoch that `state` is about. */
+  epoch: number;
+  /** The same in a sentence, for logs. */
+  detail: string;
+  /** The connection to the signaling server is lost, and being made anew. */
+  isServerAway: boolean;
+  /** Neighbours that it connects to, by their ranks in the epoch to come, and whether over a relay only. */
+  connecting: readonly { rank: number; isRelayed: boolean }[];
+}
+
+/** What is got ready before a first step. */
+export type WarmupStage = 'drawing' | 'data' | 'compiling' | 'recovering';
+
 /** One ring step of an all-reduce as this rank saw it: a chunk sent, another received. */
 export interface HopEvent {
   /** 0 .. 2(n-1)-1: the ring plan's step. */
@@ -23,6 +39,8 @@ export interface HopEvent {
   sentAt: number | null;
   /** When the last byte had arrived (and, in reduce-scatter, had been summed). */
   receivedAt: number | null;
+  /** Milliseconds of adding up or copying what arrived, within `receivedAt`; left out where nobody measured it. */
+  reduceMs?: number;
 }
 
 /** Times of one optimizer step, milliseconds. */
@@ -38,6 +56,55 @@ export interface StepTimes {
   exposed: number;
   /** Optimizer and upload of the parameters. */
   update: number;
+}
+
+/**
+ * What a rank does in a step. On its own: `compute` until gradients can be read, `readback` of them, `update` of the parameters.
+ * With others, beside the former: `send` a chunk, `wait` for the left neighbour's, `reduce` it; or `exchange` what goes no ring.
+ */
+export const SEGMENT_KINDS = ['compute', 'readback', 'update', 'send', 'wait', 'reduce', 'exchange'] as const;
+export type SegmentKind = (typeof SEGMENT_KINDS)[number];
+
+/** A stretch of a step, milliseconds since the step began. */
+export interface Segment {
+  kind: SegmentKind;
+  start: number;
+  end: number;
+}
+
+/** One step as one rank spent it. */
+export interface StepLane {
+  step: number;
+  /** On that rank's clock. */
+  startedAt: number;
+  duration: number;
+  /** In order of their start. What a rank does alone and what it does with others may overlap. */
+  segments: Segment[];
+}
+
+/** The link to a rank's right neighbour; bytes since the links of this epoch were made. */
+export interface EdgeReport {
+  route: LinkRoute;
+  roundTripMs: number | null;
+  bytesSent: number;
+  bytesReceived: number;
+  /** Mean time of a chunk from the sender's hand to the receiver's sum; `null` until the clocks are compared. */
+  transitMs: number | null;
+}
+
+/** What one rank tells all others of its last steps; with `ranks`, every `hashEvery` steps. */
+export interface RankTelemetry {
+  rank: number;
+  /** Whether its page is hidden: browsers slow those down. */
+  isHidden: boolean;
+  /** Median over the steps since the last exchange: waiting for the left neighbour while nothing else was left to do. */
+  waitMs: number;
+  /** `null` in a world of one. */
+  right: EdgeReport | null;
+  /** How far its clock is ahead of this rank's, and by how much that may be wrong; `null` until the clocks are compared. */
+  clock: { offsetMs: number; errorMs: number } | null;
+  /** Oldest first; simplified for the wire. */
+  lanes: readonly StepLane[];
 }
 
 /** One rank's line in everybody's table; exchanged every `hashEvery` steps. */
@@ -98,8 +165,7 @@ export interface RunResult {
 }
 
 export type EngineEvent =
-  /** `isServerAway`: the connection to the signaling server is lost, and being made anew. */
-  | { type: 'state'; state: RankState; epoch: number; detail: string; isServerAway: boolean }
+  | ({ type: 'state' } & RankStatus)
   /** `note` says in a sentence why this is not WebGPU, when it is not. */
   | { type: 'device'; device: Device; note: string | null }
   /** `hostKey`: whoever shows it to the server when it joins is a host; `null` for guests. */
@@ -115,6 +181,8 @@ export type EngineEvent =
       /** How many ranks a run may have, where ranks may come and go at all. */
       nodes: Nodes | null;
       isLocked: boolean;
+      /** The host has paused the run: the room is PAUSED until it lets it go on. */
+      isHeld: boolean;
       /** Ready members that are missing for a run to begin by itself, or to go on. */
       waitingFor: number;
     }
@@ -144,9 +212,11 @@ export type EngineEvent =
     }
   /** A link of this rank came up or went down. */
   | { type: 'link'; peerRank: number; up: boolean; route: LinkRoute; roundTripMs: number | null }
-  | { type: 'warmup'; message: string }
+  | { type: 'warmup'; stage: WarmupStage; message: string }
   /** The room's first run will go on from a checkpoint of this tab's, after `step` steps. */
   | { type: 'checkpoint'; step: number }
+  /** The state after `step` steps was saved in this browser. */
+  | { type: 'saved'; step: number }
   /** Something to know that stops nothing, in a sentence. */
   | { type: 'note'; message: string }
   /** A step is about to be taken. `samples` as in what `step` will tell. */
@@ -166,7 +236,10 @@ export type EngineEvent =
     }
   /** How one bucket of one step went round the ring, seen from here. */
   | { type: 'trace'; step: number; bucket: number; bytes: number; startedAt: number; hops: HopEvent[] }
+  /** How this rank spent a step, exactly. */
+  | { type: 'segments'; lane: StepLane }
   | { type: 'ranks'; step: number; ranks: RankStatistics[] }
+  | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }
   | { type: 'hashes'; step: number; hashes: string[]; agree: boolean }
   /**
    * Held-out samples were tested, after `step`: their mean loss, and the share classified right, `null` where nothing
@@ -201,6 +274,9 @@ export type EngineCommand =
   | { type: 'join'; server: string; name: string; rank?: number; room: string; hostKey?: string }
   | { type: 'configure'; job: JobSpec }
   | { type: 'start' }
+  /** Hosts only: holds the run between two steps, and lets it go on. */
+  | { type: 'pause' }
+  | { type: 'resume' }
   /** Hosts only: ends the run; sends a member out; lets nobody in any more. */
   | { type: 'stop' }
   | { type: 'remove'; member: string }
@@ -209,6 +285,8 @@ export type EngineCommand =
   | { type: 'files'; files: File[] }
   /** In a lesson. Of a tab that does not lead it, only edits of its own numbers count. */
   | { type: 'lesson'; order: LessonOrder }
+  /** Whether this page is hidden, for the others to know. */
+  | { type: 'visibility'; isHidden: boolean }
   /** Asks for what the flight recorder holds. */
   | { type: 'recording' }
   | { type: 'leave' };

@@ -1,4 +1,5 @@
 /** What a flight recorder gives: plain data, JSON-able. */
+import type { HopEvent, StepLane } from './events.ts';
 
 export interface FlightRecord {
   /** Number of the process group; 0 is the world. */
@@ -26,13 +27,26 @@ export interface FlightRecord {
   bytesSent: number;
 }
 
-/** What is downloaded: everything needed to lay ranks side by side. */
+/** How one bucket of one step went round the ring, as its rank saw it. */
+export interface RecordedTrace {
+  step: number;
+  bucket: number;
+  bytes: number;
+  startedAt: number;
+  hops: HopEvent[];
+}
+
+/** What is downloaded: everything needed to lay ranks side by side. Version 1 had records only. */
 export interface FlightRecording {
   format: 'peergrad-flight-recording';
-  version: 1;
+  version: 2;
   rank: number;
   worldSize: number;
   epoch: number;
-  /** Oldest first. */
+  /** Oldest first, like all that follows. */
   records: FlightRecord[];
+  traces: RecordedTrace[];
+  lanes: StepLane[];
+  /** By rank: how far its clock is ahead of this one's, where that is known. */
+  clocks: ({ offsetMs: number; errorMs: number } | null)[];
 }

@@ -50,6 +50,8 @@ const planFields = {
   syncEvery: v.nullable(positiveInteger(1_000_000)),
   /** Steps that a rank may be ahead of the slowest, for `async-parameter-server`. */
   staleness: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)),
+  /** To measure what telemetry costs: in every second stretch of so many steps, ranks tell nothing but the steps themselves. */
+  quietStretch: v.optional(positiveInteger(1_000_000)),
 };
 
 const TrainingPlan = v.strictObject(planFields);

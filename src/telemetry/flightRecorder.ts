@@ -41,15 +41,16 @@ export class FlightRecorder {
     return [...this.#records.slice(this.#next), ...this.#records.slice(0, this.#next)];
   }
 
-  /** A copy of everything, as it is now. */
+  /** A copy of everything, as it is now; of steps, only whoever takes them knows. */
   dump(): FlightRecording {
     return {
       format: 'peergrad-flight-recording',
-      version: 1,
+      version: 2,
       rank: this.#rank,
       worldSize: this.#worldSize,
       epoch: this.#epoch,
       records: this.records.map((record) => ({ ...record })),
+      ...{ traces: [], lanes: [], clocks: [] },
     };
   }
 }

@@ -16,7 +16,7 @@ import {
 } from '../../src/app/derive.ts';
 import { titleOf } from '../../src/app/title.ts';
 import { initialView, reduce, type Lobby, type View } from '../../src/app/view.ts';
-import type { EngineEvent, RankState } from '../../src/protocol/events.ts';
+import type { EngineEvent, RankState, RankStatus } from '../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
 import { member, RESULT, stepEvent } from './events.ts';
 
@@ -33,7 +33,7 @@ function fold(...events: EngineEvent[]): View {
 function lobby(change: Partial<Lobby>): Lobby {
   return {
     ...{ phase: 'FORMING', hosts: [MEMBERS[0]!.member], members: MEMBERS, job: DEFAULT_JOB, startAt: null },
-    ...{ nodes: { min: 1, max: 64 }, isLocked: false, waitingFor: 0, ...change },
+    ...{ nodes: { min: 1, max: 64 }, isLocked: false, isHeld: false, waitingFor: 0, ...change },
   };
 }
 
@@ -52,8 +52,8 @@ function statistics(step: number, gradientBytesSent: number): EngineEvent {
   return { type: 'ranks', step, ranks };
 }
 
-function state(name: RankState, detail = '', isServerAway = false): EngineEvent {
-  return { type: 'state', state: name, epoch: 1, detail, isServerAway };
+function state(name: RankState, change: Partial<RankStatus> = {}): EngineEvent {
+  return { type: 'state', state: name, epoch: 1, detail: '', isServerAway: false, connecting: [], ...change };
 }
 
 function room(change: Partial<Lobby>): EngineEvent {
@@ -158,11 +158,16 @@ const GRACE: EngineEvent = { type: 'admitted', member: 'member-grace', room: 'K7
 
 describe('spoken states', () => {
   test('say what is compiled, and when training is on', () => {
-    const warm: EngineEvent = { type: 'warmup', message: 'compiling shaders' };
-    expect(said(EPOCH, state('SYNCING'), warm)).toBe('warming up: compiling shaders');
+    const warm: EngineEvent = { type: 'warmup', stage: 'compiling', message: 'Compiling' };
+    expect(said(EPOCH, state('SYNCING'), warm)).toBe('warming up: compiling the model for this GPU');
     expect(said(EPOCH, warm, state('RUNNING'))).toBe('training');
-    expect(said(EPOCH, state('RUNNING', 'training; others are joining'))).toBe('training; others are joining');
-    expect(said(state('LINKING', 'connecting to both neighbours'))).toBe('connecting to both neighbours');
+    const connecting = [
+      { rank: 3, isRelayed: false },
+      { rank: 1, isRelayed: true },
+    ];
+    expect(said(EPOCH, state('RUNNING', { connecting }))).toBe('training; others are joining');
+    expect(said(EPOCH, state('RUNNING', { isServerAway: true }))).toContain('the signaling server is away');
+    expect(said(state('LINKING', { connecting }))).toBe('connecting to rank 3 and rank 1 over a relay');
   });
 
   test('say for whom a lobby waits', () => {
@@ -174,7 +179,7 @@ describe('spoken states', () => {
 
   test('say what a newcomer waits for while others train', () => {
     const newcomer = [GRACE, state('WAITING')];
-    const warm: EngineEvent = { type: 'warmup', message: 'Drawing digits' };
+    const warm: EngineEvent = { type: 'warmup', stage: 'drawing', message: 'Drawing digits' };
     const unready = { phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] } as const;
     expect(said(...newcomer, room(unready))).toBe('waiting to get ready');
     expect(said(...newcomer, room(unready), warm)).toBe('warming up: drawing digits');
@@ -194,9 +199,13 @@ describe('spoken states', () => {
     expect(said(...inRun, state('LINKING'), room({ phase: 'LINKING' }))).toBe('rejoining: finding together again');
     const paused = room({ phase: 'PAUSED', waitingFor: 1, members: rest });
     expect(said(...inRun, state('WAITING'), paused)).toBe('paused: waiting for 1 more tab');
+    const held = room({ phase: 'PAUSED', isHeld: true, members: rest });
+    expect(said(...inRun, state('WAITING'), held)).toBe('paused by the host');
     const letGo = room({ phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] });
     expect(said(...inRun, state('WAITING'), letGo)).toMatch(/^coming back: this tab was let go/);
-    expect(said(...inRun, state('WAITING', '', true), room({}))).toContain('the signaling server is away');
+    expect(said(...inRun, state('WAITING', { isServerAway: true }), room({}))).toContain(
+      'the signaling server is away',
+    );
   });
 
   test('are over with the run', () => {

@@ -15,16 +15,11 @@ import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
 
 test('how long ago something was', () => {
   const minute = 60_000;
-  const told = [-5, 59_999, minute, 59 * minute, 60 * minute, 23 * 60 * minute, 50 * 60 * minute].map(formatAgo);
-  expect(told).toEqual([
-    'just now',
-    'just now',
-    '1 minute ago',
-    '59 minutes ago',
-    '1 hour ago',
-    '23 hours ago',
-    '2 days ago',
-  ]);
+  const told = [-5, 59_999, minute, 59 * minute, 60 * minute, 23 * 60 * minute, 50 * 60 * minute].map((ms) =>
+    formatAgo(ms, 'en'),
+  );
+  expect(told).toEqual(['now', 'now', '1 minute ago', '59 minutes ago', '1 hour ago', '23 hours ago', '2 days ago']);
+  expect(formatAgo(3 * minute, 'zh')).toBe('3分钟前');
 });
 
 test('numbers as people read them', () => {
@@ -40,7 +35,7 @@ test('numbers as people read them', () => {
   expect([0.44, 12, 999.4, 1300].map(formatMs)).toEqual(['0.4 ms', '12 ms', '999 ms', '1.3 s']);
   expect([0, 7000, 72_400, 3_729_000].map(formatClock)).toEqual(['0:00', '0:07', '1:12', '1:02:09']);
   expect([12.34, 2.312, 0.2134, 0.00042].map(formatLoss)).toEqual(['12.3', '2.31', '0.213', '0.00042']);
-  expect(formatLoss(Number.NaN)).toBe('not a number');
+  expect(formatLoss(Number.NaN)).toBe('NaN');
   expect([formatShare(0.314), formatShare(0.9721, 1), formatShare(Number.NaN)]).toEqual(['31 %', '97.2 %', '–']);
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isLocalOnly, parseRoute, roomLink, withQuery } from '../../src/app/route.ts';
+import { hiddenParts, isLocalOnly, parseRoute, roomLink, withQuery } from '../../src/app/route.ts';
 
 describe('parseRoute', () => {
   test.each(['', '#', '#/', '#?name=Ada'])('%s is home', (hash) => {
@@ -36,6 +36,15 @@ test('a room’s link is the page without its query', () => {
   expect(roomLink({ origin: 'https://peergrad.example', pathname: '/' }, 'K7F3QX')).toBe(
     'https://peergrad.example/#K7F-3QX',
   );
+});
+
+test('a link carries what its guests see', () => {
+  const page = { origin: 'https://peergrad.example', pathname: '/' };
+  const link = roomLink(page, 'K7F3QX', { lang: 'zh', hide: 'grid,ranks' });
+  expect(link).toBe('https://peergrad.example/#K7F-3QX?lang=zh&hide=grid%2Cranks');
+  const { room, query } = parseRoute(new URL(link).hash);
+  expect([room, ...hiddenParts(query)]).toEqual(['K7F3QX', 'grid', 'ranks']);
+  expect(hiddenParts(new URLSearchParams('hide=walls'))).toEqual(new Set());
 });
 
 test('links to this machine only are told apart', () => {

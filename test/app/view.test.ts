@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { initialView, RECENT_STEPS, reduce, withoutRun, type View } from '../../src/app/view.ts';
-import type { EngineEvent, HopEvent } from '../../src/protocol/events.ts';
+import { initialView, LANE_STEPS, RECENT_STEPS, reduce, withoutRun, type View } from '../../src/app/view.ts';
+import type { RosterEntry } from '../../src/protocol/control.ts';
+import type { EngineEvent, HopEvent, StepLane } from '../../src/protocol/events.ts';
 import type { FlightRecording } from '../../src/protocol/flightRecording.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { member, RESULT, stepEvent } from './events.ts';
@@ -16,6 +17,7 @@ const ROOM: EngineEvent = {
   startAt: null,
   nodes: { min: 1, max: 64 },
   isLocked: false,
+  isHeld: false,
   waitingFor: 0,
 };
 const EPOCH: EngineEvent = {
@@ -77,12 +79,46 @@ describe('the run', () => {
   });
 
   test('marks where ranks came or went, at the last step before', () => {
-    const smaller: EngineEvent = { ...EPOCH, epoch: 2, worldSize: 2 };
-    const view = fold(EPOCH, smaller, stepEvent(0), stepEvent(1), EPOCH, { ...EPOCH, epoch: 3 }, stepEvent(2), smaller);
+    const smaller: EngineEvent = { ...EPOCH, epoch: 2, worldSize: 2, members: MEMBERS.slice(0, 2) };
+    const view = fold(smaller, stepEvent(0), stepEvent(1), EPOCH, { ...EPOCH, epoch: 3 }, stepEvent(2), smaller);
     expect(view.run!.changes).toEqual([
-      { step: 1, at: 50, from: 2, to: 3 },
-      { step: 2, at: 100, from: 3, to: 2 },
+      { step: 1, at: 50, from: 2, to: 3, joined: ['Edsger'], returned: [], left: [] },
+      { step: 2, at: 100, from: 3, to: 2, joined: [], returned: [], left: ['Edsger'] },
     ]);
+  });
+
+  test('marks who came, went and came back, also where as many are there as before', () => {
+    const [ada, grace, edsger] = MEMBERS as [RosterEntry, RosterEntry, RosterEntry];
+    const world = (epoch: number, members: RosterEntry[]): EngineEvent => ({
+      ...EPOCH,
+      ...{ type: 'epoch', epoch, members, worldSize: members.length },
+    });
+    const view = fold(
+      ...[world(1, [ada, grace]), stepEvent(0), world(2, [ada, edsger]), stepEvent(1)],
+      ...[world(3, [ada, edsger, grace]), stepEvent(2)],
+    );
+    expect(view.run!.changes).toEqual([
+      { step: 0, at: 0, from: 2, to: 2, joined: ['Edsger'], returned: [], left: ['Grace'] },
+      { step: 1, at: 50, from: 2, to: 3, joined: [], returned: ['Grace'], left: [] },
+    ]);
+  });
+
+  test('marks what was saved, where it was', () => {
+    expect(fold(EPOCH, stepEvent(0), { type: 'saved', step: 1 }).run!.saves).toEqual([{ step: 0, at: 0 }]);
+  });
+
+  test('keeps the last steps of all ranks, bounded, and its own as exactly as it knows them', () => {
+    const lane = (step: number, duration: number) => ({ step, startedAt: 100 * step, duration, segments: [] });
+    const told = (lanes: StepLane[]): EngineEvent => ({
+      type: 'telemetry',
+      step: 0,
+      ranks: [0, 1, 2].map((rank) => ({ rank, isHidden: false, waitMs: 0, right: null, clock: null, lanes })),
+    });
+    const steps = Array.from({ length: 40 }, (_, step) => step);
+    const own = steps.map((step): EngineEvent => ({ type: 'segments', lane: lane(step, 1) }));
+    const { lanes } = fold(EPOCH, ...own, told(steps.map((step) => lane(step, 2)))).run!;
+    expect(lanes.map((one) => one.length)).toEqual([LANE_STEPS, LANE_STEPS, LANE_STEPS]);
+    expect(lanes.map((one) => one.at(-1))).toEqual([lane(39, 2), lane(39, 1), lane(39, 2)]);
   });
 
   test('counts rates anew in a new epoch, and still knows the last step', () => {
@@ -144,7 +180,8 @@ describe('the run', () => {
 
 test('a flight recording is kept over a failure, and goes with the next run', () => {
   const recording: FlightRecording = {
-    ...{ format: 'peergrad-flight-recording', version: 1, rank: 1, worldSize: 3, epoch: 1, records: [] },
+    ...{ format: 'peergrad-flight-recording', version: 2, rank: 1, worldSize: 3, epoch: 1 },
+    ...{ records: [], traces: [], lanes: [], clocks: [] },
   };
   const view = fold(ADMITTED, EPOCH, { type: 'recording', recording }, failed(true));
   expect(view.recording).toBe(recording);
@@ -152,7 +189,7 @@ test('a flight recording is kept over a failure, and goes with the next run', ()
 });
 
 test('a warm-up is over with the first step', () => {
-  const warm = fold(EPOCH, { type: 'warmup', message: 'compiling' });
+  const warm = fold(EPOCH, { type: 'warmup', stage: 'compiling', message: 'compiling' });
   expect(warm.warmup).toBe('compiling');
   expect(reduce(warm, stepEvent(0)).warmup).toBeNull();
 });

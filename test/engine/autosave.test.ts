@@ -14,6 +14,7 @@ let clock: ManualClock;
 /** What storage was asked for. */
 let asked: string[];
 let notes: string[];
+let saved: number[];
 let isFull: boolean;
 let autosave: Autosave;
 
@@ -31,13 +32,14 @@ function autosaveFrom(origin: CheckpointMeta | null): Autosave {
   return new Autosave({
     ...{ room: 'K7F3QX', member: 'member-ada', job: JOB, clock, today: () => 1, origin },
     openCheckpoints: () => Promise.resolve(storage),
+    onsaved: (step) => saved.push(step),
     onnote: (message) => notes.push(message),
   });
 }
 
 beforeEach(() => {
   clock = new ManualClock();
-  [asked, notes, isFull] = [[], [], false];
+  [asked, notes, saved, isFull] = [[], [], [], false];
   autosave = autosaveFrom(null);
 });
 
@@ -65,6 +67,7 @@ test('a run is saved now and then, and at once when asked', async () => {
   autosave.save(run(62));
   await autosave.idle;
   expect(asked).toEqual(['20', '60', '62'].map((step) => `save K7F3QX-member-ada-${step}`));
+  expect(saved).toEqual([20, 60, 62]);
 });
 
 test('there is nothing to save before the first step, nor after the last', async () => {

@@ -43,6 +43,13 @@ test.each<[string, readonly MembershipEvent[], Partial<typeof HERE> | { outcome:
     'WAITING',
     'paused: waiting for 2 more',
   ],
+  [
+    'one that the host holds',
+    [...RUNNING, { type: 'pause', run: 1, epoch: 1, waitingFor: 0 }],
+    {},
+    'WAITING',
+    'paused by the host',
+  ],
 ])('%s says so', (_, events, circumstances, state, detail) => {
   expect(rankStateOf(after(...events), { ...HERE, ...circumstances })).toMatchObject({ state, detail });
 });

@@ -86,6 +86,44 @@ describe('TrainingRun', () => {
     expect(evaluations.length).toBeGreaterThanOrEqual(5);
   });
 
+  test('tells how every rank spent its steps, on clocks that are compared', async () => {
+    const { events } = await train(3, { batchSize: 4, maxSteps: 8, hashEvery: 4 });
+    const own = events[1]!.flatMap((event) => (event.type === 'segments' ? [event.lane] : []));
+    expect(own.map(({ step }) => step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+    for (const { duration, segments } of own) {
+      const kinds = segments.map(({ kind }) => kind);
+      expect(kinds).toEqual(expect.arrayContaining(['compute', 'update']));
+      for (const { start, end } of segments) {
+        expect(start).toBeGreaterThanOrEqual(0);
+        expect(end).toBeLessThanOrEqual(duration + 1);
+      }
+    }
+    const told = events[1]!.filter((event) => event.type === 'telemetry');
+    expect(told.map(({ step }) => step)).toEqual([3, 7]);
+    for (const { ranks } of told) {
+      expect(ranks.map(({ lanes }) => lanes.length)).toEqual([4, 4, 4]);
+      expect(ranks[1]!.clock).toEqual({ offsetMs: 0, errorMs: 0 });
+      for (const { clock, right } of ranks) {
+        // All run on one clock here.
+        expect(Math.abs(clock!.offsetMs)).toBeLessThanOrEqual(clock!.errorMs);
+        expect(right).toMatchObject({ route: 'memory' });
+        expect(right!.bytesSent).toBeGreaterThan(0);
+        expect(right!.transitMs).toBeGreaterThanOrEqual(0);
+      }
+    }
+  });
+
+  test('tells nothing but the steps in quiet stretches, and counts bytes all the same', async () => {
+    const { results, events } = await train(2, { batchSize: 4, maxSteps: 8, hashEvery: 2, quietStretch: 2 });
+    const told = (type: EngineEvent['type']) => events[0]!.flatMap((one) => (one.type === type ? [one] : []));
+    expect(told('step')).toHaveLength(8);
+    expect(told('segments')).toHaveLength(4);
+    expect(told('telemetry').map((one) => 'step' in one && one.step)).toEqual([1, 5, 7]);
+    expect(told('hashes')).toHaveLength(4);
+    const { bytesSentPerRank, gradientBytes } = results[0]!;
+    for (const bytes of bytesSentPerRank) expect(bytes / (gradientBytes * 8)).toBeCloseTo(1, 1);
+  });
+
   test('tests some held-out samples on the way, and all of them at the end', async () => {
     const { events } = await train(2, { batchSize: 4, maxSteps: 3 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');

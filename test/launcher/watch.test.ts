@@ -31,6 +31,7 @@ const state = (name: 'WAITING' | 'RUNNING'): EngineEvent => ({
   epoch: 1,
   detail: '',
   isServerAway: false,
+  connecting: [],
 });
 
 function watch(stallsWhileWaiting = true) {
@@ -62,7 +63,7 @@ test('a tab that has finished cannot fail any more', async () => {
   w.on('tab-1', { type: 'finished', result: result('a') });
   w.on('tab-1', away);
   w.fail('tab-1', 'the tab crashed');
-  w.on('tab-1', { type: 'state', state: 'OFFLINE', epoch: 0, detail: '', isServerAway: false });
+  w.on('tab-1', { type: 'state', state: 'OFFLINE', epoch: 0, detail: '', isServerAway: false, connecting: [] });
   w.on('tab-2', { type: 'finished', result: result('a') });
   w.on('tab-2', away);
   expect(await w.done).toHaveLength(2);

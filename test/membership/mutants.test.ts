@@ -178,6 +178,17 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
     },
   ],
   [
+    'I9',
+    'a run that the host holds goes on when somebody comes',
+    {
+      stepRoom: (before, event) => {
+        if (event.type !== 'ready') return stepRoom(before, event);
+        const { state, effects } = stepRoom({ ...before, isHeld: false }, event);
+        return { state: { ...state, isHeld: before.isHeld }, effects };
+      },
+    },
+  ],
+  [
     'I8',
     'a fixed world is taken for an elastic one',
     {

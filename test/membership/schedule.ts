@@ -38,6 +38,8 @@ const ACTIONS = {
   cut: (world: World, _: number, x: number) => world.cut(x),
   fail: (world: World, slot: number, x: number) => world.fail(slot, x),
   stop: (world: World, slot: number) => world.stop(slot),
+  hold: (world: World, slot: number) => world.hold(slot),
+  resume: (world: World, slot: number) => world.resume(slot),
   remove: (world: World, slot: number, x: number) => world.remove(slot, x),
   restart: (world: World) => world.restart(),
   repeat: (world: World, slot: number, x: number) => world.repeat(slot, x),
@@ -50,6 +52,7 @@ const WEIGHTS: Record<ActionName, number> = {
   ...{ up: 14, down: 14, ready: 8, return: 9, link: 9, enter: 12, compute: 9, apply: 7, finish: 3, bury: 5 },
   ...{ without: 14, alone: 4, join: 10, start: 4, stall: 9, fire: 9 },
   ...{ drop: 4, cutOff: 4, crash: 2, leave: 1, freeze: 3, thaw: 5, silence: 4, cut: 1, fail: 2, stop: 0, remove: 0 },
+  ...{ hold: 2, resume: 3 },
   ...{ restart: 1, repeat: 3, disturb: 0 },
 };
 /** Now and then what would end most schedules early, were it in all of them. */
@@ -117,8 +120,9 @@ function comeToRest(world: World, burst: number): void {
       world.grow();
       continue;
     }
-    // Links that nobody answers are noticed first, then whatever timer is due.
-    const isNoticed = [0, 1, 2].some((slot) => world.stall(slot, 1));
+    // Links that nobody answers are noticed first, then the host lets the run go on, then whatever timer is due.
+    const slots = [0, 1, 2];
+    const isNoticed = slots.some((slot) => world.stall(slot, 1)) || slots.some((slot) => world.resume(slot));
     if (!isNoticed && !world.fireNext()) {
       const waiting = world.unfinished();
       if (waiting !== null && !world.isLossy) throw new Violation('I7', waiting);

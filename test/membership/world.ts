@@ -148,6 +148,7 @@ export class World {
   #restarts = 0;
   #hasFinished = false;
   #hasPaused = false;
+  #hasResumed = false;
   /** Whether something happened that only a connection's end would mend. */
   isLossy = false;
 
@@ -181,6 +182,7 @@ export class World {
     for (const member of this.#peers.keys()) if (!state.hidden.has(member)) this.#peers.delete(member);
     this.#hasPaused ||= state.phase === 'PAUSED';
     this.#hasFinished ||= state.ended?.outcome === 'finished';
+    this.#hasResumed ||= before.isHeld && !state.isHeld && state.phase === 'LINKING';
     if (state.phase === 'RUNNING' && before.phase === 'SYNCING') this.#checkBegun(state);
   }
 
@@ -268,12 +270,17 @@ export class World {
   // ---- The laws ----
 
   #checkRoom(before: RoomState, after: RoomState, effects: readonly RoomEffect[]): void {
-    for (const effect of effects) {
+    if (after.isHeld && !after.isDoubtful && after.phase !== 'PAUSED') {
+      throw new Violation('I9', `the host holds the run, and the room is ${after.phase}`);
+    }
+    for (const [i, effect] of effects.entries()) {
       if (effect.type !== 'send') continue;
       const { to, message } = effect;
       if (message.type === 'refused') continue;
       for (const member of to) {
-        if (!after.hidden.has(member)) {
+        // Who is sent out in the same step may hear something before it.
+        const isOnItsWay = effects.slice(i + 1).some((next) => next.type === 'expel' && next.member === member);
+        if (!after.hidden.has(member) && !isOnItsWay) {
           throw new Violation('I6', `a ${message.type} went to ${member}, who is no member`);
         }
       }
@@ -573,6 +580,20 @@ export class World {
     const { connection, room, member, isFrozen } = this.clients[slot]!;
     if (!connection || isFrozen || !room || room.phase === 'FORMING' || !room.hosts.includes(member!)) return false;
     connection.toServer.push({ type: 'stop' });
+    return true;
+  }
+
+  hold(slot: number): boolean {
+    const { connection, room, member, isFrozen } = this.clients[slot]!;
+    if (!connection || isFrozen || !room || room.phase === 'FORMING' || !room.hosts.includes(member!)) return false;
+    connection.toServer.push({ type: 'pause' });
+    return true;
+  }
+
+  resume(slot: number): boolean {
+    const { connection, room, member, isFrozen } = this.clients[slot]!;
+    if (!connection || isFrozen || !room?.isHeld || !room.hosts.includes(member!)) return false;
+    connection.toServer.push({ type: 'resume' });
     return true;
   }
 
@@ -900,11 +921,11 @@ export class World {
   // ---- Afterwards ----
 
   /** How far the dice got. */
-  get seen(): { epochs: number; restarts: number; hasFinished: boolean; hasPaused: boolean } {
+  get seen(): { epochs: number; restarts: number; hasFinished: boolean; hasPaused: boolean; hasResumed: boolean } {
     const trained = [...this.#epochs.values()].filter(({ contributions }) => contributions.size > 0);
     return {
       ...{ epochs: trained.length, restarts: this.#restarts },
-      ...{ hasFinished: this.#hasFinished, hasPaused: this.#hasPaused },
+      ...{ hasFinished: this.#hasFinished, hasPaused: this.#hasPaused, hasResumed: this.#hasResumed },
     };
   }
 

@@ -24,8 +24,8 @@ const missed = (member: string): RoomEvent => ({ type: 'missed', member });
 
 /** What it says of itself when it comes back. */
 const back = (play: Play, member: string, standing: Partial<Standing> = {}): RoomEvent => {
-  const { job, startAt, nodes, isLocked, run, epoch } = play.state;
-  const settings = { job, startAt, nodes, isLocked };
+  const { job, startAt, nodes, isLocked, isHeld, run, epoch } = play.state;
+  const settings = { job, startAt, nodes, isLocked, isHeld };
   return {
     ...{ type: 'return', member, name: member, holdsKey: false },
     standing: { settings, run, isRunOn: run > 0, epoch, active: null, ...standing },
@@ -45,9 +45,9 @@ const fail = (scope: 'rank' | 'epoch' | 'run', epoch = 1): RoomEvent => ({
 
 /** The members of `before`, back in a new server's room, one by one with what each of them knows. */
 function revived(before: Play, ...returns: RoomEvent[]): Play {
-  const { job, startAt, nodes, isLocked } = before.state;
+  const { job, startAt, nodes, isLocked, isHeld } = before.state;
   const play = new Play();
-  play.state = revive({ job, startAt, nodes, isLocked }, { capacity: 4 }, 1000);
+  play.state = revive({ job, startAt, nodes, isLocked, isHeld }, { capacity: 4 }, 1000);
   return play.do(...returns);
 }
 const active = (play: Play, isSteady = true): Standing['active'] => {
@@ -387,6 +387,56 @@ describe('hosts', () => {
     expect(paused.said('Ada', 'ended').outcome).toBe('stopped');
   });
 
+  test('hold a run, and let it go on with whoever is there', () => {
+    const play = open(2).do({ type: 'pause', member: 'Bo' });
+    expect(play.said('Bo', 'refused')).toMatchObject({ code: 'not-host', message: 'Only the host may pause the run.' });
+    play.do({ type: 'pause', member: 'Ada' });
+    expect(play.said('Bo', 'pause')).toEqual({ type: 'pause', run: 1, epoch: 1, waitingFor: 0 });
+    expect(play.said('Bo', 'room')).toMatchObject({ phase: 'PAUSED', isHeld: true, waitingFor: 0 });
+    play.do({ type: 'pause', member: 'Ada' });
+    expect(play.effects).toEqual([]);
+    play.enter(3).do(left('Bo'));
+    expect(play.state).toMatchObject({ phase: 'PAUSED', epoch: 1, isHeld: true });
+    play.do({ type: 'resume', member: 'Ada' });
+    expect(play.said('Cy', 'prepare')).toMatchObject({ run: 1, epoch: 2 });
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+    play.train().do({ type: 'resume', member: 'Ada' });
+    expect([play.effects, play.state.isHeld]).toEqual([[], false]);
+  });
+
+  test('hold a run that has too few as well: it goes on once there are enough and they let it', () => {
+    const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'));
+    expect(play.said('Ada', 'pause').waitingFor).toBe(1);
+    play.do({ type: 'pause', member: 'Ada' }).enter(2);
+    expect(play.state).toMatchObject({ phase: 'PAUSED', epoch: 1 });
+    play.do(left('Bo'), { type: 'resume', member: 'Ada' });
+    // Else it would take the host to be what it waits for.
+    expect(play.said('Ada', 'pause').waitingFor).toBe(1);
+    expect(play.enter(2).state).toMatchObject({ phase: 'LINKING', epoch: 2 });
+  });
+
+  test('hold a run before its first step, and it is not given up', () => {
+    const play = new Play(OPEN).enter(2).start().do({ type: 'pause', member: 'Ada' });
+    expect(play.effects.filter(({ type }) => type === 'setTimer')).toEqual([]);
+    expect(play.do({ type: 'resume', member: 'Ada' }).ring).toEqual(['Ada', 'Bo']);
+    // Unless nobody is left to let it go on.
+    play.do({ type: 'pause', member: 'Ada' }, left('Bo'), left('Ada'));
+    expect(play.state).toMatchObject({ phase: 'FORMING', isHeld: false });
+  });
+
+  test('do not hold a fixed world, nor what a restarted server has not heard of yet', () => {
+    const fixed = Play.running(2).do({ type: 'pause', member: 'Ada' });
+    expect(fixed.said('Ada', 'refused')).toMatchObject({
+      code: 'not-now',
+      message: expect.stringMatching(/^A run whose/),
+    });
+    const before = open(2);
+    const play = revived(before, steady(before, 'Ada')).do({ type: 'pause', member: 'Ada' });
+    expect(play.said('Ada', 'refused').message).toMatch(/^The server has just restarted/);
+    play.do(steady(before, 'Bo'), { type: 'pause', member: 'Ada' });
+    expect(play.state).toMatchObject({ phase: 'PAUSED', isHeld: true });
+  });
+
   test('send members out, and nobody else does', () => {
     const play = open(3).do({ type: 'remove', member: 'Bo', whom: 'Ada' });
     expect(play.said('Bo', 'refused').code).toBe('not-host');
@@ -574,6 +624,21 @@ describe('after a restart of the server', () => {
     play.do({ type: 'doubts' });
     expect(play.ring).toEqual(['Ada', 'Cy']);
     expect(play.state).toMatchObject({ phase: 'LINKING', run: 1 });
+  });
+
+  test('a run that the host held waits for its word, and nobody who missed the pause trains on', () => {
+    const before = open(2).do({ type: 'pause', member: 'Ada' });
+    const held = revived(before, back(before, 'Ada'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), {
+      type: 'doubts',
+    });
+    expect(held.state).toMatchObject({ phase: 'PAUSED', isHeld: true, run: 1 });
+    expect(held.do({ type: 'resume', member: 'Ada' }).ring).toEqual(['Ada', 'Bo']);
+
+    const late = open(2);
+    late.enter(3).state = { ...late.state, isHeld: true };
+    const play = revived(late, back(late, 'Cy'), steady(late, 'Ada'), steady(late, 'Bo'));
+    expect(play.state).toMatchObject({ phase: 'PAUSED', isHeld: true });
+    expect(play.said('Ada', 'pause').epoch).toBe(1);
   });
 
   test('a paused run goes on with those who had its state, where not all have a place', () => {

@@ -141,6 +141,7 @@ export class FuzzArena {
       () => ({ type: 'failed', epoch, message: sdp, scope: this.#any(['rank', 'epoch', 'run']) }),
       () => ({ type: 'broken', epoch, peer: to }),
       () => ({ type: 'stop' }),
+      () => ({ type: rng.next() < 0.5 ? 'pause' : 'resume' }),
       () => ({ type: 'lock', isLocked: rng.next() < 0.5 }),
       () => ({ type: 'remove', member: to }),
       () => this.#return(room, to, epoch),
@@ -154,7 +155,7 @@ export class FuzzArena {
 
   /** Somebody who says that it was there, with a token that is none. */
   #return(room: string, member: string, epoch: number): ClientMessage {
-    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false };
+    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
     return {
       ...{ type: 'return', version: PROTOCOL_VERSION, room, member, token: 'not-a-token-of-ours', name: nameIn(room) },
       standing: { settings, run: 1, isRunOn: true, epoch, active: null },

@@ -69,7 +69,7 @@ async function train(tabs: readonly TestMember[], worldSize = tabs.length) {
 /** What a member remembers of a run that it trains in. */
 function remembered(epoch: number, ring: RosterEntry[]): Standing {
   return {
-    settings: { job: DEFAULT_JOB, startAt: null, nodes: NODES, isLocked: false },
+    settings: { job: DEFAULT_JOB, startAt: null, nodes: NODES, isLocked: false, isHeld: false },
     ...{ run: 1, isRunOn: true, epoch, active: { epoch, ring, isSteady: true } },
   };
 }

@@ -153,7 +153,7 @@ describe('members', () => {
     ada.socket.terminate();
     await expect.poll(() => connections(server)).toBe(1);
     const again = member(server);
-    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false };
+    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
     const standing = { settings, run: 1, isRunOn: true, epoch, active: null };
     const back = { type: 'return', version: PROTOCOL_VERSION, name: 'Ada', room, standing } as const;
     await again.send({ ...back, member: adaId, token: adaToken });
@@ -166,7 +166,7 @@ describe('members', () => {
 
   test('nobody else takes the place of a member', async () => {
     const { server, room, adaId, adaToken, epoch } = await pair();
-    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false };
+    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
     const standing = { settings, run: 1, isRunOn: true, epoch, active: null };
     const back = { type: 'return', version: PROTOCOL_VERSION, name: 'Eve', room, standing } as const;
     for (const [id, token] of [

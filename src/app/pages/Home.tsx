@@ -4,47 +4,44 @@ import { formatRoomCode, parseRoomCode, ROOM_CODE_LENGTH } from '../../protocol/
 import { Banner } from '../parts/Banner.tsx';
 import { SavedRuns } from '../parts/SavedRuns.tsx';
 import { Term } from '../parts/Term.tsx';
-import { SimulatedRing } from '../ring/SimulatedRing.tsx';
+import { ExplorableRing } from '../ring/ExplorableRing.tsx';
 import { roomHash } from '../route.ts';
 import { dismissFailure } from '../store.ts';
+import { words } from '../words/index.ts';
 import type { Failure } from '../view.ts';
 
-const MEMBERS = Array.from({ length: 4 }, () => ({ name: '' }));
-
 export function Home({ wrongCode, failure }: { wrongCode: string | null; failure: Failure | null }) {
+  const { home } = words.value;
   return (
     <main class="home wrap">
       <div class="home-words">
         {failure !== null && (
           <Banner failure={failure}>
             <button type="button" class="quiet" onClick={dismissFailure}>
-              Dismiss
+              {words.value.shell.dismiss}
             </button>
           </Banner>
         )}
-        <h1>Train one model in many tabs.</h1>
-        <p class="lead">
-          Open this page on a few machines. Each tab computes on its own share of the data; then the tabs add up what
-          they found, by an{' '}
-          <span class="nowrap">
-            <Term of="all-reduce" />,
-          </span>{' '}
-          straight from browser to browser.
-        </p>
+        <h1>{home.title}</h1>
+        <p class="lead">{home.lead(<Term of="all-reduce" />)}</p>
         <div class="home-ways">
           <a class="button primary" href="#new">
-            Start a room
+            {home.start}
           </a>
           <CodeForm wrongCode={wrongCode} />
         </div>
+        <p>
+          <a href="#lesson">{home.lesson}</a> <span class="dim">{home.lessonAbout}</span>
+        </p>
         <SavedRuns />
       </div>
-      <SimulatedRing members={MEMBERS} you={null} />
+      <ExplorableRing />
     </main>
   );
 }
 
 function CodeForm({ wrongCode }: { wrongCode: string | null }) {
+  const { home } = words.value;
   const text = useSignal(wrongCode ?? '');
   const code = parseRoomCode(text.value);
   const problem = useSignal<string | null>(wrongCode === null ? null : problemWith(wrongCode));
@@ -62,7 +59,7 @@ function CodeForm({ wrongCode }: { wrongCode: string | null }) {
     >
       <div class="row tight">
         <label class="field inline">
-          <span>or type a code</span>
+          <span>{home.code}</span>
           <input
             class="code-input"
             type="text"
@@ -81,7 +78,7 @@ function CodeForm({ wrongCode }: { wrongCode: string | null }) {
             }}
           />
         </label>
-        <button type="submit">Join</button>
+        <button type="submit">{home.join}</button>
       </div>
       <p class="problem small" role="alert">
         {problem.value}
@@ -91,7 +88,8 @@ function CodeForm({ wrongCode }: { wrongCode: string | null }) {
 }
 
 function problemWith(text: string): string {
+  const { home } = words.value;
   const letters = text.replaceAll(/[\s-]/g, '');
-  if (letters.length !== ROOM_CODE_LENGTH) return `A code has ${ROOM_CODE_LENGTH} letters and digits, like K7F-3QX.`;
-  return 'A code never has 0, O, 1, I or L in it: look again.';
+  if (letters.length !== ROOM_CODE_LENGTH) return home.codeLength(ROOM_CODE_LENGTH);
+  return home.codeLetters;
 }

@@ -6,13 +6,15 @@ import { NameField } from '../parts/Fields.tsx';
 import { Preflight } from '../parts/Preflight.tsx';
 import { entering, joinRoom, name } from '../store.ts';
 import type { Failure } from '../view.ts';
+import { words } from '../words/index.ts';
 
 export function Join({ room, failure }: { room: string; failure: Failure | null }) {
+  const { join: says } = words.value;
   const blocked = useSignal(false);
   const nameless = name.value.trim() === '';
   return (
     <main class="narrow wrap">
-      <p class="dim">You are joining</p>
+      <p class="dim">{says.joining}</p>
       <h1 class="code">{formatRoomCode(room)}</h1>
       {failure !== null && <Banner failure={failure} />}
       <form
@@ -25,13 +27,9 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
         <Preflight blocked={blocked} />
         <button type="submit" class="primary" disabled={nameless || blocked.value || entering.value}>
-          {entering.value ? 'Joining …' : failure === null ? 'Join' : 'Try again'}
+          {entering.value ? says.joiningNow : failure === null ? says.join : says.again}
         </button>
-        <p class="dim small">
-          {nameless
-            ? 'Say who you are first: the others see your name.'
-            : 'This tab will train a model together with the others in the room, for as long as it is open.'}
-        </p>
+        <p class="dim small">{nameless ? says.nameFirst : says.whatFollows}</p>
       </form>
     </main>
   );

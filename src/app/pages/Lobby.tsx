@@ -1,10 +1,12 @@
 /** Before a run: the code to join by, who is here, what will be trained, and the one button that starts it. */
+import { useSignal } from '@preact/signals';
 import { seats } from '../../protocol/ranks.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, missingToStart, runFromOutside, startNote, startObstacle } from '../derive.ts';
 import { describeJob } from '../jobForm.ts';
 import { Banner } from '../parts/Banner.tsx';
 import { CopyButton } from '../parts/CopyButton.tsx';
+import { GuestView } from '../parts/GuestView.tsx';
 import { FileDrop } from '../parts/FileDrop.tsx';
 import { HostControls } from '../parts/HostControls.tsx';
 import { JobForm } from '../parts/JobForm.tsx';
@@ -14,14 +16,19 @@ import { RemoveButton } from '../parts/RemoveButton.tsx';
 import { StatusLine } from '../parts/StatusLine.tsx';
 import { RingView } from '../ring/RingView.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
-import { isLocalOnly, roomLink } from '../route.ts';
-import { configure, dismissFailure, giveFiles, start } from '../store.ts';
+import { isLocalOnly, roomLink, viewSettings } from '../route.ts';
+import { configure, dismissFailure, giveFiles, hidden, route, start } from '../store.ts';
 import { insteadOfRing } from '../strategies.ts';
 import type { Lobby as LobbyView, View } from '../view.ts';
+import { words } from '../words/index.ts';
 
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const room = view.room ?? '';
-  const link = roomLink(location, room);
+  const hiding = useSignal(hidden.peek());
+  // Colours and letters are this screen's own.
+  const { lang = null } = viewSettings(route.value.query);
+  const link = roomLink(location, room, { lang, hide: [...hiding.value].join(',') || null });
+  const says = words.value.lobby;
   const host = isHost(view);
   const ready = lobby.members.filter((one) => one.device !== null).length;
   return (
@@ -29,53 +36,48 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
       {view.failure !== null && (
         <Banner failure={view.failure}>
           <button type="button" class="quiet" onClick={dismissFailure}>
-            Dismiss
+            {words.value.shell.dismiss}
           </button>
         </Banner>
       )}
-      <section class="invite" aria-label="Invite">
+      <section class="invite" aria-label={says.invite}>
         <div class="invite-words">
-          <p class="dim">Join with the code</p>
+          <p class="dim">{says.joinWith}</p>
           <h1 class="code huge">{formatRoomCode(room)}</h1>
           <p class="link">{link.replace(/^https?:\/\//, '')}</p>
           <div class="row">
-            <CopyButton text={link}>Copy the link</CopyButton>
+            <CopyButton text={link}>{says.copy}</CopyButton>
             {host && <HostControls lobby={lobby} />}
           </div>
-          {lobby.isLocked && <p class="small wait">Locked: nobody else can join.</p>}
-          {isLocalOnly(location.hostname) && (
-            <p class="dim small note">
-              This page was opened at {location.hostname}, which only this machine can reach. To invite others, open it
-              by this machine’s https address.
-            </p>
-          )}
+          {host && <GuestView hidden={hiding.value} onhidden={(parts) => (hiding.value = parts)} />}
+          {lobby.isLocked && <p class="small wait">{says.locked}</p>}
+          {isLocalOnly(location.hostname) && <p class="dim small note">{says.localOnly(location.hostname)}</p>}
         </div>
-        <QrCode text={link} label={`QR code of ${link}`} />
+        <QrCode text={link} label={says.qr(link)} />
       </section>
       <div class="lobby-columns">
         <section aria-labelledby="who">
-          <h2 id="who">
-            <span class="number">
-              {ready} of {lobby.members.length}
-            </span>{' '}
-            ready
-          </h2>
+          <h2 id="who">{says.ready(<span class="number">{says.count(ready, lobby.members.length)}</span>)}</h2>
           <People view={view} lobby={lobby} />
           <StatusLine view={view} />
-          {view.deviceNote !== null && <p class="dim small note">{view.deviceNote}</p>}
+          {view.deviceNote !== null && (
+            <p class="dim small note" lang="en">
+              {view.deviceNote}
+            </p>
+          )}
         </section>
-        <section aria-label="Preview" class="lobby-ring">
+        <section aria-label={says.preview} class="lobby-ring">
           <Preview view={view} lobby={lobby} />
         </section>
         <section aria-labelledby="what" class="lobby-job">
           <h2 id="what">
-            {lobby.job.job} <span class="dim">with</span> {lobby.job.model}
+            {lobby.job.job === 'lesson' ? words.value.lesson.heading : says.jobWith(lobby.job.job, lobby.job.model)}
           </h2>
-          {view.goesOnAfter !== null && <p>Goes on from step {view.goesOnAfter}, which this browser has saved.</p>}
+          {view.goesOnAfter !== null && <p>{says.goesOn(view.goesOnAfter)}</p>}
           {host && lobby.phase === 'FORMING' && view.goesOnAfter === null ? (
             <JobForm job={lobby.job} onjob={configure} />
           ) : (
-            <p class="dim">{describeJob(lobby.job)}.</p>
+            !hidden.value.has('job') && <p class="dim">{describeJob(lobby.job)}.</p>
           )}
           {lobby.job.data.kind === 'files' && <FileDrop onfiles={giveFiles} />}
           <Starting view={view} lobby={lobby} />
@@ -96,7 +98,9 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
             {one.name}
             <span class="dim">{roles(one.member === view.member, lobby.hosts.includes(one.member))}</span>
           </span>
-          <span class="dim small ellipsis">{one.device === null ? 'getting ready …' : one.device.adapter}</span>
+          <span class="dim small ellipsis">
+            {one.device === null ? words.value.lobby.gettingReady : one.device.adapter}
+          </span>
           {isHost(view) && one.member !== view.member && <RemoveButton member={one.member} name={one.name} />}
         </li>
       ))}
@@ -105,8 +109,9 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
 }
 
 function roles(you: boolean, host: boolean): string {
-  const words = [you ? 'you' : '', host ? 'host' : ''].filter((word) => word !== '');
-  return words.length === 0 ? '' : ` (${words.join(', ')})`;
+  const says = words.value.lobby;
+  const said = [...(you ? [says.you] : []), ...(host ? [says.host] : [])];
+  return said.length === 0 ? '' : says.roles(said);
 }
 
 /** The ring that will be, or what will be instead: who is here, and pale places for those whom an automatic start waits for. */
@@ -128,28 +133,26 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
           lines={instead.lines}
           player={null}
           centre={{ top: '', title: '', bottom: '' }}
-          label={`${members.length} ranks.`}
+          label={words.value.lobby.previewLabel(members.length)}
         />
         <figcaption class="caption">{instead.words}</figcaption>
       </figure>
     );
   }
-  return <SimulatedRing members={tabs} you={you} bottom="simulated: a preview" />;
+  return <SimulatedRing members={tabs} you={you} kind={words.value.ring.preview} />;
 }
 
 function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
   if (lobby.phase !== 'FORMING') return <p class="waiting">{runFromOutside(view, lobby)}</p>;
+  const says = words.value.lobby;
   const missing = missingToStart(lobby);
-  const automatic =
-    missing === null
-      ? null
-      : `Starts by itself when ${lobby.startAt} are ready${missing > 0 ? ` (${missing} more)` : ''}.`;
-  if (!isHost(view)) return <p class="waiting">{automatic ?? 'Waiting for the host to start.'}</p>;
+  const automatic = missing === null ? null : says.automatic(lobby.startAt ?? 0, missing);
+  if (!isHost(view)) return <p class="waiting">{automatic ?? says.waitingForHost}</p>;
   const obstacle = startObstacle(lobby, view.member);
   return (
     <div class="starting">
       <button type="button" class="primary" disabled={obstacle !== null} aria-describedby="start-note" onClick={start}>
-        Start
+        {says.start}
       </button>
       <p id="start-note" class="dim small">
         {obstacle ?? startNote(lobby)}

@@ -1,31 +1,41 @@
 /** Opening a room: who you are, what to train, and whether this tab can take part. */
 import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/control.ts';
-import { DEFAULT_JOB, type JobSpec } from '../../protocol/job.ts';
+import type { JobSpec } from '../../protocol/job.ts';
 import { Banner } from '../parts/Banner.tsx';
+import { CopyButton } from '../parts/CopyButton.tsx';
 import { NameField, NumberField } from '../parts/Fields.tsx';
 import { JobForm } from '../parts/JobForm.tsx';
 import { Preflight } from '../parts/Preflight.tsx';
 import { askForServerData } from '../serverData.ts';
-import { createRoom, dismissFailure, entering, name } from '../store.ts';
+import { jobOfLink, linkOfJob } from '../jobLink.ts';
+import { createRoom, dismissFailure, entering, keepInAddress, name, route } from '../store.ts';
 import type { Failure } from '../view.ts';
+import { words } from '../words/index.ts';
 
 export function NewRoom({ failure }: { failure: Failure | null }) {
-  const job = useSignal<JobSpec>(DEFAULT_JOB);
+  const { join: says } = words.value;
+  const { job: asked, problem } = useMemo(() => jobOfLink(route.peek().query), []);
+  const job = useSignal<JobSpec>(asked);
   const startAt = useSignal<number | null>(null);
   const blocked = useSignal(false);
   useEffect(() => void askForServerData(), []);
   const nameless = name.value.trim() === '';
   return (
     <main class="narrow wrap">
-      <h1 class="page-title">Start a room</h1>
+      <h1 class="page-title">{says.newTitle}</h1>
       {failure !== null && (
         <Banner failure={failure}>
           <button type="button" class="quiet" onClick={dismissFailure}>
-            Dismiss
+            {words.value.shell.dismiss}
           </button>
         </Banner>
+      )}
+      {problem !== null && (
+        <p class="wait small" role="alert">
+          {says.wrongLink(problem)}
+        </p>
       )}
       <form
         class="stack"
@@ -35,28 +45,39 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         }}
       >
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
-        <JobForm job={job.value} onjob={(next) => (job.value = next)}>
+        <JobForm
+          job={job.value}
+          onjob={(next) => {
+            job.value = next;
+            keepInAddress(linkOfJob(next));
+          }}
+        >
           <NumberField
-            label="Start by itself at … tabs"
+            label={says.startAt}
             value={startAt.value}
-            empty="when you say so"
+            empty={says.startAtNone}
             onpick={(value) => {
               const possible = value === null || (Number.isInteger(value) && value >= 1 && value <= MAX_WORLD_SIZE);
               if (possible) startAt.value = value;
-              return possible ? null : `From 1 to ${MAX_WORLD_SIZE} tabs.`;
+              return possible ? null : says.startAtWrong(MAX_WORLD_SIZE);
             }}
           />
         </JobForm>
         <Preflight blocked={blocked} />
         <div class="row">
           <button type="submit" class="primary grow" disabled={nameless || blocked.value || entering.value}>
-            {entering.value ? 'Opening …' : 'Open the room'}
+            {entering.value ? says.opening : says.open}
           </button>
           <a class="button quiet" href="#">
-            Back
+            {says.back}
           </a>
         </div>
-        {nameless && <p class="dim small">Say who you are first: the others see your name.</p>}
+        <p class="small">
+          <CopyButton text={() => location.href} class="quiet flush">
+            {says.copySetup}
+          </CopyButton>
+        </p>
+        {nameless && <p class="dim small">{says.nameFirst}</p>}
       </form>
     </main>
   );

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { MAX_NAME_LENGTH } from '../route.ts';
+import { words } from '../words/index.ts';
 
 export function Select<Value extends string>({
   label,
@@ -69,7 +70,7 @@ export function NumberField<Value extends number | null>({
           const text = input.value.trim().replace(',', '.');
           const none = text === '' && empty !== undefined;
           const number = none ? null : Number(text === '' ? Number.NaN : text);
-          problem.value = Number.isNaN(number) ? 'This must be a number.' : onpick(number as Value);
+          problem.value = Number.isNaN(number) ? words.value.job.notNumber : onpick(number as Value);
           typed.value = problem.value === null ? null : text;
           input.setCustomValidity(problem.value ?? '');
         }}
@@ -91,7 +92,7 @@ export function NameField({ value, oninput }: { value: string; oninput: (value: 
   }, []);
   return (
     <label class="field">
-      <span>Your name</span>
+      <span>{words.value.join.yourName}</span>
       <input
         ref={input}
         type="text"

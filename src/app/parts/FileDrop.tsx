@@ -2,8 +2,10 @@
 import { useSignal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import { formatBytes } from '../format.ts';
+import { words } from '../words/index.ts';
 
 export function FileDrop({ onfiles }: { onfiles: (files: File[]) => void }) {
+  const { files: says } = words.value.lobby;
   const input = useRef<HTMLInputElement>(null);
   const over = useSignal(false);
   const files = useSignal<File[]>([]);
@@ -30,17 +32,17 @@ export function FileDrop({ onfiles }: { onfiles: (files: File[]) => void }) {
     >
       <p>
         <button type="button" onClick={() => input.current?.click()}>
-          Choose the MNIST files
+          {says.choose}
         </button>
       </p>
-      <p class="dim small">Or drop them here: images and labels (IDX, gzipped or not). One pair will do.</p>
+      <p class="dim small">{says.drop}</p>
       <input
         ref={input}
         class="away"
         type="file"
         multiple
         tabIndex={-1}
-        aria-label="MNIST files"
+        aria-label={says.label}
         onChange={(event) => take(event.currentTarget.files)}
       />
       {files.value.length > 0 && (
@@ -55,7 +57,7 @@ export function FileDrop({ onfiles }: { onfiles: (files: File[]) => void }) {
           ))}
         </ul>
       )}
-      <p class="dim small">They stay in this tab; every tab needs the same files.</p>
+      <p class="dim small">{says.stay}</p>
     </div>
   );
 }

@@ -1,12 +1,14 @@
 /** The line above and the line below every page. */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { projector, theme, toggleProjector, toggleTheme } from '../theme.ts';
+import { keepInAddress } from '../store.ts';
+import { pageWidth, projector, theme, toggleProjector, toggleTheme } from '../theme.ts';
 import { chooseLanguage, isLanguage, language, LANGUAGES, words } from '../words/index.ts';
 import { helpOpen } from './HowItWorks.tsx';
 
 export function Header({ room, onleave }: { room: string | null; onleave: (() => void) | null }) {
   const { shell } = words.value;
   const dark = theme.value === 'dark';
+  const narrow = pageWidth.value === 'narrow';
   return (
     <header class="header wrap">
       {onleave === null ? (
@@ -25,8 +27,14 @@ export function Header({ room, onleave }: { room: string | null; onleave: (() =>
             {shell.leave}
           </button>
         )}
-        <button type="button" class="quiet" onClick={() => (helpOpen.value = true)}>
-          {shell.howItWorks}
+        <button
+          type="button"
+          class={narrow ? 'quiet glyph' : 'quiet'}
+          aria-label={shell.howItWorks}
+          title={narrow ? shell.howItWorks : undefined}
+          onClick={() => (helpOpen.value = true)}
+        >
+          {narrow ? '?' : shell.howItWorks}
         </button>
         <button
           type="button"
@@ -34,7 +42,10 @@ export function Header({ room, onleave }: { room: string | null; onleave: (() =>
           aria-pressed={projector.value}
           aria-label={shell.largeLetters}
           title={shell.largeLetters}
-          onClick={toggleProjector}
+          onClick={() => {
+            toggleProjector();
+            keepInAddress({ size: null });
+          }}
         >
           Aa
         </button>
@@ -43,7 +54,10 @@ export function Header({ room, onleave }: { room: string | null; onleave: (() =>
           class="quiet glyph"
           aria-label={dark ? shell.light : shell.dark}
           title={dark ? shell.light : shell.dark}
-          onClick={toggleTheme}
+          onClick={() => {
+            toggleTheme();
+            keepInAddress({ theme: null });
+          }}
         >
           {dark ? '☀' : '☾'}
         </button>
@@ -68,7 +82,9 @@ function LanguageChoice() {
       aria-label={words.value.shell.language}
       value={language.value}
       onChange={({ currentTarget: { value } }) => {
-        if (isLanguage(value)) void chooseLanguage(value);
+        if (!isLanguage(value)) return;
+        void chooseLanguage(value);
+        keepInAddress({ lang: null });
       }}
     >
       {Object.entries(LANGUAGES).map(([tag, name]) => (

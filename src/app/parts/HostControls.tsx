@@ -1,27 +1,40 @@
-/** What a host may do with the room at any time: lock it, and stop its run. */
-import { lockRoom, stopRun } from '../store.ts';
+/** What a host may do with the room at any time: lock it, and pause and stop its run. */
+import { isOpen } from '../derive.ts';
+import { lockRoom, pauseRun, resumeRun, stopRun } from '../store.ts';
 import type { Lobby } from '../view.ts';
+import { words } from '../words/index.ts';
 import { ConfirmButton } from './ConfirmButton.tsx';
 
 export function HostControls({ lobby }: { lobby: Lobby }) {
-  const { isLocked, phase } = lobby;
+  const { isLocked, isHeld, phase } = lobby;
+  const { controls } = words.value.lobby;
   return (
     <>
       <button
         type="button"
         class="quiet"
-        title={isLocked ? 'Let others join again' : 'Nobody else can join then; who loses the connection may return'}
+        title={isLocked ? controls.unlockAbout : controls.lockAbout}
         onClick={() => lockRoom(!isLocked)}
       >
-        {isLocked ? 'Unlock the room' : 'Lock the room'}
+        {isLocked ? controls.unlock : controls.lock}
       </button>
+      {phase !== 'FORMING' && isOpen(lobby) && (
+        <button
+          type="button"
+          class={isHeld ? 'primary' : 'quiet'}
+          title={isHeld ? controls.resumeAbout : controls.pauseAbout}
+          onClick={isHeld ? resumeRun : pauseRun}
+        >
+          {isHeld ? controls.resume : controls.pause}
+        </button>
+      )}
       {phase !== 'FORMING' && (
         <ConfirmButton
           class="quiet"
-          label="Stop the run"
-          question="Stop it for all?"
-          yes="Stop"
-          no="Go on"
+          label={controls.stop}
+          question={controls.stopQuestion}
+          yes={controls.stopYes}
+          no={controls.stopNo}
           onyes={stopRun}
         />
       )}

@@ -3,9 +3,10 @@ import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
 import { parseJob, type JobSpec } from '../../protocol/job.ts';
 import { messageOf } from '../../util/errors.ts';
-import { JOBS, MODELS, OPTIMIZERS, withJob, withOptimizer, withStrategy, workerWord } from '../jobForm.ts';
+import { withJob, withOptimizer, withStrategy, workerWord } from '../jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../serverData.ts';
-import { DOES, SETTINGS, STRATEGIES } from '../strategies.ts';
+import { SETTINGS } from '../strategies.ts';
+import { words } from '../words/index.ts';
 import { NumberField, Select } from './Fields.tsx';
 
 export function JobForm({
@@ -18,6 +19,7 @@ export function JobForm({
   /** More rows under "advanced". */
   children?: ComponentChildren;
 }) {
+  const { job: says } = words.value;
   const offer = (next: JobSpec): string | null => {
     try {
       onjob(parseJob(next));
@@ -26,80 +28,100 @@ export function JobForm({
       return messageOf(error);
     }
   };
-  const set = (change: Partial<JobSpec>): string | null => offer({ ...job, ...change });
+  const trains = job.job !== 'lesson';
   return (
     <div class="form">
       <div class="fields">
         <Select
-          label="Job"
+          label={says.job}
           value={job.job}
-          options={JOBS}
+          options={says.jobs}
           onpick={(value) => offer(withJob(job, value, serverHasData.value ? SERVER_DATA : null))}
         />
-        <Select label="Model" value={job.model} options={MODELS} onpick={(model) => set({ model })} />
-      </div>
-      <StrategyFields job={job} offer={offer} />
-      <details class="fold">
-        <summary>Advanced</summary>
-        <div class="fields three">
+        {trains && (
           <Select
-            label="Optimizer"
-            value={job.optimizer}
-            options={OPTIMIZERS}
-            onpick={(value) => offer(withOptimizer(job, value))}
+            label={says.model}
+            value={job.model}
+            options={says.models}
+            onpick={(model) => offer({ ...job, model })}
           />
-          <NumberField
-            label="Learning rate"
-            value={job.learningRate}
-            onpick={(learningRate) => set({ learningRate })}
-          />
-          <NumberField
-            label={`Batch per ${workerWord(job)}`}
-            value={job.batchSize}
-            onpick={(batchSize) => set({ batchSize })}
-          />
-          <NumberField label="Passes (epochs)" value={job.epochs} onpick={(epochs) => set({ epochs })} />
-          <NumberField
-            label="At most, steps"
-            value={job.maxSteps}
-            empty="no limit"
-            onpick={(maxSteps) => set({ maxSteps })}
-          />
-          <NumberField label="Seed" value={job.seed} onpick={(seed) => set({ seed })} />
-          {job.job === 'mnist' && <DataFields job={job} offer={offer} />}
-          {children}
-        </div>
-      </details>
+        )}
+      </div>
+      {trains && <StrategyFields job={job} offer={offer} />}
+      {(trains || children !== undefined) && (
+        <details class="fold">
+          <summary>{says.advanced}</summary>
+          <div class="fields three">
+            {trains && <TrainingFields job={job} offer={offer} />}
+            {job.job === 'mnist' && <DataFields job={job} offer={offer} />}
+            {children}
+          </div>
+        </details>
+      )}
     </div>
+  );
+}
+
+function TrainingFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+  const { job: says } = words.value;
+  const set = (change: Partial<JobSpec>): string | null => offer({ ...job, ...change });
+  return (
+    <>
+      <Select
+        label={says.optimizer}
+        value={job.optimizer}
+        options={says.optimizers}
+        onpick={(value) => offer(withOptimizer(job, value))}
+      />
+      <NumberField
+        label={says.learningRate}
+        value={job.learningRate}
+        onpick={(learningRate) => set({ learningRate })}
+      />
+      <NumberField
+        label={says.batch[workerWord(job)]}
+        value={job.batchSize}
+        onpick={(batchSize) => set({ batchSize })}
+      />
+      <NumberField label={says.epochs} value={job.epochs} onpick={(epochs) => set({ epochs })} />
+      <NumberField
+        label={says.maxSteps}
+        value={job.maxSteps}
+        empty={says.noLimit}
+        onpick={(maxSteps) => set({ maxSteps })}
+      />
+      <NumberField label={says.seed} value={job.seed} onpick={(seed) => set({ seed })} />
+    </>
   );
 }
 
 function StrategyFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
   const { strategy } = job;
+  const { job: says } = words.value;
   const about = useId();
   const has = (setting: (typeof SETTINGS)[typeof strategy][number]): boolean => SETTINGS[strategy].includes(setting);
   return (
     <>
       <div class="strategy">
         <Select
-          label="Strategy"
+          label={says.strategy}
           value={strategy}
-          options={STRATEGIES}
+          options={says.strategies}
           about={about}
           onpick={(value) => offer(withStrategy(job, value))}
         />
         <p id={about} class="dim small">
-          {DOES[strategy]}
+          {says.does[strategy]}
         </p>
       </div>
       {SETTINGS[strategy].length > 0 && (
         <div class="fields">
           {has('replicas') && (
-            <NumberField label="Workers" value={job.replicas} onpick={(replicas) => offer({ ...job, replicas })} />
+            <NumberField label={says.workers} value={job.replicas} onpick={(replicas) => offer({ ...job, replicas })} />
           )}
           {has('staleness') && (
             <NumberField
-              label="Steps ahead, at most"
+              label={says.ahead}
               value={job.staleness}
               onpick={(staleness) => offer({ ...job, staleness })}
             />
@@ -108,9 +130,9 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
             <NumberField
               // Another strategy's is another field: nothing half typed stays.
               key={strategy}
-              label={has('staleness') ? 'All wait every … steps' : 'Exchange every … steps'}
+              label={has('staleness') ? says.allWait : says.exchange}
               value={job.syncEvery}
-              empty="as usual"
+              empty={says.asUsual}
               onpick={(syncEvery) => offer({ ...job, syncEvery })}
             />
           )}
@@ -120,21 +142,20 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
   );
 }
 
-const SOURCES = { files: 'files each tab picks', url: 'a web folder' } as const;
-
 function DataFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+  const { job: says } = words.value;
   const folder = job.data.kind === 'url' ? job.data.url : null;
   return (
     <>
       <Select
-        label="Data from"
+        label={says.data}
         value={folder === null ? 'files' : 'url'}
-        options={SOURCES}
+        options={says.sources}
         onpick={(kind) => offer({ ...job, data: kind === 'files' ? { kind } : { kind, url: SERVER_DATA } })}
       />
       {folder !== null && (
         <label class="field wide">
-          <span>Folder's address</span>
+          <span>{says.folder}</span>
           <input
             type="text"
             inputMode="url"

@@ -2,13 +2,14 @@
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { checkGpu, checkReach, checkSecure, type Verdict } from '../preflight.ts';
+import { words } from '../words/index.ts';
 
 const ICONS = { checking: '…', good: '✓', meh: '!', bad: '✕' } as const;
 const MOODS = { checking: 'dim', good: 'good', meh: 'wait', bad: 'wrong' } as const;
-const SAID = { checking: '', good: 'good: ', meh: 'slower: ', bad: 'problem: ' } as const;
 
 /** @param blocked set to whether something stands in the way of joining. */
 export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
+  const { checks } = words.value.join;
   const secure = checkSecure();
   const gpu = useSignal<Verdict>({ kind: 'checking' });
   const reach = useSignal<Verdict>({ kind: 'checking' });
@@ -22,20 +23,22 @@ export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
     return () => {
       gone = true;
     };
-  }, [gpu, reach]);
+    // The verdicts are in the language's words.
+  }, [gpu, reach, checks]);
   useEffect(() => {
     blocked.value = reach.value.kind === 'bad';
   }, [blocked, reach.value.kind]);
   return (
-    <ul class="checks plain" aria-label="What this tab can do">
-      <Check verdict={secure} name="secure page" />
-      <Check verdict={gpu.value} name="GPU" />
-      <Check verdict={reach.value} name="reaching others" />
+    <ul class="checks plain" aria-label={checks.title}>
+      <Check verdict={secure} name={checks.names.secure} />
+      <Check verdict={gpu.value} name={checks.names.gpu} />
+      <Check verdict={reach.value} name={checks.names.reach} />
     </ul>
   );
 }
 
 function Check({ verdict, name }: { verdict: Verdict; name: string }) {
+  const { checks } = words.value.join;
   const checking = verdict.kind === 'checking';
   return (
     <li>
@@ -43,8 +46,8 @@ function Check({ verdict, name }: { verdict: Verdict; name: string }) {
         {ICONS[verdict.kind]}
       </span>
       <span class={checking ? 'dim' : ''}>
-        <span class="away">{SAID[verdict.kind]}</span>
-        {checking ? `${name}: checking` : verdict.text}
+        <span class="away">{checks.said[verdict.kind]}</span>
+        {checking ? checks.checking(name) : verdict.text}
         {'fix' in verdict && <small class="dim">{verdict.fix}</small>}
       </span>
     </li>

@@ -1,16 +1,18 @@
 /** For hosts: sends a member out of the room. */
 import { removeMember } from '../store.ts';
+import { words } from '../words/index.ts';
 import { ConfirmButton } from './ConfirmButton.tsx';
 
 export function RemoveButton({ member, name }: { member: string; name: string }) {
+  const { controls } = words.value.lobby;
   return (
     <ConfirmButton
       class="quiet small-button"
-      label="Remove"
-      name={`Remove ${name}`}
-      question={`Remove ${name}?`}
-      yes="Remove"
-      no="Keep"
+      label={controls.remove}
+      name={controls.removeWhom(name)}
+      question={controls.removeQuestion(name)}
+      yes={controls.remove}
+      no={controls.keep}
       onyes={() => removeMember(member)}
     />
   );

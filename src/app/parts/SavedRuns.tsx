@@ -6,15 +6,17 @@ import { formatAgo } from '../format.ts';
 import { roomHash } from '../route.ts';
 import { latestWhole, lookForRuns, removeCheckpoints, savedRuns, type SavedRun } from '../savedRuns.ts';
 import { createRoom, entering } from '../store.ts';
+import { language, words } from '../words/index.ts';
 import { ConfirmButton } from './ConfirmButton.tsx';
 
 export function SavedRuns() {
   useEffect(() => void lookForRuns(), []);
+  const { saved } = words.value.home;
   const { runs, damaged, problem } = savedRuns.value;
   if (runs.length + damaged.length === 0) return null;
   return (
     <section class="saved" aria-labelledby="saved">
-      <h2 id="saved">Go on where you were</h2>
+      <h2 id="saved">{saved.title}</h2>
       <ul class="plain">
         {runs.map((run) => (
           <Saved key={run[0].id} run={run} />
@@ -28,7 +30,7 @@ export function SavedRuns() {
               {reason}
             </p>
             <button type="button" class="quiet" onClick={() => void removeCheckpoints([id])}>
-              Delete
+              {saved.delete}
             </button>
           </li>
         ))}
@@ -44,6 +46,7 @@ export function SavedRuns() {
 
 function Saved({ run }: { run: SavedRun }) {
   const [{ job, step, savedAt, room }] = run;
+  const { saved } = words.value.home;
   const checking = useSignal(false);
   const goOn = async (): Promise<void> => {
     checking.value = true;
@@ -55,30 +58,32 @@ function Saved({ run }: { run: SavedRun }) {
   return (
     <li>
       <p>
-        <strong>{name}</strong>, step {step}
+        <strong>{name}</strong>, {saved.step(step)}
         <span class="dim small saved-when">
-          saved {formatAgo(Date.now() - savedAt)} in room{' '}
-          <a href={roomHash(room)} title="Join the room, if it is still there">
-            {formatRoomCode(room)}
-          </a>
+          {saved.when(
+            formatAgo(Date.now() - savedAt, language.value),
+            <a href={roomHash(room)} title={saved.roomAbout}>
+              {formatRoomCode(room)}
+            </a>,
+          )}
         </span>
       </p>
       <span class="row">
         <button
           type="button"
-          aria-label={`Go on with ${name} from step ${step}`}
+          aria-label={saved.goOnWith(name, step)}
           disabled={checking.value || entering.value}
           onClick={() => void goOn()}
         >
-          Go on
+          {saved.goOn}
         </button>
         <ConfirmButton
           class="quiet"
-          label="Delete"
-          name={`Delete ${name}, step ${step}`}
-          question="Delete it?"
-          yes="Delete"
-          no="Keep"
+          label={saved.delete}
+          name={saved.deleteWhich(name, step)}
+          question={saved.question}
+          yes={saved.delete}
+          no={saved.keep}
           onyes={() => void removeCheckpoints(run.map(({ id }) => id))}
         />
       </span>

@@ -7,6 +7,7 @@ import { useSize } from '../parts/useSize.ts';
 import { identityOf, shapePath } from '../rankIdentity.ts';
 import { smallText } from '../theme.ts';
 import { Chunks } from './Chunks.tsx';
+import { EdgeKeys, EdgeLight } from './EdgeKeys.tsx';
 import { angleAlong, angleOf, arcPath, capsuleFor, layoutRing, pointAt, type RingLayout } from './geometry.ts';
 import type { Player } from './player.ts';
 
@@ -68,12 +69,14 @@ export function RingView({ members, you, lines = 'ring', edges, player, centre, 
             </g>
           )}
           <Centre layout={layout} n={n} centre={centre} textSize={textSize} />
+          {player !== null && n > 1 && <EdgeLight layout={layout} n={n} player={player} />}
           {members.map((member, rank) => (
             <Mark key={rank} layout={layout} n={n} rank={rank} member={member} you={rank === you} textSize={textSize} />
           ))}
           {player !== null && n > 1 && <Chunks layout={layout} n={n} player={player} textSize={textSize} />}
         </svg>
       )}
+      {player !== null && n > 1 && lines === 'ring' && <EdgeKeys layout={layout} n={n} player={player} />}
     </div>
   );
 }
@@ -94,7 +97,7 @@ function Edge({ layout, n, rank, edge, textSize }: PlaceProps & { edge: RingEdge
   const middle = (from + to) / 2;
   const label = n <= 6 && layout.named ? (edge?.label ?? '') : '';
   // Beyond what passes on the edge, whichever way it leans here.
-  const { width, height } = capsuleFor(layout, n, textSize);
+  const { width, height } = capsuleFor(layout, n, textSize, 0);
   const reach = (width * Math.abs(Math.cos(middle)) + height * Math.abs(Math.sin(middle))) / 2;
   const at = pointAt(layout, middle, layout.radius + reach + textSize * 0.6);
   return (

@@ -3,6 +3,7 @@ import { useComputed } from '@preact/signals';
 import { edgeRates, goneRanks, neighbours, spokenState } from '../derive.ts';
 import { formatBytes } from '../format.ts';
 import type { Run, View } from '../view.ts';
+import { words } from '../words/index.ts';
 import { narrate } from './narrate.ts';
 import type { Player } from './player.ts';
 import { RingView, type RingEdge } from './RingView.tsx';
@@ -24,18 +25,20 @@ export function RunRing({ view, run, player, instead }: Props) {
   const stage = player.stage.value;
   const spoken = spokenState(view);
   const gone = goneRanks(run, view.lobby);
+  const { ring } = words.value;
+  const bytes = formatBytes(stage?.trace.bytes ?? 0);
   const buckets = view.model?.bucketBytes.length ?? 0;
   const centre =
     stage === null || title === null
       ? {
           top: '',
-          title: run.worldSize === 1 ? 'alone' : spoken.word,
+          title: run.worldSize === 1 ? ring.titles.alone : spoken.word,
           bottom: '',
         }
       : {
-          top: `replay of step ${stage.trace.step + 1}`,
+          top: ring.replay(stage.trace.step + 1),
           title,
-          bottom: `${buckets > 1 ? `bucket ${stage.trace.bucket + 1} of ${buckets}, ` : ''}${formatBytes(stage.trace.bytes)}`,
+          bottom: buckets > 1 ? ring.bucket(stage.trace.bucket + 1, buckets, bytes) : bytes,
         };
   return (
     <RingView
@@ -45,7 +48,11 @@ export function RunRing({ view, run, player, instead }: Props) {
       edges={edgesOf(run)}
       player={player}
       centre={centre}
-      label={`${centre.title}. ${instead === null ? 'A ring of ' : 'No ring, world size '}${run.worldSize}: ${run.members.map((one, rank) => `rank ${rank} ${one.name}`).join(', ')}.`}
+      label={ring.membersOf(
+        centre.title,
+        instead === null,
+        run.members.map((one) => one.name),
+      )}
     />
   );
 }
@@ -60,10 +67,10 @@ function edgesOf(run: Run): RingEdge[] {
     const link = peer === null || !ours.includes(peer) ? undefined : run.links[peer];
     const up = peer === null || link?.up === true;
     const rate = rates[from];
-    const words = [
+    const shown = [
       rate === null || rate === undefined ? '' : `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} MB/s`,
       link?.up === true && link.route !== 'unknown' ? link.route : '',
     ];
-    return { up, label: up ? words.filter((word) => word !== '').join(' ') : 'connecting' };
+    return { up, label: up ? shown.filter((word) => word !== '').join(' ') : words.value.ring.connecting };
   });
 }

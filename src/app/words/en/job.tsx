@@ -1,2 +1,101 @@
 /** Jobs, strategies and their settings. */
-export const job = {};
+import { formatCount, plural, upperFirst } from '../../format.ts';
+import type { JobSpec } from '../../../protocol/job.ts';
+
+const often = (steps: number | null): string =>
+  steps === null ? 'now and then' : steps === 1 ? 'after every step' : `every ${steps} steps`;
+
+const strategies = {
+  ring: 'ring',
+  'parameter-server': 'parameter server',
+  'async-parameter-server': 'parameter server, no waiting',
+  'data-parallel': 'workers in one tab',
+  'local-sgd': 'local SGD',
+  diloco: 'DiLoCo',
+};
+
+const optimizers = {
+  sgd: 'SGD',
+  momentum: 'SGD with momentum',
+  nesterov: 'SGD with Nesterov momentum',
+  adam: 'Adam',
+  adamw: 'AdamW',
+};
+
+export const job = {
+  job: 'Job',
+  jobs: { digits: 'digits (drawn here)', mnist: 'mnist (handwritten)', lesson: 'the lesson: add up numbers by hand' },
+  model: 'Model',
+  models: { mlp: 'mlp (quick)', cnn: 'cnn (slower, better)' },
+  strategy: 'Strategy',
+  strategies,
+  /** What it does, and what that costs. */
+  does: {
+    ring: 'In every step gradients are added up round a ring: each tab sends less than twice its gradient, and waits for the slowest.',
+    'parameter-server':
+      'In every step rank 0 gathers all gradients and sends the parameters back: two hops only, but all bytes go over its line.',
+    'async-parameter-server':
+      'Like a parameter server, but a tab need not wait for slower ones: steps are quicker, and learn from parameters a little old.',
+    'data-parallel':
+      'This one tab trains with several workers: nothing crosses the network, but they share one machine. A room of several tabs is refused.',
+    'local-sgd':
+      'Each tab learns by itself, and now and then all take their average: few bytes, but the tabs drift apart in between.',
+    diloco:
+      'Like local SGD for longer stretches, and a second optimizer moves all by what they learned: fewest bytes, longest apart.',
+  },
+  advanced: 'Advanced',
+  optimizer: 'Optimizer',
+  optimizers,
+  learningRate: 'Learning rate',
+  batch: { tab: 'Batch per tab', worker: 'Batch per worker' },
+  epochs: 'Passes (epochs)',
+  maxSteps: 'At most, steps',
+  noLimit: 'no limit',
+  seed: 'Seed',
+  workers: 'Workers',
+  ahead: 'Steps ahead, at most',
+  allWait: 'All wait every … steps',
+  exchange: 'Exchange every … steps',
+  asUsual: 'as usual',
+  data: 'Data from',
+  sources: { files: 'files each tab picks', url: 'a web folder' },
+  folder: 'Folder’s address',
+  notNumber: 'This must be a number.',
+  /** `Ring; 1 pass over the data, 32 samples per step and tab, Adam at 0.002` */
+  describe: (spec: JobSpec, who: 'tab' | 'worker') => {
+    if (spec.job === 'lesson') return 'Every tab has a few small numbers, and all add them up together, step by step';
+    const length = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
+    return `${upperFirst(job.describeStrategy(spec))}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}`;
+  },
+  /** `local SGD, an exchange every 8 steps` */
+  describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec): string => {
+    const name = strategies[strategy];
+    switch (strategy) {
+      case 'ring':
+      case 'parameter-server':
+        return name;
+      case 'async-parameter-server':
+        return `${name}, at most ${plural(staleness, 'step')} ahead${syncEvery === null ? '' : `, all wait ${often(syncEvery)}`}`;
+      case 'data-parallel':
+        return `${plural(replicas, 'worker')} in one tab`;
+      case 'local-sgd':
+      case 'diloco':
+        return syncEvery === null ? name : `${name}, an exchange ${often(syncEvery)}`;
+      default:
+        return strategy satisfies never;
+    }
+  },
+  /** What ranks do where there is no ring to see. */
+  instead: {
+    pairs: (ranks: number, ringSteps: number) =>
+      `Round a ring of ${ranks}, these gradients would take ${ringSteps} steps. ` +
+      'Ranks exchange them in pairs instead, in far fewer: there is no ring in this run.',
+    server: 'Ranks send gradients to rank 0 and get parameters back: there is no ring in this run.',
+    asyncServer:
+      'Ranks send gradients to rank 0 and get parameters back, each at its own pace: there is no ring in this run.',
+    average: (steps: number | null) =>
+      `Each rank learns by itself, and ${often(steps)} all take the average of their parameters: nothing is sent in between.`,
+    diloco: (steps: number | null) =>
+      `Each rank learns by itself, and ${often(steps)} all move on together by the average of what they learned: nothing is sent in between.`,
+  },
+};

@@ -1,2 +1,55 @@
 /** Joining a room, and opening one. */
-export const join = {};
+export const join = {
+  joining: 'You are joining',
+  yourName: 'Your name',
+  join: 'Join',
+  joiningNow: 'Joining …',
+  again: 'Try again',
+  nameFirst: 'Say who you are first: the others see your name.',
+  whatFollows: 'This tab will train a model together with the others in the room, for as long as it is open.',
+  newTitle: 'Start a room',
+  startAt: 'Start by itself at … tabs',
+  startAtNone: 'when you say so',
+  startAtWrong: (max: number) => `From 1 to ${max} tabs.`,
+  open: 'Open the room',
+  opening: 'Opening …',
+  back: 'Back',
+  wrongLink: (problem: string) => `The link asked for something else, and here is the usual job instead. ${problem}`,
+  copySetup: 'Copy this setup as a link',
+  checks: {
+    title: 'What this tab can do',
+    said: { checking: '', good: 'good: ', meh: 'slower: ', bad: 'problem: ' },
+    checking: (what: string) => `${what}: checking`,
+    names: { secure: 'secure page', gpu: 'GPU', reach: 'reaching others' },
+    secure: 'secure page',
+    insecure: {
+      text: 'not a secure page',
+      fix: 'This page was opened over plain http from another machine; WebGPU needs https. Ask the host for the https link, or go on without WebGPU: slower, and just as right.',
+    },
+    gpu: (name: string) => `GPU: ${name}`,
+    unnamed: 'unnamed',
+    slower: 'This tab will compute with WebGL or on the CPU: slower, and just as right.',
+    noWebGpu: {
+      text: 'no WebGPU',
+      needsHttps: 'WebGPU needs https: see above.',
+      newer: 'This browser has no WebGPU. A newer Chrome, Edge or Safari has it.',
+    },
+    gpuSilent: { text: 'the GPU does not answer', fix: 'Restarting the browser often helps.' },
+    gpuNone: 'no GPU that WebGPU can use',
+    gpuSoftware: {
+      text: (name: string) => `GPU in software: ${name}`,
+      fix: 'It computes on the CPU: slower. Hardware acceleration may be off in the browser’s settings.',
+    },
+    gpuBroken: 'the GPU cannot be used',
+    reach: 'can reach others',
+    noWebRtc: {
+      text: 'no WebRTC',
+      fix: 'This browser cannot talk to other browsers. An extension may have switched WebRTC off; otherwise try Chrome, Edge, Firefox or Safari.',
+    },
+    noWay: {
+      text: 'no way to other machines found',
+      fix: 'Joining may fail. Check that this machine is on a network; a VPN or a privacy extension can hide it.',
+    },
+    noStart: { text: 'WebRTC did not start', fix: 'Joining may fail. Reloading the page often helps.' },
+  },
+};

@@ -1,2 +1,97 @@
 /** A room before its run. */
-export const lobby = {};
+import type { ComponentChildren } from 'preact';
+import { list, plural } from '../../format.ts';
+
+export const lobby = {
+  invite: 'Invite',
+  joinWith: 'Join with the code',
+  copy: 'Copy the link',
+  copied: 'Copied ✓',
+  copyByHand: 'Select the link and copy it by hand',
+  qr: (link: string) => `QR code of ${link}`,
+  locked: 'Locked: nobody else can join.',
+  localOnly: (host: string) =>
+    `This page was opened at ${host}, which only this machine can reach. To invite others, open it by this machine’s https address.`,
+  ready: (count: ComponentChildren) => <>{count} ready</>,
+  count: (ready: number, of: number) => `${ready} of ${of}`,
+  gettingReady: 'getting ready …',
+  you: 'you',
+  host: 'host',
+  roles: (roles: readonly string[]) => ` (${roles.join(', ')})`,
+  preview: 'Preview',
+  previewLabel: (ranks: number) => `${plural(ranks, 'rank')}.`,
+  jobWith: (job: ComponentChildren, model: ComponentChildren) => (
+    <>
+      {job} <span class="dim">with</span> {model}
+    </>
+  ),
+  goesOn: (step: number) => `Goes on from step ${step}, which this browser has saved.`,
+  start: 'Start',
+  waitingForHost: 'Waiting for the host to start.',
+  automatic: (at: number, missing: number) =>
+    `Starts by itself when ${at} are ready${missing > 0 ? ` (${missing} more)` : ''}.`,
+  obstacle: {
+    files: 'Choose the data files first.',
+    warming: 'This tab is still getting ready.',
+    oneTab: (ready: number) => `Workers in one tab train alone, and ${ready} tabs are ready: choose another strategy.`,
+    tooFew: (min: number, ready: number) =>
+      `A run here takes ${plural(min, 'tab')}, and ${ready} ${ready === 1 ? 'is' : 'are'} ready.`,
+  },
+  note: {
+    unready: (names: readonly string[], isOpen: boolean) => {
+      const who = names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${names.length - 2} others` : list(names);
+      return `${who} ${names.length === 1 ? 'is' : 'are'} not ready, and ${isOpen ? 'will join a little later' : 'would sit this run out'}.`;
+    },
+    workers: (count: number) => `This tab starts ${plural(count, 'worker')}.`,
+    laterOpen: 'Who comes later joins while it trains.',
+    laterFixed: 'Who comes later can join when the run has ended.',
+    alone: 'You can start alone; there is nothing to exchange then.',
+    all: (tabs: number) => `All ${tabs} tabs are ready.`,
+  },
+  outside: {
+    next: 'This room is training: you can join its next run.',
+    connecting: 'Connecting: this tab trains in a moment.',
+    paused: (more: number) => `This room’s run is paused: it goes on when ${plural(more, 'more tab')} can take part.`,
+    held: 'The host has paused this room’s run: you will join when it goes on.',
+    unready: 'This room is training: you will join once this tab is ready.',
+    full: 'This room is training with as many tabs as it may: you will join when one leaves.',
+    soon: 'This room is training: you will join in a moment.',
+  },
+  files: {
+    choose: 'Choose the MNIST files',
+    drop: 'Or drop them here: images and labels (IDX, gzipped or not). One pair will do.',
+    label: 'MNIST files',
+    stay: 'They stay in this tab; every tab needs the same files.',
+  },
+  guests: {
+    title: 'What guests see',
+    about: 'For those who come by the link or the QR code. Who types the code sees everything.',
+    parts: {
+      job: 'The job’s settings',
+      player: 'The player of the ring',
+      grid: 'Who holds what',
+      curves: 'Loss and accuracy',
+      timeline: 'Where time goes',
+      ranks: 'Ranks and links',
+      learned: 'What it learned',
+    },
+  },
+  controls: {
+    lock: 'Lock the room',
+    unlock: 'Unlock the room',
+    lockAbout: 'Nobody else can join then; who loses the connection may return',
+    unlockAbout: 'Let others join again',
+    pause: 'Pause',
+    pauseAbout: 'The run waits between two steps, for all; nothing is lost',
+    resume: 'Go on',
+    resumeAbout: 'Whoever is here then trains on',
+    stop: 'Stop the run',
+    stopQuestion: 'Stop it for all?',
+    stopYes: 'Stop',
+    stopNo: 'Go on',
+    remove: 'Remove',
+    removeWhom: (name: string) => `Remove ${name}`,
+    removeQuestion: (name: string) => `Remove ${name}?`,
+    keep: 'Keep',
+  },
+};

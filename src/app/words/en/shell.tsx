@@ -13,6 +13,11 @@ export const shell = {
   light: 'Light colours',
   dark: 'Dark colours',
   language: 'Language',
+  recording: 'Download flight recording',
+  recordingAbout:
+    'The last collectives of this rank, as JSON: laid beside the other ranks’, they show who waited for whom',
+  /** Errors are told in English, whatever the page's language. */
+  failure: (message: ComponentChildren) => <>{message}</>,
   footer: 'Gradients go from browser to browser; the server only introduces them.',
   thoughts: [
     'Every tab holds the same model, and takes its own share of the samples.',

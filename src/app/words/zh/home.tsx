@@ -1,3 +1,31 @@
 import type { Words } from '../en/index.ts';
 
-export const home: Words['home'] = {};
+export const home: Words['home'] = {
+  title: '用许多标签页训练一个模型。',
+  lead: (allReduce) => (
+    <>在几台机器上打开本页。每个标签页计算自己那份数据，再通过{allReduce}把各自的结果加起来，直接从浏览器到浏览器。</>
+  ),
+  start: '新建房间',
+  code: '或输入房间码',
+  join: '加入',
+  lesson: '或者独自上这堂课',
+  lessonAbout: '加几个数，弄懂什么是全归约',
+  codeLength: (letters) => `房间码由 ${letters} 个字母和数字组成，例如 K7F-3QX。`,
+  codeLetters: '房间码里没有 0、O、1、I 和 L：请再看一眼。',
+  saved: {
+    title: '接着上次继续',
+    step: (step) => `第 ${step} 步`,
+    when: (ago, room) => (
+      <>
+        {ago}保存于房间 {room}
+      </>
+    ),
+    roomAbout: '如果房间还在，就加入它',
+    goOn: '继续',
+    goOnWith: (name, step) => `从第 ${step} 步继续 ${name}`,
+    delete: '删除',
+    deleteWhich: (name, step) => `删除 ${name}，第 ${step} 步`,
+    question: '确定删除？',
+    keep: '保留',
+  },
+};

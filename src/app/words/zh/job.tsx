@@ -1,3 +1,90 @@
+import type { JobSpec } from '../../../protocol/job.ts';
+import { formatCount } from '../../format.ts';
 import type { Words } from '../en/index.ts';
 
-export const job: Words['job'] = {};
+const often = (steps: number | null): string =>
+  steps === null ? '时不时' : steps === 1 ? '每一步之后' : `每 ${steps} 步`;
+
+const strategies = {
+  ring: '环',
+  'parameter-server': '参数服务器',
+  'async-parameter-server': '参数服务器，不等待',
+  'data-parallel': '单页多工作线程',
+  'local-sgd': '本地 SGD',
+  diloco: 'DiLoCo',
+};
+
+const optimizers = {
+  sgd: 'SGD',
+  momentum: '带动量的 SGD',
+  nesterov: '带 Nesterov 动量的 SGD',
+  adam: 'Adam',
+  adamw: 'AdamW',
+};
+
+export const job: Words['job'] = {
+  job: '任务',
+  jobs: { digits: 'digits（在此绘制的数字）', mnist: 'mnist（手写数字）', lesson: '课堂：动手把数加起来' },
+  model: '模型',
+  models: { mlp: 'mlp（快）', cnn: 'cnn（慢一些，更准）' },
+  strategy: '策略',
+  strategies,
+  does: {
+    ring: '每一步里，梯度沿着环相加：每个标签页发送的不到自己梯度的两倍，并且要等最慢的那个。',
+    'parameter-server': '每一步里，rank 0 收集所有梯度，再把参数发回去：只要两跳，但所有字节都走它的线路。',
+    'async-parameter-server': '类似参数服务器，但不必等慢的标签页：步子更快，用的参数略旧。',
+    'data-parallel':
+      '由这一个标签页用几个工作线程训练：网络上什么也不传，但它们共用一台机器。多个标签页的房间会被拒绝。',
+    'local-sgd': '每个标签页自己学，时不时大家取平均：字节少，但其间彼此会走散。',
+    diloco: '像本地 SGD，但间隔更长，再由第二个优化器按大家学到的一起前进：字节最少，分开最久。',
+  },
+  advanced: '更多设置',
+  optimizer: '优化器',
+  optimizers,
+  learningRate: '学习率',
+  batch: { tab: '每个标签页的批大小', worker: '每个工作线程的批大小' },
+  epochs: '轮数（epochs）',
+  maxSteps: '最多几步',
+  noLimit: '不限',
+  seed: '随机种子',
+  workers: '工作线程数',
+  ahead: '最多领先几步',
+  allWait: '每几步全体等待一次',
+  exchange: '每几步交换一次',
+  asUsual: '默认',
+  data: '数据来自',
+  sources: { files: '每个标签页自选文件', url: '网络文件夹' },
+  folder: '文件夹地址',
+  notNumber: '这里要填一个数。',
+  describe: (spec, who) => {
+    if (spec.job === 'lesson') return '每个标签页有几个小数字，大家一步一步一起把它们加起来';
+    const length = spec.maxSteps === null ? '' : `，最多 ${formatCount(spec.maxSteps)} 步`;
+    const each = who === 'tab' ? '标签页' : '工作线程';
+    return `${job.describeStrategy(spec)}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}`;
+  },
+  describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec) => {
+    const name = strategies[strategy];
+    switch (strategy) {
+      case 'ring':
+      case 'parameter-server':
+        return name;
+      case 'async-parameter-server':
+        return `${name}，最多领先 ${staleness} 步${syncEvery === null ? '' : `，${often(syncEvery)}全体等待`}`;
+      case 'data-parallel':
+        return `单页 ${replicas} 个工作线程`;
+      case 'local-sgd':
+      case 'diloco':
+        return syncEvery === null ? name : `${name}，${often(syncEvery)}交换一次`;
+      default:
+        return strategy satisfies never;
+    }
+  },
+  instead: {
+    pairs: (ranks, ringSteps) =>
+      `绕 ${ranks} 个 rank 的环，这些梯度要走 ${ringSteps} 步；改为两两交换步数少得多，所以这次训练没有环。`,
+    server: '各 rank 把梯度发给 rank 0，再取回参数：这次训练没有环。',
+    asyncServer: '各 rank 按自己的节奏把梯度发给 rank 0，再取回参数：这次训练没有环。',
+    average: (steps) => `每个 rank 自己学，${often(steps)}大家取参数的平均：其间什么也不传。`,
+    diloco: (steps) => `每个 rank 自己学，${often(steps)}大家按所学的平均一起前进：其间什么也不传。`,
+  },
+};

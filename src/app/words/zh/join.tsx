@@ -1,3 +1,56 @@
 import type { Words } from '../en/index.ts';
 
-export const join: Words['join'] = {};
+export const join: Words['join'] = {
+  joining: '你正在加入',
+  yourName: '你的名字',
+  join: '加入',
+  joiningNow: '正在加入……',
+  again: '再试一次',
+  nameFirst: '先说说你是谁：别人会看到你的名字。',
+  whatFollows: '只要本页开着，它就会和房间里的其他人一起训练一个模型。',
+  newTitle: '新建房间',
+  startAt: '满几个标签页自动开始',
+  startAtNone: '由你来开始',
+  startAtWrong: (max) => `1 到 ${max} 个。`,
+  open: '打开房间',
+  opening: '正在打开……',
+  back: '返回',
+  wrongLink: (problem) => `链接里要求的任务无效，这里改用默认任务。${problem}`,
+  copySetup: '把这些设置复制成链接',
+  checks: {
+    title: '这个标签页能做什么',
+    said: { checking: '', good: '正常：', meh: '较慢：', bad: '有问题：' },
+    checking: (what) => `${what}：检查中`,
+    names: { secure: '安全页面', gpu: 'GPU', reach: '连接他人' },
+    secure: '安全页面',
+    insecure: {
+      text: '不是安全页面',
+      fix: '本页是用普通 http 从另一台机器打开的，而 WebGPU 需要 https。请向主持人要 https 链接，或者不用 WebGPU 继续：慢一些，结果一样正确。',
+    },
+    gpu: (name) => `GPU：${name}`,
+    unnamed: '未命名',
+    slower: '本标签页将用 WebGL 或 CPU 计算：慢一些，结果一样正确。',
+    noWebGpu: {
+      text: '没有 WebGPU',
+      needsHttps: 'WebGPU 需要 https，见上。',
+      newer: '这个浏览器没有 WebGPU；较新的 Chrome、Edge 或 Safari 才有。',
+    },
+    gpuSilent: { text: 'GPU 没有回应', fix: '重启浏览器常常有用。' },
+    gpuNone: '没有 WebGPU 能用的 GPU',
+    gpuSoftware: {
+      text: (name) => `软件模拟的 GPU：${name}`,
+      fix: '它在 CPU 上计算，较慢。浏览器设置里的硬件加速可能关闭了。',
+    },
+    gpuBroken: 'GPU 无法使用',
+    reach: '能连接他人',
+    noWebRtc: {
+      text: '没有 WebRTC',
+      fix: '这个浏览器无法与其他浏览器直接通信。可能是某个扩展关闭了 WebRTC；否则请试试 Chrome、Edge、Firefox 或 Safari。',
+    },
+    noWay: {
+      text: '没有找到通往其他机器的路',
+      fix: '加入可能失败。请确认这台机器连着网络；VPN 或隐私扩展可能把它藏起来了。',
+    },
+    noStart: { text: 'WebRTC 没有启动', fix: '加入可能失败。重新加载本页常常有用。' },
+  },
+};

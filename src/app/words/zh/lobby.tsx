@@ -1,3 +1,92 @@
 import type { Words } from '../en/index.ts';
 
-export const lobby: Words['lobby'] = {};
+export const lobby: Words['lobby'] = {
+  invite: '邀请',
+  joinWith: '用这个房间码加入',
+  copy: '复制链接',
+  copied: '已复制 ✓',
+  copyByHand: '请选中链接，手动复制',
+  qr: (link) => `${link} 的二维码`,
+  locked: '已锁定：别人不能再加入。',
+  localOnly: (host) => `本页是在 ${host} 打开的，只有这台机器能访问。要邀请别人，请用这台机器的 https 地址打开。`,
+  ready: (count) => <>{count} 已就绪</>,
+  count: (ready, of) => `${ready}/${of}`,
+  gettingReady: '正在准备……',
+  you: '你',
+  host: '主持人',
+  roles: (roles) => `（${roles.join('，')}）`,
+  preview: '预览',
+  previewLabel: (ranks) => `${ranks} 个 rank。`,
+  jobWith: (job, model) => (
+    <>
+      {job} <span class="dim">用</span> {model}
+    </>
+  ),
+  goesOn: (step) => `从第 ${step} 步继续，本浏览器保存了它。`,
+  start: '开始',
+  waitingForHost: '等主持人开始。',
+  automatic: (at, missing) => `${at} 个就绪时自动开始${missing > 0 ? `（还差 ${missing} 个）` : ''}。`,
+  obstacle: {
+    files: '先选择数据文件。',
+    warming: '本标签页还在准备。',
+    oneTab: (ready) => `“单页多工作线程”只能独自训练，而现在有 ${ready} 个标签页就绪：请换一种策略。`,
+    tooFew: (min, ready) => `这里至少要 ${min} 个标签页才能开始，现在就绪 ${ready} 个。`,
+  },
+  note: {
+    unready: (names, isOpen) => {
+      const who = names.length > 3 ? `${names.slice(0, 2).join('、')}等 ${names.length} 位` : names.join('、');
+      return `${who}还没就绪，${isOpen ? '稍后会加入' : '会错过这次训练'}。`;
+    },
+    workers: (count) => `本标签页会启动 ${count} 个工作线程。`,
+    laterOpen: '后来的人可以中途加入。',
+    laterFixed: '后来的人要等这次训练结束才能加入。',
+    alone: '你可以独自开始，那样就没有什么要交换的。',
+    all: (tabs) => `${tabs} 个标签页全部就绪。`,
+  },
+  outside: {
+    next: '这个房间正在训练：你可以加入下一次。',
+    connecting: '正在连接：本标签页马上开始训练。',
+    paused: (more) => `这个房间的训练暂停了：再有 ${more} 个标签页就能继续。`,
+    held: '主持人暂停了这个房间的训练：继续时你就会加入。',
+    unready: '这个房间正在训练：本标签页准备好就会加入。',
+    full: '这个房间的训练已经满员：有人离开你就能加入。',
+    soon: '这个房间正在训练：你马上就会加入。',
+  },
+  files: {
+    choose: '选择 MNIST 文件',
+    drop: '或者拖到这里：图像和标签（IDX，压缩与否都行）。一对就够。',
+    label: 'MNIST 文件',
+    stay: '文件只留在本标签页；每个标签页都需要同样的文件。',
+  },
+  guests: {
+    title: '来宾看到什么',
+    about: '对通过链接或二维码进来的人有效；输入房间码的人看到全部。',
+    parts: {
+      job: '任务设置',
+      player: '环的播放器',
+      grid: '谁持有什么',
+      curves: '损失和准确率',
+      timeline: '时间花在哪里',
+      ranks: '各 rank 与连接',
+      learned: '它学到了什么',
+    },
+  },
+  controls: {
+    lock: '锁定房间',
+    unlock: '解锁房间',
+    lockAbout: '别人不能再加入；掉线的人可以回来',
+    unlockAbout: '让别人可以再加入',
+    pause: '暂停',
+    pauseAbout: '训练在两步之间停下，所有人一起等待；不会丢失任何进度',
+    resume: '继续',
+    resumeAbout: '届时在场的标签页接着训练',
+    stop: '停止训练',
+    stopQuestion: '为所有人停止？',
+    stopYes: '停止',
+    stopNo: '继续',
+    remove: '移除',
+    removeWhom: (name) => `移除 ${name}`,
+    removeQuestion: (name) => `移除 ${name}？`,
+    keep: '保留',
+  },
+};

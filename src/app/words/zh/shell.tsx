@@ -11,6 +11,9 @@ export const shell: Words['shell'] = {
   light: '浅色',
   dark: '深色',
   language: '语言',
+  recording: '下载飞行记录',
+  recordingAbout: '本 rank 最近的集合通信（JSON）：和其他 rank 的放在一起，就能看出谁在等谁',
+  failure: (message) => <>出了问题：{message}</>,
   footer: '梯度在浏览器之间直接传送；服务器只负责介绍它们认识。',
   thoughts: [
     '每个标签页都有同样的模型，并负责一部分样本。',

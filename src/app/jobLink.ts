@@ -1,0 +1,39 @@
+/**
+ * A job as settings behind a link's question mark, by the names that a job's fields have: `#new?job=mnist&seed=7`. Only what
+ * differs from the usual job is there, so that links stay short. Pure.
+ */
+import { DEFAULT_JOB, defaultOptimizer, parseJob, type JobSpec } from '../protocol/job.ts';
+import { messageOf } from '../util/errors.ts';
+
+const TEXTS = ['job', 'model', 'strategy', 'optimizer'] as const;
+const NUMBERS = [
+  ...(['learningRate', 'batchSize', 'epochs', 'maxSteps', 'seed', 'hashEvery'] as const),
+  ...(['syncEvery', 'staleness', 'replicas'] as const),
+];
+
+/** The job that a link asks for; where it asks for what cannot be, the usual one, and what is wrong. */
+export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: string | null } {
+  const fields: Record<string, unknown> = {};
+  for (const name of TEXTS) if (query.has(name)) fields[name] = query.get(name);
+  for (const name of NUMBERS) if (query.has(name)) fields[name] = numberOf(query.get(name)!);
+  const url = query.get('data');
+  if (url !== null) fields['data'] = { kind: 'url', url };
+  else if (fields['job'] === 'mnist') fields['data'] = { kind: 'files' };
+  try {
+    return { job: parseJob(fields), problem: null };
+  } catch (error) {
+    return { job: DEFAULT_JOB, problem: messageOf(error) };
+  }
+}
+
+/** What to keep in the address of a page that sets up `job`; `null` for what need not be said. */
+export function linkOfJob(job: JobSpec): Record<string, string | null> {
+  const usual = { ...DEFAULT_JOB, optimizer: defaultOptimizer(job.strategy) };
+  const said = [...TEXTS, ...NUMBERS].map((name) => [name, job[name] === usual[name] ? null : String(job[name])]);
+  return { ...Object.fromEntries(said), data: job.data.kind === 'url' ? job.data.url : null };
+}
+
+/** NaN for an empty text, which no field takes. */
+function numberOf(text: string): number {
+  return text.trim() === '' ? Number.NaN : Number(text);
+}

@@ -1,0 +1,54 @@
+/** What comes after a step, once all ranks agree: testing held-out samples, and comparing ranks. */
+import type { ProcessGroup } from '../collectives/processGroup.ts';
+import { dealWindow } from '../parallel/cursor.ts';
+import type { Progress } from '../parallel/progress.ts';
+import type { Task } from './task.ts';
+
+/** Held-out samples within a pass: +- 1 point is enough for a curve, and testing must not outlast training. */
+const INTERMEDIATE_SAMPLES = 500;
+
+export interface Duties {
+  /** Held-out samples to test. */
+  samples: number;
+  /** Whether to compare ranks. */
+  comparison: boolean;
+}
+
+export const NO_DUTIES: Duties = { samples: 0, comparison: false };
+
+/** What is due after the last step that was applied. */
+export function dutiesAfter({ step, position, evaluateEvery }: Progress, hashEvery: number, isOver: boolean): Duties {
+  if (step === 0) return NO_DUTIES;
+  const endsPass = position.offset === 0;
+  const isTest = isOver || endsPass || step % evaluateEvery === 0;
+  return {
+    samples: isOver || endsPass ? Infinity : isTest ? INTERMEDIATE_SAMPLES : 0,
+    comparison: isOver || step % hashEvery === 0,
+  };
+}
+
+/** Both of them. */
+export function joined(a: Duties, b: Duties): Duties {
+  return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
+}
+
+/** Mean loss and share of right answers on the first `samples` held-out ones: each rank tests its share, the sums are summed. */
+export async function testHeldOut(
+  group: ProcessGroup,
+  task: Task,
+  samples: number,
+): Promise<{ loss: number; accuracy: number | null }> {
+  const share = dealWindow(
+    Uint32Array.from({ length: samples }, (_, i) => i),
+    group.rank,
+    group.worldSize,
+  );
+  const own = [0, 0];
+  for (let at = 0; at < share.length; at += task.testBatch) {
+    const { lossSum, correct } = await task.evaluate(share.subarray(at, at + task.testBatch));
+    own[0]! += lossSum;
+    own[1]! += correct;
+  }
+  const [lossSum, correct] = await group.allReduce(Float64Array.from(own));
+  return { loss: lossSum! / samples, accuracy: task.classifies ? correct! / samples : null };
+}

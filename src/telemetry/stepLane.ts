@@ -1,0 +1,187 @@
+/**
+ * How a rank spent a step, from what its step measured: the stretches of time that a timeline shows. Pure. What is told to other
+ * ranks is packed into numbers of float64, a few dozen a step.
+ */
+import { SEGMENT_KINDS, type HopEvent, type Segment, type StepLane, type StepTimes } from '../protocol/events.ts';
+
+/** How a bucket went round the ring: `OpTrace` of collectives/work.ts. */
+interface RingTrace {
+  startedAt: number;
+  hops: readonly HopEvent[];
+}
+
+export interface MeasuredStep {
+  step: number;
+  startedAt: number;
+  ms: StepTimes;
+  /** By bucket; `null` where it took another way than the ring. */
+  traces: readonly (RingTrace | null)[];
+}
+
+/** Most segments of a step that are told to other ranks: all there are for four ranks and one bucket, as a rule. */
+export const TOLD_SEGMENTS = 24;
+
+/** What counts where two of a rank's collectives overlap: the more a rank itself does, the earlier. */
+const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
+
+/**
+ * What a rank does alone follows from the times, laid back from the step's end; what it does with others from the hops.
+ */
+export function laneOf({ step, startedAt, ms, traces }: MeasuredStep): StepLane {
+  const { doneAt, readAt } = milestones(ms);
+  const computedAt = Math.max(0, readAt - ms.readback);
+  const alone = [
+    { kind: 'compute', start: Math.max(0, computedAt - ms.compute), end: computedAt },
+    { kind: 'readback', start: computedAt, end: readAt },
+    { kind: 'update', start: doneAt, end: ms.total },
+  ] satisfies Segment[];
+  const ring = traces.filter((trace) => trace !== null && trace.hops.length > 0) as RingTrace[];
+  const together: Segment[] =
+    ring.length > 0
+      ? flatten(ring.map((trace) => hopSegments(trace, startedAt)))
+      : [{ kind: 'exchange', start: Math.max(0, doneAt - ms.communicate), end: doneAt }];
+  const segments = [...alone, ...together].filter(({ start, end }) => end > start);
+  return { step, startedAt, duration: ms.total, segments: segments.sort((a, b) => a.start - b.start) };
+}
+
+/** Milliseconds of waiting for the left neighbour after everything that the rank had to do beside it was done. */
+export function exposedWait({ segments }: StepLane, ms: StepTimes): number {
+  const { doneAt, readAt } = milestones(ms);
+  return segments.reduce((sum, { kind, start, end }) => {
+    return kind === 'wait' ? sum + Math.max(0, Math.min(end, doneAt) - Math.max(start, readAt)) : sum;
+  }, 0);
+}
+
+/** When the last collective was done, and the last gradient read; milliseconds since the step began. */
+function milestones({ total, update, exposed }: StepTimes): { doneAt: number; readAt: number } {
+  const doneAt = Math.max(0, total - update);
+  return { doneAt, readAt: Math.max(0, doneAt - exposed) };
+}
+
+/** One ring step after the other: a chunk is sent, the left neighbour's awaited, and what came added up. */
+function hopSegments({ startedAt, hops }: RingTrace, since: number): Segment[] {
+  const segments: Segment[] = [];
+  let now = startedAt - since;
+  const until = (kind: Segment['kind'], end: number): void => {
+    if (end > now) segments.push({ kind, start: now, end });
+    now = Math.max(now, end);
+  };
+  for (const { sentAt, receivedAt, reduceMs = 0 } of hops) {
+    const reducesAt = receivedAt === null ? Infinity : receivedAt - reduceMs;
+    if (sentAt !== null) until('send', Math.min(sentAt, reducesAt) - since);
+    if (receivedAt !== null) {
+      until('wait', reducesAt - since);
+      until('reduce', receivedAt - since);
+    }
+    // Where the left neighbour was ahead, its chunk came while this rank was still sending.
+    if (sentAt !== null) until('send', sentAt - since);
+  }
+  return segments;
+}
+
+/** Several buckets under way at once, as one row. */
+function flatten(rows: readonly Segment[][]): Segment[] {
+  if (rows.length === 1) return rows[0]!;
+  const all = rows.flat();
+  const ends = [...new Set(all.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b);
+  const row: Segment[] = [];
+  const waiting = all.toSorted((a, b) => a.start - b.start);
+  let active: Segment[] = [];
+  for (const [i, start] of ends.slice(0, -1).entries()) {
+    const end = ends[i + 1]!;
+    active = active.filter((one) => one.end > start);
+    while (waiting.length > 0 && waiting[0]!.start <= start) active.push(waiting.shift()!);
+    const kind = PRIORITY.findLast((one) => active.some((segment) => segment.kind === one));
+    if (kind !== undefined) extend(row, { kind, start, end });
+  }
+  return row;
+}
+
+/** Appends `next`, or lengthens the last where `next` goes on with the same. */
+function extend(row: Segment[], next: Segment): void {
+  const last = row.at(-1);
+  if (last?.kind === next.kind && last.end === next.start) last.end = next.end;
+  else row.push(next);
+}
+
+/** Whether a rank does this by itself: the upper row of its lane. */
+export function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
+  return kind === 'compute' || kind === 'readback' || kind === 'update';
+}
+
+/**
+ * The lane with at most `most` segments: where there are more, its time with others is cut into equal slots, each of which shows what
+ * took most of it.
+ */
+export function simplify(lane: StepLane, most: number = TOLD_SEGMENTS): StepLane {
+  if (lane.segments.length <= most) return lane;
+  const alone = lane.segments.filter(isAlone);
+  const together = lane.segments.filter((one) => !isAlone(one));
+  const first = together[0]!.start;
+  const slots = most - alone.length;
+  const width = (together.at(-1)!.end - first) / slots;
+  const row: Segment[] = [];
+  let next = 0;
+  for (let slot = 0; slot < slots; slot++) {
+    const start = first + slot * width;
+    const end = start + width;
+    while (next < together.length && together[next]!.end <= start) next++;
+    const times = new Map<Segment['kind'], number>();
+    for (let i = next; i < together.length && together[i]!.start < end; i++) {
+      const one = together[i]!;
+      times.set(one.kind, (times.get(one.kind) ?? 0) + Math.min(end, one.end) - Math.max(start, one.start));
+    }
+    const longest = [...times].sort((a, b) => b[1] - a[1])[0];
+    if (longest !== undefined) extend(row, { kind: longest[0], start, end });
+  }
+  return { ...lane, segments: [...alone, ...row].sort((a, b) => a.start - b.start) };
+}
+
+/** Numbers that a lane takes on the wire: step, start, duration, and one per segment. */
+export const LANE_NUMBERS = 3 + TOLD_SEGMENTS;
+
+/** Ticks of a packed segment, milliseconds: finer than browsers' clocks. */
+const TICK_MS = 0.01;
+/** 22 bits for each of start and length: 42 s. With three for the kind, a float64 holds them exactly. */
+const MOST_TICKS = 2 ** 22 - 1;
+const KINDS = 8;
+const NOTHING = -1;
+
+/** Packs the newest `count` lanes, simplified, into `count` times {@link LANE_NUMBERS}. */
+export function packLanes(lanes: readonly StepLane[], count: number): number[] {
+  const newest = lanes.slice(-count);
+  return Array.from({ length: count }, (_, i) => {
+    const lane = newest[i];
+    if (lane === undefined) return Array.from({ length: LANE_NUMBERS }, () => NOTHING);
+    const { step, startedAt, duration, segments } = simplify(lane);
+    const packed = Array.from({ length: TOLD_SEGMENTS }, (__, j) => {
+      const one = segments[j];
+      if (one === undefined) return NOTHING;
+      const [start, end] = [ticks(one.start), ticks(one.end)];
+      return SEGMENT_KINDS.indexOf(one.kind) + KINDS * (start + (MOST_TICKS + 1) * (end - start));
+    });
+    return [step, startedAt, duration, ...packed];
+  }).flat();
+}
+
+export function unpackLanes(numbers: Float64Array): StepLane[] {
+  const lanes: StepLane[] = [];
+  for (let at = 0; at < numbers.length; at += LANE_NUMBERS) {
+    const [step, startedAt, duration, ...packed] = numbers.subarray(at, at + LANE_NUMBERS);
+    if (step === NOTHING) continue;
+    const segments = packed
+      .filter((one) => one !== NOTHING)
+      .map((one) => {
+        const rest = Math.floor(one / KINDS);
+        const start = rest % (MOST_TICKS + 1);
+        const end = start + Math.floor(rest / (MOST_TICKS + 1));
+        return { kind: SEGMENT_KINDS[one % KINDS]!, start: start * TICK_MS, end: end * TICK_MS };
+      });
+    lanes.push({ step: step!, startedAt: startedAt!, duration: duration!, segments });
+  }
+  return lanes;
+}
+
+function ticks(ms: number): number {
+  return Math.min(MOST_TICKS, Math.max(0, Math.round(ms / TICK_MS)));
+}

@@ -1,0 +1,87 @@
+/**
+ * Who slows the ring, and why. In a ring all wait for the slowest, so that every rank's step takes as long; what tells them apart is
+ * their **own time**, the step without waiting for others. Pure.
+ */
+import type { LinkRoute, RankStatistics, RankTelemetry } from '../protocol/events.ts';
+import { median } from './statistics.ts';
+
+/** Ranks within this ratio of the median are alike: machines of one class differ that much from step to step. */
+const SLOW_RATIO = 1.3;
+/** A link is slow from this ratio to the others' median on: times of single chunks scatter more than those of steps. */
+const SLOW_LINK_RATIO = 2;
+/** Least share of a step that a slow link must cost. */
+const LINK_COST = 0.15;
+/** Differences below this are the clock's, milliseconds: browsers round theirs to 0.1 ms. */
+const NOISE_MS = 1;
+
+export type Finding =
+  | {
+      kind: 'rank';
+      rank: number;
+      /** Its own time against the median of the other ranks'. */
+      ratio: number;
+      /** The same of its computing, where that is what is slow. */
+      computing: number | null;
+      isHidden: boolean;
+    }
+  | {
+      kind: 'link';
+      from: number;
+      to: number;
+      /** Of a chunk. */
+      transitMs: number;
+      ratio: number;
+      route: LinkRoute;
+    };
+
+/** Slowest first: of ranks, then of links; nothing where all are alike. Both by rank. */
+export function findStragglers(
+  statistics: readonly RankStatistics[],
+  telemetry: readonly RankTelemetry[],
+): Finding[] {
+  if (statistics.length < 2 || telemetry.length !== statistics.length) return [];
+  return [...slowRanks(statistics, telemetry), ...slowLinks(statistics, telemetry)];
+}
+
+function slowRanks(statistics: readonly RankStatistics[], telemetry: readonly RankTelemetry[]): Finding[] {
+  const own = statistics.map(({ stepMs }, rank) => stepMs - telemetry[rank]!.waitMs);
+  const computing = statistics.map(({ computeMs }) => computeMs);
+  return own
+    .flatMap((_, rank) => {
+      const ratio = ratioToOthers(own, rank);
+      if (ratio === null || ratio <= SLOW_RATIO) return [];
+      const slower = ratioToOthers(computing, rank);
+      const isSlowGpu = slower !== null && slower > SLOW_RATIO;
+      const { isHidden } = telemetry[rank]!;
+      return [{ kind: 'rank' as const, rank, ratio, computing: isSlowGpu ? slower : null, isHidden }];
+    })
+    .sort((a, b) => b.ratio - a.ratio);
+}
+
+function slowLinks(statistics: readonly RankStatistics[], telemetry: readonly RankTelemetry[]): Finding[] {
+  const n = statistics.length;
+  const transits = telemetry.map(({ right }) => right?.transitMs ?? null);
+  if (transits.some((one) => one === null)) return [];
+  const known = transits as number[];
+  const stepMs = median(statistics.map((one) => one.stepMs));
+  return known
+    .flatMap((transitMs, from) => {
+      const to = (from + 1) % n;
+      const others = median(known.filter((_, rank) => rank !== from));
+      const error = (telemetry[from]!.clock?.errorMs ?? Infinity) + (telemetry[to]!.clock?.errorMs ?? Infinity);
+      // Every ring step waits for its slowest link.
+      const cost = (transitMs - others) * 2 * (n - 1);
+      const isSlow = transitMs > SLOW_LINK_RATIO * others && transitMs - others > error + NOISE_MS;
+      if (!isSlow || cost < LINK_COST * stepMs) return [];
+      const ratio = transitMs / Math.max(others, NOISE_MS);
+      return [{ kind: 'link' as const, from, to, transitMs, ratio, route: telemetry[from]!.right!.route }];
+    })
+    .sort((a, b) => b.transitMs - a.transitMs);
+}
+
+/** `values[rank]` against the median of the others; `null` where the difference is noise. */
+function ratioToOthers(values: readonly number[], rank: number): number | null {
+  const others = median(values.filter((_, one) => one !== rank));
+  const value = values[rank]!;
+  return others > 0 && value - others > NOISE_MS ? value / others : null;
+}

@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { jobOfLink, linkOfJob } from '../../src/app/jobLink.ts';
+import { withQuery } from '../../src/app/route.ts';
+import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
+
+const queryOf = (hash: string): URLSearchParams => new URLSearchParams(hash.split('?')[1] ?? '');
+
+test.each([
+  {},
+  { seed: 7, model: 'cnn', batchSize: 8, learningRate: 0.01 },
+  { job: 'mnist', data: { kind: 'files' }, maxSteps: 40 },
+  { job: 'mnist', data: { kind: 'url', url: 'https://example.org/a?b=c&d' }, epochs: 3 },
+  { strategy: 'diloco', syncEvery: 4 },
+  { strategy: 'data-parallel', replicas: 3, optimizer: 'sgd' },
+])('a job in a link is the same job again: %o', (fields) => {
+  const job = parseJob(fields);
+  expect(jobOfLink(queryOf(withQuery('#new', linkOfJob(job))))).toEqual({ job, problem: null });
+});
+
+test('the usual job needs no words, and another forgets those of the one before', () => {
+  expect(withQuery('#new', linkOfJob(DEFAULT_JOB))).toBe('#new');
+  expect(withQuery('#new?seed=7&job=mnist&lang=zh', linkOfJob(DEFAULT_JOB))).toBe('#new?lang=zh');
+});
+
+test.each(['seed=-1', 'seed=', 'batchSize=many', 'job=poker', 'learningRate=1e9'])(
+  'a link that asks for what cannot be says so: %s',
+  (query) => {
+    const { job, problem } = jobOfLink(new URLSearchParams(query));
+    expect(job).toEqual(DEFAULT_JOB);
+    expect(problem).toMatch(new RegExp(`^The job is not valid: ${query.split('=')[0]}: `));
+  },
+);

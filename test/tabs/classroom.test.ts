@@ -1,0 +1,79 @@
+/** A lesson as it goes: a host, and guests who come by code, by link and by keyboard, in real tabs. */
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import type { Tab } from './world.ts';
+import { World } from './world.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+let world: World;
+beforeAll(async () => {
+  world = await World.start();
+}, 120_000);
+afterAll(async () => {
+  await world.reset();
+  await world.stop();
+});
+
+const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
+
+/** Presses Tab until what has the focus is called `name`, as who has no mouse does. */
+async function tabTo(tab: Tab, name: RegExp): Promise<void> {
+  for (let i = 0; i < 40; i++) {
+    await tab.page.keyboard.press('Tab');
+    const focused = await tab.page.evaluate(() => {
+      const on = document.activeElement;
+      const label = on instanceof HTMLInputElement ? on.labels?.[0]?.textContent : on?.textContent;
+      return on?.getAttribute('aria-label') ?? label ?? '';
+    });
+    if (name.test(focused.trim())) return;
+  }
+  throw new Error(`Nothing called ${name} can be reached by Tab.`);
+}
+
+test('three join by code, by link and by keyboard; the host pauses, removes one, and the others finish', async () => {
+  const ada = await world.open('#new?name=ada&seed=7&batchSize=8&maxSteps=60&hashEvery=20');
+  await button(ada, 'Open the room').click();
+  const { room } = await ada.event('admitted');
+  const link = new URL(await ada.page.locator('.link').innerText().then((text) => `http://${text}`)).hash;
+
+  const ben = await world.open('');
+  await ben.page.getByLabel('or type a code').fill(room.toLowerCase());
+  await button(ben, 'Join').click();
+  await ben.page.getByLabel('Your name').fill('ben');
+  await button(ben, 'Join').click();
+
+  const cid = await world.open(`${link}?name=cid`);
+  await button(cid, 'Join').click();
+
+  const dee = await world.open(`${link}?lang=zh`);
+  // The first thing to say has the focus already.
+  await dee.page.locator('input:focus').waitFor();
+  await dee.page.keyboard.type('狄');
+  await tabTo(dee, /^加入$/);
+  await dee.page.keyboard.press('Enter');
+
+  await ada.page.getByRole('heading', { name: '4 of 4 ready' }).waitFor({ timeout: 60_000 });
+  await ada.page.getByText('狄').first().waitFor();
+  await tabTo(ada, /^Start$/);
+  await ada.page.keyboard.press('Enter');
+  const all = [ada, ben, cid, dee];
+  await Promise.all(all.map((tab) => tab.event('step')));
+
+  await button(ada, 'Pause').click();
+  await Promise.all([ben, cid].map((tab) => tab.page.getByText('paused by the host').first().waitFor()));
+  const { step } = ben.events.filter((event) => event.type === 'step').at(-1)!;
+  expect(step).toBeLessThan(59);
+  await button(ada, 'Remove cid').click();
+  await ada.page.getByRole('group', { name: 'Remove cid?' }).getByRole('button', { name: 'Remove' }).click();
+  expect((await cid.event('failed')).message).toMatch(/^The host has sent this tab out/);
+  expect(ben.events.filter((event) => event.type === 'step').at(-1)).toMatchObject({ step });
+  await button(ada, 'Go on').click();
+  await ada.event('epoch', ({ worldSize }) => worldSize === 3);
+
+  const results = await Promise.all([ada, ben, dee].map(async (tab) => (await tab.event('finished')).result));
+  for (const result of results) {
+    expect(result).toMatchObject({ worldSize: 3, steps: 60, stateHash: results[0]!.stateHash });
+    expect(new Set(result.stateHash).size).toBe(1);
+  }
+  await ben.page.getByText('finished').first().waitFor();
+});

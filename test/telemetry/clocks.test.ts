@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { ClockComparison } from '../../src/telemetry/clocks.ts';
+
+test('clocks are laid over each other within what a common collective leaves open', () => {
+  const comparison = new ClockComparison();
+  expect(comparison.offsets(0)).toEqual([]);
+  // Rank 1's clock is 500 ms ahead. All are in the collective from 10 to 12 of rank 0's clock; rank 1 came first.
+  comparison.add(
+    [
+      { begin: 10, end: 12 },
+      { begin: 508, end: 512 },
+    ],
+    0,
+  );
+  expect(comparison.offsets(0)).toEqual([
+    { offsetMs: 0, errorMs: 0 },
+    { offsetMs: 499, errorMs: 3 },
+  ]);
+  // A tighter one.
+  comparison.add(
+    [
+      { begin: 30, end: 31 },
+      { begin: 530, end: 531 },
+    ],
+    0,
+  );
+  expect(comparison.offsets(0)[1]).toEqual({ offsetMs: 500, errorMs: 1 });
+});
+
+test('a clock that has jumped is compared anew', () => {
+  const comparison = new ClockComparison();
+  const at = (offset: number) => [
+    { begin: 0, end: 2 },
+    { begin: offset, end: offset + 2 },
+  ];
+  comparison.add(at(100), 0);
+  comparison.add(at(900), 0);
+  expect(comparison.offsets(0)[1]).toEqual({ offsetMs: 900, errorMs: 2 });
+});

@@ -1,0 +1,114 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { SEGMENT_KINDS, type HopEvent, type StepLane, type StepTimes } from '../../src/protocol/events.ts';
+import {
+  exposedWait,
+  LANE_NUMBERS,
+  laneOf,
+  packLanes,
+  simplify,
+  TOLD_SEGMENTS,
+  unpackLanes,
+} from '../../src/telemetry/stepLane.ts';
+
+/** 20 ms of computing, 2 of reading, 6 of waiting for others, 2 of updating. */
+const MS: StepTimes = { total: 30, compute: 20, readback: 2, communicate: 6, exposed: 6, update: 2 };
+
+function hop(ringStep: number, sentAt: number, receivedAt: number, reduceMs: number): HopEvent {
+  return { ringStep, sentChunk: 0, receivedChunk: 0, sentAt, receivedAt, reduceMs };
+}
+
+describe('a step', () => {
+  test('is laid back from its end: computing, reading, chunk after chunk, updating', () => {
+    const trace = { startedAt: 1022, hops: [hop(0, 1022.5, 1025, 0.5), hop(1, 1025, 1028, 0)] };
+    const lane = laneOf({ step: 7, startedAt: 1000, ms: MS, traces: [trace] });
+    expect(lane).toEqual({
+      ...{ step: 7, startedAt: 1000, duration: 30 },
+      segments: [
+        { kind: 'compute', start: 0, end: 20 },
+        { kind: 'readback', start: 20, end: 22 },
+        { kind: 'send', start: 22, end: 22.5 },
+        { kind: 'wait', start: 22.5, end: 24.5 },
+        { kind: 'reduce', start: 24.5, end: 25 },
+        { kind: 'wait', start: 25, end: 28 },
+        { kind: 'update', start: 28, end: 30 },
+      ],
+    });
+    expect(exposedWait(lane, MS)).toBe(5);
+  });
+
+  test('of a rank that is late goes on sending while chunks come', () => {
+    const trace = { startedAt: 22, hops: [hop(0, 25, 24, 1)] };
+    const { segments } = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [trace] });
+    expect(segments.slice(2, -1)).toEqual([
+      { kind: 'send', start: 22, end: 23 },
+      { kind: 'reduce', start: 23, end: 24 },
+      { kind: 'send', start: 24, end: 25 },
+    ]);
+  });
+
+  test('counts as waiting only what was waited with nothing else to do', () => {
+    const ms = { ...MS, readback: 5, communicate: 9, exposed: 6 };
+    const lane = laneOf({ step: 0, startedAt: 0, ms, traces: [{ startedAt: 19, hops: [hop(0, 19, 24, 0)] }] });
+    expect(exposedWait(lane, ms)).toBe(2);
+  });
+
+  test('has an exchange where no hops are known, and nothing alone', () => {
+    const kinds = (ms: StepTimes) => laneOf({ step: 0, startedAt: 0, ms, traces: [null] }).segments.map((s) => s.kind);
+    expect(kinds(MS)).toEqual(['compute', 'readback', 'exchange', 'update']);
+    expect(kinds({ ...MS, communicate: 0, exposed: 0 })).not.toContain('exchange');
+  });
+
+  test('shows two buckets under way as one row: what the rank does before what it waits for', () => {
+    const first = { startedAt: 10, hops: [hop(0, 10, 20, 0)] };
+    const second = { startedAt: 12, hops: [hop(0, 14, 22, 1)] };
+    const { segments } = laneOf({ step: 0, startedAt: 0, ms: { ...MS, compute: 8 }, traces: [first, second] });
+    expect(segments.filter(({ kind }) => ['send', 'wait', 'reduce'].includes(kind))).toEqual([
+      { kind: 'wait', start: 10, end: 12 },
+      { kind: 'send', start: 12, end: 14 },
+      { kind: 'wait', start: 14, end: 21 },
+      { kind: 'reduce', start: 21, end: 22 },
+    ]);
+  });
+});
+
+const lanes = fc.array(
+  fc.record({
+    step: fc.nat(),
+    startedAt: fc.double({ min: 0, max: 1e9, noNaN: true }),
+    duration: fc.double({ min: 0, max: 40_000, noNaN: true }),
+    segments: fc.array(
+      fc
+        .tuple(fc.constantFrom(...SEGMENT_KINDS), fc.nat(20_000), fc.nat(20_000))
+        .map(([kind, start, length]) => ({ kind, start, end: start + length })),
+      { maxLength: TOLD_SEGMENTS },
+    ),
+  }),
+  { maxLength: 20 },
+);
+
+test('what is packed comes out again: the newest steps, to a hundredth of a millisecond', () => {
+  fc.assert(
+    fc.property(lanes, fc.integer({ min: 1, max: 16 }), (all, count) => {
+      const packed = Float64Array.from(packLanes(all, count));
+      expect(packed).toHaveLength(count * LANE_NUMBERS);
+      const round = (lane: StepLane) => ({
+        ...lane,
+        segments: lane.segments.map(({ kind, start, end }) => ({ kind, start: Math.round(start), end: Math.round(end) })),
+      });
+      expect(unpackLanes(packed).map(round)).toEqual(all.slice(-count).map(round));
+    }),
+  );
+});
+
+test('a step of many segments is told in as many as fit, which cover the same time', () => {
+  const hops = Array.from({ length: 62 }, (_, i) => hop(i, 22 + i / 20, 22 + i / 20 + 0.04, 0.01));
+  const lane = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [{ startedAt: 22, hops }] });
+  expect(lane.segments.length).toBeGreaterThan(TOLD_SEGMENTS);
+  const told = simplify(lane);
+  expect(told.segments.length).toBeLessThanOrEqual(TOLD_SEGMENTS);
+  expect(told.segments.filter(({ kind }) => kind === 'compute')).toEqual([{ kind: 'compute', start: 0, end: 20 }]);
+  const together = (of: StepLane) => of.segments.filter(({ kind }) => ['send', 'wait', 'reduce'].includes(kind));
+  expect(together(told).at(-1)!.end).toBeCloseTo(together(lane).at(-1)!.end, 6);
+  expect(simplify({ ...lane, segments: lane.segments.slice(0, 9) }).segments).toHaveLength(9);
+});
