@@ -9,7 +9,7 @@ import * as v from 'valibot';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../collectives/processGroup.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
-import { LessonOrder, LessonState, MAX_NUMBER, numbersOf, OwnNumbers } from '../protocol/lesson.ts';
+import { LessonOrder, LessonState, numbersOf, OwnNumbers } from '../protocol/lesson.ts';
 import { MAX_WORLD_SIZE } from '../protocol/control.ts';
 import type { Clock } from '../util/clock.ts';
 import { asError } from '../util/errors.ts';
@@ -74,14 +74,13 @@ export class LessonRun {
   order(order: LessonOrder): void {
     const world = this.#world;
     const state = this.#state;
-    if (order.type === 'edit') this.#own.splice(0, order.numbers.length, ...order.numbers);
+    if (order.type === 'edit') this.#own[order.place] = order.value;
     if (world === null || state === null) return;
     const { group, orders } = world;
     if (group.rank === state.leader) orders.add(order.type === 'edit' ? { ...order, rank: group.rank } : order);
     else if (order.type === 'edit') {
-      const own = Float32Array.from(this.#own.slice(0, numbersOf(group.worldSize)));
       // Where the leader is gone, so is the epoch, and the next one begins with everybody's numbers.
-      group.send(own, state.leader, { tag: EDIT_TAG }).catch(() => {});
+      group.send(Float32Array.of(order.place, order.value), state.leader, { tag: EDIT_TAG }).catch(() => {});
     }
   }
 
@@ -163,10 +162,13 @@ export class LessonRun {
   }
 
   async #hearEdits({ group, orders }: World): Promise<never> {
-    const numbers = new Float32Array(numbersOf(group.worldSize));
+    const edit = new Float32Array(2);
     for (;;) {
-      const rank = await group.recv(numbers, null, { tag: EDIT_TAG, timeoutMs: FOREVER_MS });
-      orders.add({ type: 'edit', rank, numbers: Array.from(numbers, toNumber) });
+      const rank = await group.recv(edit, null, { tag: EDIT_TAG, timeoutMs: FOREVER_MS });
+      const [place, value] = edit;
+      const order = v.safeParse(LessonOrder, { type: 'edit', rank, place, value });
+      // What no page of ours sends is nobody's number.
+      if (order.success) orders.add(order.output);
     }
   }
 
@@ -200,11 +202,6 @@ class OrderQueue {
 /** The same for a member in every world. */
 function seedOf(member: string): number {
   return Number.parseInt(hashState([new TextEncoder().encode(member)]).slice(0, 8), 16);
-}
-
-/** What another rank has sent, made a number that may be. */
-function toNumber(value: number): number {
-  return Number.isNaN(value) ? 0 : Math.max(-MAX_NUMBER, Math.min(MAX_NUMBER, Math.round(value)));
 }
 
 function reportOf(state: LessonState): StateReport {

@@ -138,11 +138,10 @@ export function follow(before: LessonState, order: Exclude<LessonOrder, { type: 
   const { round, numbers, members } = state;
   switch (order.type) {
     case 'edit': {
-      const { rank, numbers: list } = order;
-      if (rank >= members.length) return before;
-      // Of a longer or shorter ring's, what this one has places for.
-      const own = [...list, ...numbers[rank]!.slice(list.length)].slice(0, numbersOf(members.length));
-      const edited = numbers.with(rank, own);
+      const { rank, place, value } = order;
+      // Of a longer ring's, what this one has no place for.
+      if (rank >= members.length || place >= numbersOf(members.length)) return before;
+      const edited = numbers.with(rank, numbers[rank]!.with(place, value));
       return {
         ...state,
         numbers: edited,

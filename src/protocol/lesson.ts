@@ -28,12 +28,10 @@ const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const perRank = <const Item extends v.GenericSchema>(item: Item) => v.pipe(v.array(item), v.maxLength(MAX_WORLD_SIZE));
 const mode = v.picklist(LESSON_MODES);
 
+const number = v.pipe(v.number(), v.integer(), v.minValue(-MAX_NUMBER), v.maxValue(MAX_NUMBER));
+
 /** A rank's own numbers. */
-export const OwnNumbers = v.pipe(
-  v.array(v.pipe(v.number(), v.integer(), v.minValue(-MAX_NUMBER), v.maxValue(MAX_NUMBER))),
-  v.minLength(LEAST_NUMBERS),
-  v.maxLength(MAX_WORLD_SIZE),
-);
+export const OwnNumbers = v.pipe(v.array(number), v.minLength(LEAST_NUMBERS), v.maxLength(MAX_WORLD_SIZE));
 
 /** All that `rank` sends takes `seconds` longer, one message after the other. */
 const Slow = v.strictObject({
@@ -42,8 +40,13 @@ const Slow = v.strictObject({
 });
 
 export const LessonOrder = v.variant('type', [
-  /** A rank's numbers, the only order that a rank may give that does not lead: of its own. */
-  v.strictObject({ type: v.literal('edit'), rank, numbers: OwnNumbers }),
+  /** One of a rank's numbers, the only order that a rank may give that does not lead: of its own. */
+  v.strictObject({
+    type: v.literal('edit'),
+    rank,
+    place: v.pipe(count, v.maxValue(MAX_WORLD_SIZE - 1)),
+    value: number,
+  }),
   /** Take the next steps of the round, so many at most, without waiting for each other in between. */
   v.strictObject({ type: v.literal('steps'), count: v.pipe(count, v.minValue(1)) }),
   /** A new round, with all ranks and the numbers they have now. */

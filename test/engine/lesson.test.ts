@@ -96,6 +96,13 @@ function lead(pupils: readonly Pupil[], ...orders: LessonOrder[]): void {
   for (const order of orders) leader.run.order(order);
 }
 
+/** Types its own numbers, from place `first` on. */
+function type({ run }: Pupil, numbers: readonly number[], first = 0): void {
+  for (const [place, value] of numbers.entries()) {
+    if (place >= first) run.order({ type: 'edit', rank: 0, place, value });
+  }
+}
+
 const all = (pupils: readonly Pupil[], holds: (state: LessonState, event: LessonEvent) => boolean) =>
   Promise.all(pupils.map((pupil) => pupil.until(holds)));
 
@@ -151,19 +158,21 @@ describe('a lesson', () => {
     const pupils = pupilsOf(3);
     await meet(pupils);
     await all(pupils, () => true);
-    pupils[0]!.run.order({ type: 'edit', rank: 0, numbers: [1, 2, 3, 4] });
-    pupils[2]!.run.order({ type: 'edit', rank: 2, numbers: [-99, 0, 99, 5] });
-    await all(pupils, ({ round }) => round.own[0]![3] === 4 && round.own[2]![0] === -99);
+    type(pupils[0]!, [1, 2, 3, 4]);
+    type(pupils[2]!, [-99, 0, 99, 5]);
+    await all(pupils, ({ round }) => round.own[0]![3] === 4 && round.own[2]![3] === 5);
     lead(pupils, { type: 'steps', count: 1 });
     await all(pupils, ({ round }, { isMoving }) => round.steps.length === 1 && !isMoving);
     // Of others' numbers nobody may decide: it is taken for its own.
-    pupils[1]!.run.order({ type: 'edit', rank: 0, numbers: [7, 7, 7, 7] });
-    await all(pupils, ({ numbers }) => numbers[1]![0] === 7);
-    expect(pupils[0]!.state.round.own[1]).not.toEqual([7, 7, 7, 7]);
+    pupils[1]!.run.order({ type: 'edit', rank: 0, place: 0, value: 77 });
+    type(pupils[1]!, [7, 7, 7, 7], 1);
+    await all(pupils, ({ numbers }) => numbers[1]![3] === 7);
+    expect(pupils[0]!.state.numbers[1]).toEqual([77, 7, 7, 7]);
+    expect(pupils[0]!.state.round.own[1]).not.toEqual([77, 7, 7, 7]);
     expect(pupils[0]!.state.numbers[0]).toEqual([1, 2, 3, 4]);
     lead(pupils, { type: 'begin', mode: 'ring' }, { type: 'steps', count: 99 });
     await all(pupils, ({ round }, { isMoving }) => round.steps.length === 4 && !isMoving);
-    expect(pupils[1]!.state.round.held[2]).toEqual([1 + 7 - 99, 2 + 7, 3 + 7 + 99, 4 + 7 + 5]);
+    expect(pupils[1]!.state.round.held[2]).toEqual([1 + 77 - 99, 2 + 7, 3 + 7 + 99, 4 + 7 + 5]);
   });
 
   test('shows a slow line’s stall travel one rank per ring step', async () => {
@@ -275,7 +284,7 @@ describe('a lesson', () => {
     await all(pupils, () => true);
     lead(
       pupils,
-      { type: 'edit', rank: 0, numbers: [1, 2, 3, 4] },
+      ...[1, 2, 3, 4].map((value, place) => ({ type: 'edit', rank: 0, place, value }) as const),
       { type: 'steps', count: 1 },
       { type: 'page', page: 2 },
     );

@@ -42,7 +42,7 @@ export function Compare({ desk: { state, isSolo } }: { desk: Desk }) {
             <div key={mode}>
               <dt class="small">{compare[mode]}</dt>
               <dd>
-                <span class={`compare-bar ${mode}`} aria-hidden="true">
+                <span class="compare-bar" data-mode={mode} aria-hidden="true">
                   <i style={{ width: `${((bytes / most) * 100).toFixed(2)}%` }} />
                 </span>
                 <span class="number">{formatBytes(bytes)}</span>{' '}

@@ -1,6 +1,6 @@
 /** The lesson: on one side a thought at a time, on the other the ranks and their numbers that it is about. */
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { words } from '../words/index.ts';
 import { Bytes } from './Bytes.tsx';
 import { Compare } from './Compare.tsx';
@@ -23,14 +23,18 @@ interface Props {
   onpage: (page: number) => void;
   /** Said above all else. */
   news?: ComponentChildren;
-  /** Beside the steps, and at the end of the text. */
-  controls?: ComponentChildren;
+  /** Further controls, and what comes at the end of the text. */
+  besideSteps?: ComponentChildren;
+  besideOwn?: ComponentChildren;
   ending?: ComponentChildren;
 }
 
-export function LessonPage({ desk, page, onpage, news, controls, ending }: Props) {
+export function LessonPage({ desk, page, onpage, news, besideSteps, besideOwn, ending }: Props) {
   const { lesson } = words.value;
   const { round } = desk.state;
+  // The keys may be quicker than effects.
+  const shown = useRef({ page, onpage });
+  shown.current = { page, onpage };
   useEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       const { key, target } = event;
@@ -39,23 +43,23 @@ export function LessonPage({ desk, page, onpage, news, controls, ending }: Props
       // Fields and the grid have their own use for arrows.
       if (target instanceof Element && target.closest('input, select, textarea, dialog, [role="grid"]') !== null)
         return;
-      const next = page + turns;
+      const next = shown.current.page + turns;
       if (next < 0 || next >= LESSON_PAGES.length) return;
       event.preventDefault();
-      onpage(next);
+      shown.current.onpage(next);
     };
     addEventListener('keydown', onkey);
     return () => removeEventListener('keydown', onkey);
-  }, [page, onpage]);
+  }, []);
   return (
     <main class="lesson wrap">
       <h1 class="away">{lesson.heading}</h1>
       {news}
       <div class="lesson-columns">
         <Text desk={desk} page={page} onpage={onpage} ending={ending} />
-        <div class="lesson-stage">
+        <div class={round.n > 8 ? 'lesson-stage crowd' : 'lesson-stage'}>
           <Part names={['steps']} page={page} title={lesson.steps.title}>
-            <Steps desk={desk}>{controls}</Steps>
+            <Steps desk={desk}>{besideSteps}</Steps>
           </Part>
           <Part names={['modes']} page={page} title={lesson.modes.title} titled>
             <Modes desk={desk} />
@@ -65,6 +69,7 @@ export function LessonPage({ desk, page, onpage, news, controls, ending }: Props
           </Part>
           <Part names={['own']} page={page} title={lesson.own.title} titled>
             <OwnNumbers desk={desk} />
+            {besideOwn}
           </Part>
           <Part names={['grid', 'sums']} page={page} title={lesson.grid.caption}>
             <NumbersGrid desk={desk} litSums={LESSON_PAGES[page]!.lights === 'sums'} />

@@ -53,7 +53,7 @@ export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean })
   return (
     <>
       <div class="numbers-scroll">
-        <table class={n <= 8 ? 'numbers' : 'numbers dense'} role="grid" aria-label={grid.caption}>
+        <table class={`numbers ${n > 4 ? 'many' : ''} ${n > 8 ? 'dense' : ''}`} role="grid" aria-label={grid.caption}>
           <thead>
             <tr>
               <th scope="col">

@@ -1,5 +1,6 @@
 /** This tab's own numbers: fields before a round, and for the next one while this tab is in none. */
 import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
 import { isUnderWay } from '../../engine/lessonRound.ts';
 import { MAX_NUMBER } from '../../protocol/lesson.ts';
 import { words } from '../words/index.ts';
@@ -10,8 +11,6 @@ export function OwnNumbers({ desk: { state, you, order } }: { desk: Desk }) {
   const { numbers, round } = state;
   const mine = numbers[you]!;
   const isInRound = isUnderWay(round) && you < round.n;
-  const set = (place: number, value: number): void =>
-    order({ type: 'edit', rank: you, numbers: mine.with(place, value) });
   return (
     <>
       <div class="own-numbers">
@@ -21,7 +20,7 @@ export function OwnNumbers({ desk: { state, you, order } }: { desk: Desk }) {
             label={own.number(place + 1)}
             value={value}
             disabled={isInRound}
-            onnumber={(next) => set(place, next)}
+            onnumber={(next) => order({ type: 'edit', rank: you, place, value: next })}
           />
         ))}
       </div>
@@ -38,10 +37,15 @@ interface InputProps {
 }
 
 function NumberInput({ label, value, disabled, onnumber }: InputProps) {
-  /** What stands there while it is typed, be it no number yet. */
+  /** What was typed there, be it no number yet; what stands there may be older, as it has gone round by the one who leads. */
   const typed = useSignal<string | null>(null);
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (document.activeElement !== input.current) typed.value = null;
+  }, [value, typed]);
   return (
     <input
+      ref={input}
       type="number"
       aria-label={label}
       min={-MAX_NUMBER}
@@ -50,11 +54,13 @@ function NumberInput({ label, value, disabled, onnumber }: InputProps) {
       required
       disabled={disabled}
       value={typed.value ?? value}
-      onInput={({ currentTarget: input }) => {
-        typed.value = input.value;
-        if (input.validity.valid) onnumber(input.valueAsNumber);
+      onInput={({ currentTarget }) => {
+        typed.value = currentTarget.value;
+        if (currentTarget.validity.valid) onnumber(currentTarget.valueAsNumber);
       }}
-      onBlur={() => (typed.value = null)}
+      onBlur={({ currentTarget }) => {
+        if (!currentTarget.validity.valid) typed.value = null;
+      }}
     />
   );
 }

@@ -17,11 +17,13 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
   const state = run.lesson?.state ?? null;
   const led = pageWithin(state?.page ?? 0);
   const page = useSignal(led);
-  useEffect(() => {
-    // Who reads ahead comes back when the class turns the page.
-    page.value = led;
-  }, [page, led]);
   const you = state?.members.findIndex(({ member }) => member === view.member) ?? -1;
+  const isOn = isUnderWay(view) && state?.isOver === false;
+  const leads = isOn && you === state.leader;
+  useEffect(() => {
+    // Who reads ahead comes back when the class turns the page; what the leader hears of it is its own word, and old.
+    if (!leads) page.value = led;
+  }, [page, led, leads]);
   if (run.lesson === null || state === null || you < 0) {
     return (
       <main class="lesson wrap">
@@ -31,8 +33,6 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
       </main>
     );
   }
-  const isOn = isUnderWay(view) && !state.isOver;
-  const leads = isOn && you === state.leader;
   const { isMoving, waitsFor } = run.lesson;
   return (
     <LessonPage
@@ -65,7 +65,7 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
           <Change state={state} />
         </>
       }
-      controls={
+      besideSteps={
         leads && (
           <ConfirmButton
             class="quiet"

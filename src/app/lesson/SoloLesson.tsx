@@ -43,26 +43,28 @@ export function SoloLesson() {
           <Change state={state} />
         </>
       }
-      controls={
-        <>
+      besideSteps={
+        <label class="lesson-ranks">
+          <span class="dim small">{lesson.solo.ranks}</span>
+          <select value={n} onChange={(event) => resize(event.currentTarget.selectedIndex + SOLO_RANKS.min)}>
+            {Array.from({ length: SOLO_RANKS.max - SOLO_RANKS.min + 1 }, (_, i) => (
+              <option key={i} value={i + SOLO_RANKS.min}>
+                {i + SOLO_RANKS.min}
+              </option>
+            ))}
+          </select>
+        </label>
+      }
+      besideOwn={
+        <p>
           <button
             type="button"
-            class="quiet"
+            class="small-button"
             onClick={() => keepInAddress({ seed: String((seed + 1) % MAX_SEED), n: String(n) })}
           >
             {lesson.own.others}
           </button>
-          <label class="lesson-ranks">
-            <span class="dim small">{lesson.solo.ranks}</span>
-            <select value={n} onChange={(event) => resize(event.currentTarget.selectedIndex + SOLO_RANKS.min)}>
-              {Array.from({ length: SOLO_RANKS.max - SOLO_RANKS.min + 1 }, (_, i) => (
-                <option key={i} value={i + SOLO_RANKS.min}>
-                  {i + SOLO_RANKS.min}
-                </option>
-              ))}
-            </select>
-          </label>
-        </>
+        </p>
       }
       ending={
         <div class="row">
