@@ -8,6 +8,7 @@ import { startEngine, type Engine } from '../engine/page.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
+import type { LessonOrder } from '../protocol/lesson.ts';
 import { saveJson } from './download.ts';
 import { pageHidden } from './env.ts';
 import { takeAnswer } from './learned/answers.ts';
@@ -133,6 +134,11 @@ export function removeMember(member: string): void {
 /** Host: whether others may still join. */
 export function lockRoom(isLocked: boolean): void {
   send({ type: 'lock', isLocked });
+}
+
+/** In a lesson: what this tab's user wants of it. */
+export function lessonOrder(order: LessonOrder): void {
+  send({ type: 'lesson', order });
 }
 
 /** Between two simulated steps, milliseconds: slow enough to be looked at. */

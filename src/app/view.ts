@@ -112,7 +112,11 @@ export interface Run {
   lanes: readonly (readonly StepLane[])[];
   hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
   result: RunResult | null;
+  /** Where the run is a lesson: the last that was told of it. */
+  lesson: LessonView | null;
 }
+
+export type LessonView = Omit<Extract<EngineEvent, { type: 'lesson' }>, 'type'>;
 
 export interface ModelSizes {
   parameters: number;
@@ -232,6 +236,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'evaluation':
     case 'saved':
     case 'finished':
+    case 'lesson':
       // Before the first epoch there is no run to tell about: a late event of a run that was left.
       if (view.run === null) return view;
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
@@ -260,7 +265,17 @@ type RunEvent = Extract<
   EngineEvent,
   {
     type:
-      'link' | 'step' | 'trace' | 'segments' | 'ranks' | 'telemetry' | 'hashes' | 'evaluation' | 'saved' | 'finished';
+      | 'link'
+      | 'step'
+      | 'trace'
+      | 'segments'
+      | 'ranks'
+      | 'telemetry'
+      | 'hashes'
+      | 'evaluation'
+      | 'saved'
+      | 'finished'
+      | 'lesson';
   }
 >;
 
@@ -323,6 +338,10 @@ function reduceRun(run: Run, event: RunEvent): Run {
     }
     case 'finished':
       return { ...run, result: event.result };
+    case 'lesson': {
+      const { state, waitsFor, isMoving } = event;
+      return { ...run, lesson: { state, waitsFor, isMoving } };
+    }
     default:
       return event satisfies never;
   }
@@ -357,6 +376,7 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     lanes: [],
     hashes: null,
     result: null,
+    lesson: past?.lesson ?? null,
   };
 }
 

@@ -2,7 +2,13 @@
  * One tab's engine: does what the page commands, joins a room, trains each of its runs, and tells all of it in events. Knows no
  * thread: it runs in a worker, or on the page itself.
  */
-import { MAX_WORLD_SIZE, PROTOCOL_VERSION, type ClientMessage, type ServerMessage } from '../protocol/control.ts';
+import {
+  MAX_WORLD_SIZE,
+  PROTOCOL_VERSION,
+  type ClientMessage,
+  type Device,
+  type ServerMessage,
+} from '../protocol/control.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type JobSpec } from '../protocol/job.ts';
@@ -12,6 +18,7 @@ import { Autosave } from './autosave.ts';
 import { Checkpoints, type CheckpointMeta } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 import { answer, type Answerer } from './learned.ts';
+import { LessonRun } from './lesson.ts';
 import type { PeerConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
 import { fromCheckpoint } from './runCheckpoint.ts';
@@ -26,6 +33,9 @@ const MAX_RECOVERIES = 3;
 
 /** Times a tab's state may turn out to differ from the others' in a run: a machine that computes wrongly does so again. */
 const MAX_DIVERGENCES = 2;
+
+/** What a lesson computes on: every tab can. */
+const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
 
 /** Ranks may come and go in rooms that a page opens. */
 const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
@@ -43,6 +53,9 @@ interface Origin {
   state: RunState;
 }
 
+/** A tab's part in a run. */
+type Part = Training | LessonRun;
+
 type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
 
 export class Session {
@@ -55,14 +68,14 @@ export class Session {
   #device: Promise<OpenedDevice> | null = null;
   #files: File[] = [];
   /** The run that this tab takes part in, or is about to. */
-  #training: { run: number; job: JobSpec; ready: Promise<Training>; autosave: Autosave | null } | null = null;
+  #training: { run: number; job: JobSpec; ready: Promise<Part>; autosave: Autosave | null } | null = null;
   /** `null`: it trains. */
   #spectator: Spectator | null = null;
   readonly #teller: Teller;
   /** What the room's first run goes on from. */
   #origin: Origin | null = null;
   /** Of the run that is on, once there is one. */
-  #current: Training | null = null;
+  #current: Part | null = null;
   /** The model of the run before, until the next one is prepared. */
   #retired: Answerer | null = null;
   /** Settles when the model has answered all that it was asked. */
@@ -108,6 +121,9 @@ export class Session {
         this.#isOut = false;
         void this.#announce();
         return;
+      case 'lesson':
+        if (this.#current instanceof LessonRun) this.#current.order(command.order);
+        return;
       case 'visibility':
         this.#isHidden = command.isHidden;
         return;
@@ -117,7 +133,7 @@ export class Session {
       case 'examine':
         // One after the other, as what an answer is read with is made once.
         this.#answered = this.#answered.then(async () => {
-          this.#options.emit(await answer(command, this.#current?.answerer ?? this.#retired));
+          this.#options.emit(await answer(command, this.#trained?.answerer ?? this.#retired));
         });
         return;
       case 'leave':
@@ -195,7 +211,7 @@ export class Session {
     if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;
     this.#room = message;
     // Who is missing may not come back.
-    if (isPaused && this.#current?.hasState) this.#training?.autosave?.save(this.#current);
+    if (isPaused && this.#trained?.hasState) this.#training?.autosave?.save(this.#trained);
     void this.#announce();
   }
 
@@ -215,7 +231,7 @@ export class Session {
     if (kind === 'files' && this.#files.length === 0) return;
     this.#announced = due;
     try {
-      const { device } = await this.#openDevice();
+      const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
       const training = isRunOn ? await this.#prepare(run, job, members.length) : null;
       // A checkpoint's state is that of the run to come.
       const hasState = training === null ? this.#originOf(job) !== null : training.hasState;
@@ -247,25 +263,28 @@ export class Session {
   }
 
   /** This tab's part in a run, made once. */
-  #prepare(run: number, job: JobSpec, worldSize: number, kept: RunState | null = null): Promise<Training> {
+  #prepare(run: number, job: JobSpec, worldSize: number, kept: RunState | null = null): Promise<Part> {
     if (this.#training?.run === run && kept === null) return this.#training.ready;
     this.#endTraining();
     const { baseUrl } = this.#options;
     const origin = this.#originOf(job);
     const from = kept ?? origin?.state ?? null;
-    const autosave = isElastic(job) ? this.#autosaveOf(job, origin?.meta ?? null) : null;
+    const autosave = isElastic(job) && job.job !== 'lesson' ? this.#autosaveOf(job, origin?.meta ?? null) : null;
     const emit = (event: EngineEvent): void => {
       this.#options.emit(event);
       this.#teller.observe(event);
       // All ranks have just compared states: this is one to go on from.
-      if (event.type === 'hashes' && event.agree && this.#current) autosave?.offer(this.#current);
+      if (event.type === 'hashes' && event.agree && this.#trained) autosave?.offer(this.#trained);
     };
-    const ready = this.#openDevice().then((opened) =>
-      Training.prepare({
-        ...{ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from },
-        isHidden: () => this.#isHidden,
-      }),
-    );
+    const ready: Promise<Part> =
+      job.job === 'lesson'
+        ? Promise.resolve(this.#createLesson())
+        : this.#openDevice().then((opened) =>
+            Training.prepare({
+              ...{ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from },
+              isHidden: () => this.#isHidden,
+            }),
+          );
     const training = { run, job, ready, autosave };
     this.#training = training;
     ready.then(
@@ -280,6 +299,12 @@ export class Session {
     return ready;
   }
 
+  #createLesson(): LessonRun {
+    const member = this.#member;
+    const isHost = (): boolean => this.#room?.hosts.includes(member) ?? false;
+    return new LessonRun({ member, clock: this.#clock, isHost, emit: this.#options.emit });
+  }
+
   #autosaveOf(job: JobSpec, origin: CheckpointMeta | null): Autosave {
     return new Autosave({
       ...{ room: this.#code, member: this.#member, job, origin, clock: this.#clock, today: Date.now },
@@ -287,6 +312,11 @@ export class Session {
       onsaved: (step) => this.#options.emit({ type: 'saved', step }),
       onnote: (message) => this.#options.emit({ type: 'note', message }),
     });
+  }
+
+  /** Its part in the run that is on, where that is about training. */
+  get #trained(): Training | null {
+    return this.#current instanceof Training ? this.#current : null;
   }
 
   #endTraining(): void {
@@ -301,9 +331,10 @@ export class Session {
 
   /** As {@link #endTraining}, but the model still answers. */
   #retireTraining(): void {
-    const current = this.#current;
-    this.#recording = current?.recording ?? this.#recording;
-    const retired = current?.retire() ?? null;
+    const current = this.#trained;
+    if (current === null) return this.#endTraining();
+    this.#recording = current.recording ?? this.#recording;
+    const retired = current.retire();
     this.#current = null;
     this.#endTraining();
     this.#retired = retired;
@@ -321,7 +352,9 @@ export class Session {
     const training = await this.#prepare(run, job, worldSize);
     const state = await training.train();
     // While the room still knows this rank for one: with the last word of all it is none.
-    if (training.result) this.#teller.observe({ type: 'finished', result: training.result });
+    if (training instanceof Training && training.result) {
+      this.#teller.observe({ type: 'finished', result: training.result });
+    }
     return state;
   }
 
@@ -345,7 +378,7 @@ export class Session {
 
   /** Sets the lost GPU up again on the same page, and gives it the state that the CPU has kept. */
   async #recover(lost: DeviceError): Promise<void> {
-    const [current, training] = [this.#current, this.#training];
+    const [current, training] = [this.#trained, this.#training];
     this.#isRecovering = true;
     try {
       if (++this.#recoveries > MAX_RECOVERIES) throw lost;
@@ -366,10 +399,12 @@ export class Session {
   }
 
   #onEnded(outcome: 'finished' | 'stopped' | 'failed', message: string): void {
-    const result = this.#current?.result ?? null;
+    const result = this.#trained?.result ?? null;
     if (outcome === 'finished') this.#training?.autosave?.discard();
     if (outcome === 'finished' && result) this.#options.emit({ type: 'finished', result });
-    else this.#fail(new PeergradError(message), false);
+    // A lesson's last state has told.
+    else if (outcome !== 'finished' || !(this.#current instanceof LessonRun))
+      this.#fail(new PeergradError(message), false);
     this.#recoveries = 0;
     this.#divergences = 0;
     this.#announced = null;

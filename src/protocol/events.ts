@@ -7,6 +7,7 @@ import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from './control
 import type { FlightRecording } from './flightRecording.ts';
 import type { JobSpec, StrategyName } from './job.ts';
 import type { Learned } from './learned.ts';
+import type { LessonOrder, LessonState } from './lesson.ts';
 
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
@@ -260,6 +261,11 @@ export type EngineEvent =
    */
   | { type: 'prediction'; id: number; answer: { probabilities: number[]; steps: number } | null }
   | { type: 'learned'; learned: Learned | null }
+  /**
+   * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for in a step; `isMoving`: steps are
+   * being taken.
+   */
+  | { type: 'lesson'; state: LessonState; waitsFor: number | null; isMoving: boolean }
   | { type: 'finished'; result: RunResult }
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
@@ -291,6 +297,8 @@ export type EngineCommand =
   | { type: 'lock'; isLocked: boolean }
   /** IDX files the user picked, for jobs with data of kind `files`. */
   | { type: 'files'; files: File[] }
+  /** In a lesson. Of a tab that does not lead it, only edits of its own numbers count. */
+  | { type: 'lesson'; order: LessonOrder }
   /** Whether this page is hidden, for the others to know. */
   | { type: 'visibility'; isHidden: boolean }
   /** Asks for what the flight recorder holds. */
