@@ -30,7 +30,8 @@ export const shell = {
     'The chunks go straight from browser to browser. The server only introduces the tabs to each other; it never sees a gradient.',
   keys: (key: (name: string) => ComponentChildren) => (
     <>
-      Keys: {key('Space')} plays and pauses, {key('←')} {key('→')} step, {key('?')} opens this, {key('Esc')} closes.
+      Keys: {key('Space')} plays and pauses, {key('←')} {key('→')} step, {key('Home')} {key('End')} go to either end,{' '}
+      {key('[')} {key(']')} change the speed, {key('?')} opens this, {key('Esc')} closes.
     </>
   ),
 };
