@@ -64,7 +64,7 @@ export function LessonPage({ desk, page, onpage, news, besideSteps, besideOwn, e
           <Part names={['modes']} page={page} title={lesson.modes.title} titled>
             <Modes desk={desk} />
           </Part>
-          <Part names={['ring']} page={page} title={lesson.steps.title}>
+          <Part names={['ring']} page={page} title={lesson.ring.title}>
             <RoundRing key={`${round.number} ${round.mode} ${round.n}`} desk={desk} />
           </Part>
           <Part names={['own']} page={page} title={lesson.own.title} titled>

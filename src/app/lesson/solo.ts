@@ -24,8 +24,6 @@ export interface SoloLesson {
 }
 
 export function createSolo(n: number, seed: number): SoloLesson {
-  const membersOf = (count: number): LessonState['members'] =>
-    Array.from({ length: count }, (_, i) => ({ member: `imagined-${i}`, name: '' }));
   const numbersFor = (members: LessonState['members'], before: LessonState | null): number[][] =>
     members.map(({ member }) => {
       const at = before?.members.findIndex((one) => one.member === member) ?? -1;
@@ -81,6 +79,10 @@ export function createSolo(n: number, seed: number): SoloLesson {
     },
     dispose: halt,
   };
+}
+
+function membersOf(count: number): LessonState['members'] {
+  return Array.from({ length: count }, (_, i) => ({ member: `imagined-${i}`, name: '' }));
 }
 
 /** The states after each of the next steps, if every message takes {@link HOP_MS}, and longer on a slow line. */
