@@ -9,6 +9,7 @@ import { Join } from './pages/Join.tsx';
 import { Lobby } from './pages/Lobby.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
 import { Run } from './pages/Run.tsx';
+import { RecordingPage } from './monitor/RecordingPage.tsx';
 import { leave, route, screen, view } from './store.ts';
 
 export function App() {
@@ -49,9 +50,10 @@ function Page() {
       return now.run.job.job === 'lesson' ? <RoomLesson view={now} run={now.run} /> : <Run view={now} run={now.run} />;
     case 'lesson':
       return <SoloLesson />;
-    case 'recording':
     case 'simulated':
       return null;
+    case 'recording':
+      return <RecordingPage />;
     default:
       return screen.value satisfies never;
   }

@@ -11,6 +11,7 @@ import type { JobSpec } from '../protocol/job.ts';
 import type { LessonOrder } from '../protocol/lesson.ts';
 import { saveJson } from './download.ts';
 import { pageHidden } from './env.ts';
+import { takeAnswer } from './learned/answers.ts';
 import { remembered } from './remembered.ts';
 import { hostKeyOf, keepHostKey } from './hostKeys.ts';
 import { simulatedRun } from './simulated/simulatedRun.ts';
@@ -73,16 +74,21 @@ let frame = 0;
 let lastPublished = -Infinity;
 let retitling: ReturnType<typeof setTimeout> | null = null;
 
-/** @param resume id of the checkpoint that the room's first run goes on from. */
-export function createRoom(job: JobSpec, startAt: number | null, resume?: string): void {
+/** @param resume id of the checkpoint that the room's first run goes on from; `watches`: this tab never trains. */
+export function createRoom(
+  job: JobSpec,
+  startAt: number | null,
+  { resume, watches = false }: { resume?: string; watches?: boolean } = {},
+): void {
   const origin = resume === undefined ? {} : { resume };
-  enter({ type: 'create', server: location.origin, name: ownName(), ...askedRank(), job, startAt, ...origin });
+  enter({ type: 'create', server: location.origin, name: ownName(), ...askedRank(), watches, job, startAt, ...origin });
 }
 
-export function joinRoom(room: string): void {
+/** @param watches it never trains: without a GPU, or links to others. */
+export function joinRoom(room: string, watches = false): void {
   const hostKey = hostKeyOf(room);
   const key = hostKey === undefined ? {} : { hostKey };
-  enter({ type: 'join', server: location.origin, name: ownName(), ...askedRank(), room, ...key });
+  enter({ type: 'join', server: location.origin, name: ownName(), ...askedRank(), watches, room, ...key });
 }
 
 function ownName(): string {
@@ -162,6 +168,11 @@ export function giveFiles(files: File[]): void {
   send({ type: 'files', files });
 }
 
+/** Asks this tab's model what an image shows, or what it has learned: learned/answers.ts has the answer then. */
+export function ask(question: Extract<EngineCommand, { type: 'predict' | 'examine' }>): void {
+  send(question);
+}
+
 /** Saves what the flight recorder holds: now, or when the engine failed for good. */
 export function downloadRecording(): void {
   saveRecording = true;
@@ -199,6 +210,11 @@ export function followTitle(): void {
   });
 }
 
+/** Tells the engine whether this page is hidden, for the others to know. */
+export function followVisibility(): void {
+  effect(() => send({ type: 'visibility', isHidden: pageHidden.value }));
+}
+
 /** A page that comes back by the browser's button, as it was, has had its engine stopped: it starts anew. */
 export function reloadWhenRestored(): void {
   addEventListener('pageshow', ({ persisted }) => {
@@ -232,9 +248,11 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
     if (session === mine) onevent(event);
   });
   engine.send(command);
+  send({ type: 'visibility', isHidden: pageHidden.peek() });
 }
 
 function onevent(event: EngineEvent): void {
+  if (event.type === 'prediction' || event.type === 'learned') return takeAnswer(event);
   latest = reduce(latest, event);
   if (event.type === 'recording') takeRecording(event.recording);
   if (event.type === 'admitted') {

@@ -4,21 +4,29 @@ import { buildModel, countCorrect, lossSum, sampleLength, type Dataset } from '.
 import type { JobSpec } from '../protocol/job.ts';
 import { hashState } from '../util/hash.ts';
 import { Batch } from './batch.ts';
+import { LearnedModel } from './learned.ts';
 import type { Task } from './task.ts';
 
 /** Most held-out samples per forward pass: no gradients are kept, so more than a training batch fit. */
 const EVALUATION_BATCH = 256;
+
+export interface JobTask extends Task {
+  /** The model, to be asked what it has learned. Disposed of with the task, unless it is to live longer. */
+  readonly learned: LearnedModel;
+}
 
 /** Builds `job`'s model. Held-out samples are tested in batches that `worldSize` ranks share evenly. */
 export function createJobTask(
   job: JobSpec,
   { train, test }: { train: Dataset; test: Dataset },
   worldSize: number,
-): Task {
+): JobTask {
   const model = buildModel(job, train);
+  const learned = new LearnedModel(model, test, job.seed);
   const trainBatch = new Batch(train, job.batchSize);
   const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, Math.ceil(test.size / worldSize)));
   return {
+    learned,
     model: model.variables,
     trainSamples: train.size,
     testSamples: test.size,
@@ -44,7 +52,7 @@ export function createJobTask(
           tf.dispose([logits, loss]);
         }
       }),
-    dispose: () => model.dispose(),
+    dispose: () => learned.dispose(),
   };
 }
 

@@ -17,11 +17,14 @@ import { DataError, DeviceError, DivergenceError, messageOf, PeergradError } fro
 import { Autosave } from './autosave.ts';
 import { Checkpoints, type CheckpointMeta } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
+import { answer, type Answerer } from './learned.ts';
 import { LessonRun } from './lesson.ts';
 import type { PeerConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
 import { fromCheckpoint } from './runCheckpoint.ts';
 import { Rendezvous, type Epoch, type RendezvousOptions } from './rendezvous.ts';
+import { Spectator } from './spectator.ts';
+import { Teller } from './teller.ts';
 import { Training } from './training.ts';
 import type { RunState } from './trainingRun.ts';
 
@@ -66,10 +69,17 @@ export class Session {
   #files: File[] = [];
   /** The run that this tab takes part in, or is about to. */
   #training: { run: number; job: JobSpec; ready: Promise<Part>; autosave: Autosave | null } | null = null;
+  /** `null`: it trains. */
+  #spectator: Spectator | null = null;
+  readonly #teller: Teller;
   /** What the room's first run goes on from. */
   #origin: Origin | null = null;
   /** Of the run that is on, once there is one. */
   #current: Part | null = null;
+  /** The model of the run before, until the next one is prepared. */
+  #retired: Answerer | null = null;
+  /** Settles when the model has answered all that it was asked. */
+  #answered: Promise<void> = Promise.resolve();
   /** Of the run before. */
   #recording: FlightRecording | null = null;
   /** What it has told the server it is ready for; `null`: nothing, or it must tell again. */
@@ -83,6 +93,10 @@ export class Session {
 
   constructor(options: SessionOptions) {
     this.#options = options;
+    this.#teller = new Teller({
+      clock: this.#clock,
+      send: (digest) => this.#rendezvous?.send({ type: 'news', digest }),
+    });
   }
 
   command(command: EngineCommand): void {
@@ -91,8 +105,8 @@ export class Session {
         void this.#create(command);
         return;
       case 'join': {
-        const { name, rank, room, hostKey } = command;
-        return this.#enter(command.server, { type: 'join', version: PROTOCOL_VERSION, name, rank, room, hostKey });
+        const { server, name, rank, watches, room, hostKey } = command;
+        return this.#enter(server, { type: 'join', version: PROTOCOL_VERSION, name, rank, watches, room, hostKey });
       }
       case 'configure':
       case 'start':
@@ -115,6 +129,13 @@ export class Session {
         return;
       case 'recording':
         return this.#tellRecording();
+      case 'predict':
+      case 'examine':
+        // One after the other, as what an answer is read with is made once.
+        this.#answered = this.#answered.then(async () => {
+          this.#options.emit(await answer(command, this.#trained?.answerer ?? this.#retired));
+        });
+        return;
       case 'leave':
         this.#rendezvous?.leave();
         this.#rendezvous = null;
@@ -126,7 +147,7 @@ export class Session {
 
   /** Opens a room, and loads first what its first run is to go on from. */
   async #create(command: Extract<EngineCommand, { type: 'create' }>): Promise<void> {
-    const { server, name, rank, job, startAt, resume } = command;
+    const { server, name, rank, watches, job, startAt, resume } = command;
     let origin: Origin | null = null;
     if (resume !== undefined) {
       try {
@@ -137,7 +158,8 @@ export class Session {
       }
       this.#options.emit({ type: 'checkpoint', step: origin.meta.step });
     }
-    this.#enter(server, { type: 'create', version: PROTOCOL_VERSION, name, rank, job, startAt, nodes: ANY_NODES });
+    const who = { version: PROTOCOL_VERSION, name, rank, watches } as const;
+    this.#enter(server, { type: 'create', ...who, job, startAt, nodes: ANY_NODES });
     this.#origin = origin;
   }
 
@@ -148,6 +170,8 @@ export class Session {
     this.#origin = null;
     this.#room = null;
     this.#announced = null;
+    const spectator = hello.watches ? new Spectator(emit) : null;
+    this.#spectator = spectator;
     const rendezvous = new Rendezvous({
       ...{ server, hello, connectPeer, clock: this.#clock },
       onadmitted: ({ member, room, hostKey }) => {
@@ -158,11 +182,15 @@ export class Session {
         void this.#announce();
       },
       onroom: (message) => this.#onRoom(message),
+      onnews: (digest) => spectator?.receive(digest),
       onstate: (status) => emit({ type: 'state', ...status }),
       enter: (epoch) => this.#enterEpoch(epoch),
       train: (epoch) => this.#train(epoch),
       scopeOf: (error) => this.#scopeOf(error),
-      onended: (outcome, message) => this.#onEnded(outcome, message),
+      onended: (outcome, message) => {
+        if (spectator) spectator.end(outcome, message);
+        else this.#onEnded(outcome, message);
+      },
       onrefused: (error) => this.#fail(error, false),
       onfatal: (error) => this.#fail(error, true),
     });
@@ -171,16 +199,19 @@ export class Session {
   }
 
   #onRoom(message: RoomMessage): void {
-    const { phase, hosts, members, job, startAt, nodes, isLocked, isHeld, waitingFor } = message;
-    this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, nodes, isLocked, isHeld, waitingFor });
+    const { phase, hosts, members, spectators, job, startAt, nodes, isLocked, isHeld, waitingFor } = message;
+    this.#options.emit({
+      ...{ type: 'room', phase, hosts, members, spectators },
+      ...{ job, startAt, nodes, isLocked, isHeld, waitingFor },
+    });
+    this.#spectator?.follow(message);
+    this.#teller.audience = spectators.map(({ member }) => member);
     const isPaused = phase === 'PAUSED' && this.#room?.phase !== 'PAUSED';
     // The server has given this rank up, as it was late: it is as ready as before.
     if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;
     this.#room = message;
     // Who is missing may not come back.
-    if (isPaused && this.#current instanceof Training && this.#current.hasState) {
-      this.#training?.autosave?.save(this.#current);
-    }
+    if (isPaused && this.#trained?.hasState) this.#training?.autosave?.save(this.#trained);
     void this.#announce();
   }
 
@@ -190,7 +221,7 @@ export class Session {
    */
   async #announce(): Promise<void> {
     const [rendezvous, room] = [this.#rendezvous, this.#room];
-    if (!rendezvous || !room || this.#isOut || this.#isRecovering) return;
+    if (!rendezvous || !room || this.#spectator || this.#isOut || this.#isRecovering) return;
     const { phase, run, job, members } = room;
     const { kind } = job.data;
     const isRunOn = phase !== 'FORMING';
@@ -241,12 +272,13 @@ export class Session {
     const autosave = isElastic(job) && job.job !== 'lesson' ? this.#autosaveOf(job, origin?.meta ?? null) : null;
     const emit = (event: EngineEvent): void => {
       this.#options.emit(event);
+      this.#teller.observe(event);
       // All ranks have just compared states: this is one to go on from.
-      if (event.type === 'hashes' && event.agree && this.#current instanceof Training) autosave?.offer(this.#current);
+      if (event.type === 'hashes' && event.agree && this.#trained) autosave?.offer(this.#trained);
     };
     const ready: Promise<Part> =
       job.job === 'lesson'
-        ? Promise.resolve(this.#createLesson())
+        ? Promise.resolve(this.#createLesson(emit))
         : this.#openDevice().then((opened) =>
             Training.prepare({
               ...{ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from },
@@ -267,10 +299,15 @@ export class Session {
     return ready;
   }
 
-  #createLesson(): LessonRun {
+  /** The current run, where it trains. */
+  get #trained(): Training | null {
+    return this.#current instanceof Training ? this.#current : null;
+  }
+
+  #createLesson(emit: (event: EngineEvent) => void): LessonRun {
     const member = this.#member;
     const isHost = (): boolean => this.#room?.hosts.includes(member) ?? false;
-    return new LessonRun({ member, clock: this.#clock, isHost, emit: this.#options.emit });
+    return new LessonRun({ member, clock: this.#clock, isHost, emit });
   }
 
   #autosaveOf(job: JobSpec, origin: CheckpointMeta | null): Autosave {
@@ -283,10 +320,22 @@ export class Session {
   }
 
   #endTraining(): void {
+    this.#teller.stop();
     this.#recording = this.#current?.recording ?? this.#recording;
     this.#current?.dispose();
+    this.#retired?.model.dispose();
     this.#current = null;
+    this.#retired = null;
     this.#training = null;
+  }
+
+  /** As {@link #endTraining}, but the model still answers. */
+  #retireTraining(): void {
+    this.#recording = this.#current?.recording ?? this.#recording;
+    const retired = this.#trained?.retire() ?? null;
+    if (retired) this.#current = null;
+    this.#endTraining();
+    this.#retired = retired;
   }
 
   async #enterEpoch(epoch: Epoch): Promise<StateReport> {
@@ -299,7 +348,12 @@ export class Session {
 
   async #train({ run, job, worldSize }: Epoch): Promise<StateReport> {
     const training = await this.#prepare(run, job, worldSize);
-    return training.train();
+    const state = await training.train();
+    // While the room still knows this rank for one: with the last word of all it is none.
+    if (training instanceof Training && training.result) {
+      this.#teller.observe({ type: 'finished', result: training.result });
+    }
+    return state;
   }
 
   /** What an error of this rank's means for the others; a lost GPU is set up again. */
@@ -322,13 +376,13 @@ export class Session {
 
   /** Sets the lost GPU up again on the same page, and gives it the state that the CPU has kept. */
   async #recover(lost: DeviceError): Promise<void> {
-    const [current, training] = [this.#current, this.#training];
+    const [current, training] = [this.#trained, this.#training];
     this.#isRecovering = true;
     try {
       if (++this.#recoveries > MAX_RECOVERIES) throw lost;
       this.#options.emit({ type: 'warmup', stage: 'recovering', message: 'The GPU was lost: setting it up again' });
       // What only the GPU had is lost with it; then the others have to give all of it.
-      const state = current instanceof Training && current.hasState ? await current.snapshot().catch(() => null) : null;
+      const state = current?.hasState ? await current.snapshot().catch(() => null) : null;
       this.#endTraining();
       this.#device = null;
       await this.#openDevice();
@@ -343,7 +397,7 @@ export class Session {
   }
 
   #onEnded(outcome: 'finished' | 'stopped' | 'failed', message: string): void {
-    const result = this.#current instanceof Training ? this.#current.result : null;
+    const result = this.#trained?.result ?? null;
     if (outcome === 'finished') this.#training?.autosave?.discard();
     if (outcome === 'finished' && result) this.#options.emit({ type: 'finished', result });
     // A lesson's last state has told.
@@ -352,7 +406,7 @@ export class Session {
     this.#recoveries = 0;
     this.#divergences = 0;
     this.#announced = null;
-    this.#endTraining();
+    this.#retireTraining();
   }
 
   #tellRecording(): void {

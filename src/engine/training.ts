@@ -7,11 +7,11 @@ import type { JobSpec } from '../protocol/job.ts';
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import type { OpenedDevice } from './device.ts';
-import { createJobTask } from './jobTask.ts';
+import { createJobTask, type JobTask } from './jobTask.ts';
+import type { Answerer } from './learned.ts';
 import type { StateReport } from './membership.ts';
 import type { Epoch } from './rendezvous.ts';
 import { startReplicas, type Replicas } from './replicas.ts';
-import type { Task } from './task.ts';
 import { TrainingRun, type RunState } from './trainingRun.ts';
 
 /** Loading data and compiling shaders take as long as the slowest rank; the server ends SYNCING after the same time. */
@@ -37,14 +37,14 @@ export interface TrainingOptions {
 export class Training {
   readonly run: number;
   readonly #options: TrainingOptions;
-  readonly #task: Task;
+  readonly #task: JobTask;
   readonly #trainingRun: TrainingRun;
   #group: ProcessGroup | null = null;
   #replicas: Replicas | null = null;
   #hasState: boolean;
   #result: RunResult | null = null;
 
-  private constructor(options: TrainingOptions, task: Task, trainingRun: TrainingRun) {
+  private constructor(options: TrainingOptions, task: JobTask, trainingRun: TrainingRun) {
     this.run = options.run;
     this.#options = options;
     this.#task = task;
@@ -98,6 +98,12 @@ export class Training {
     return this.#group?.worldSize ?? this.#options.worldSize;
   }
 
+  /** To be asked what the model has learned by now. */
+  get answerer(): Answerer {
+    const run = this.#trainingRun;
+    return { model: this.#task.learned, standing: () => ({ steps: run.steps, stateHash: run.stateHash() }) };
+  }
+
   /** A copy of the state after the last step that was applied. */
   snapshot(): Promise<RunState> {
     return this.#trainingRun.snapshot();
@@ -145,6 +151,15 @@ export class Training {
     this.#leaveGroup();
     this.#trainingRun.dispose();
     this.#task.dispose();
+  }
+
+  /** Frees all but the model, which is the caller's to ask and to dispose of. */
+  retire(): Answerer {
+    const { model, standing } = this.answerer;
+    const last = standing();
+    this.#leaveGroup();
+    this.#trainingRun.dispose();
+    return { model, standing: () => last };
   }
 
   /** What a lost GPU breaks says something else first. */

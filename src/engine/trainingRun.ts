@@ -135,6 +135,11 @@ export class TrainingRun {
     }
   }
 
+  /** Steps that were applied. */
+  get steps(): number {
+    return this.#progress.step;
+  }
+
   /** Digest of what the strategy keeps equal: the same on all ranks while they are synchronized, or something is wrong. */
   stateHash(): string {
     return hashState(this.#strategy.state());

@@ -3,9 +3,10 @@
  * picture and number on the screen derives from these events. Plain data, structured-clone-able and JSON-able
  * (times in milliseconds of this rank's clock, sizes in bytes).
  */
-import type { Device, Nodes, RosterEntry, RoomPhase } from './control.ts';
+import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
 import type { JobSpec, StrategyName } from './job.ts';
+import type { Learned } from './learned.ts';
 import type { LessonOrder, LessonState } from './lesson.ts';
 
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
@@ -176,6 +177,8 @@ export type EngineEvent =
       /** Members that may control the room. */
       hosts: string[];
       members: RosterEntry[];
+      /** Who only watches; this tab may be one of them. */
+      spectators: Spectator[];
       job: JobSpec;
       startAt: number | null;
       /** How many ranks a run may have, where ranks may come and go at all. */
@@ -186,6 +189,7 @@ export type EngineEvent =
       /** Ready members that are missing for a run to begin by itself, or to go on. */
       waitingFor: number;
     }
+  /** To a tab that watches, this and all that follows of the run comes from `rank`. */
   | {
       type: 'epoch';
       epoch: number;
@@ -256,22 +260,32 @@ export type EngineEvent =
    * being taken.
    */
   | { type: 'lesson'; state: LessonState; waitsFor: number | null; isMoving: boolean }
+  /**
+   * The answers to the commands `predict`, with its `id`, and `examine`, by this rank's own copy of the model. `null` where there is
+   * none: before the first run, where this tab only watches, or where the GPU was lost with it.
+   */
+  | { type: 'prediction'; id: number; answer: { probabilities: number[]; steps: number } | null }
+  | { type: 'learned'; learned: Learned | null }
   | { type: 'finished'; result: RunResult }
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
 
-/** What a page may ask of its engine. `rank`: the one that this tab wants. `resume`: the id of the checkpoint to go on from. */
+/**
+ * What a page may ask of its engine. `rank`: the one that this tab wants. `watches`: it never trains. `resume`: the id of the
+ * checkpoint to go on from.
+ */
 export type EngineCommand =
   | {
       type: 'create';
       server: string;
       name: string;
       rank?: number;
+      watches?: boolean;
       job: JobSpec;
       startAt: number | null;
       resume?: string;
     }
-  | { type: 'join'; server: string; name: string; rank?: number; room: string; hostKey?: string }
+  | { type: 'join'; server: string; name: string; rank?: number; watches?: boolean; room: string; hostKey?: string }
   | { type: 'configure'; job: JobSpec }
   | { type: 'start' }
   /** Hosts only: holds the run between two steps, and lets it go on. */
@@ -289,4 +303,8 @@ export type EngineCommand =
   | { type: 'visibility'; isHidden: boolean }
   /** Asks for what the flight recorder holds. */
   | { type: 'recording' }
+  /** Asks the model, also after its run, what an image shows: IMAGE_SIDE x IMAGE_SIDE pixels, row by row, 0 .. 1 (ink). */
+  | { type: 'predict'; id: number; pixels: Float32Array }
+  /** Asks for what the model has learned. */
+  | { type: 'examine' }
   | { type: 'leave' };

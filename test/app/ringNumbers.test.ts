@@ -50,7 +50,7 @@ describe('the numbers of a chunk', () => {
           row.forEach((parts, chunk) => {
             const values = currentValues(parts, numbers, chunk);
             for (const value of values) expect(Math.abs(value)).toBeLessThanOrEqual(largest);
-            expect(values.map(formatValue).join(' ').length).toBeLessThanOrEqual(letters);
+            expect(values.map(formatValue).join(', ').length).toBeLessThanOrEqual(letters);
           }),
         );
       }),

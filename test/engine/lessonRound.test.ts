@@ -23,10 +23,11 @@ const world = (...names: string[]) => ({
 /** A step in which everybody has taken a second, and holds zeros. */
 const step = (state: LessonState): LessonState => {
   const { n, steps } = state.round;
+  const all = (value: number): number[] => Array<number>(n).fill(value);
   const at = steps.length * 1000;
-  const one = { startedAt: at, sentAt: at, receivedAt: at + 1000, sentBytes: 4, receivedBytes: 8 };
+  const one = { startedAt: all(at), endedAt: all(at + 1000), sentBytes: all(4), receivedBytes: all(8) };
   const zeros = state.round.held.map((list) => list.map(() => 0));
-  return takeStep(state, Array<typeof one>(n).fill(one), zeros);
+  return takeStep(state, one, zeros);
 };
 
 test.each(LESSON_MODES)('whose numbers are in a sum is what the moves of a round by %s make of it', (mode) => {

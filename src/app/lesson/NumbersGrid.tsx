@@ -11,7 +11,7 @@ import { RankMark } from '../parts/RankMark.tsx';
 import { identityOf } from '../rankIdentity.ts';
 import { chunkName } from '../ring/frameAt.ts';
 import { words } from '../words/index.ts';
-import type { Desk } from './desk.ts';
+import { viewpoint, type Desk } from './desk.ts';
 import { numberText, sumText } from './retell.ts';
 import { rowsOf } from './rows.ts';
 
@@ -28,7 +28,7 @@ export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean })
   const fresh = freshOf(round);
   const columns = columnsOf(round);
   const places = own[0]!.length;
-  const ranks = rowsOf(n, Math.min(you, n - 1));
+  const ranks = rowsOf(n, viewpoint(desk));
   const waiting = members.slice(n);
   const at = useSignal({ row: 0, place: 0 });
   const picked = useSignal<{ row: number; place: number } | null>(null);

@@ -70,9 +70,14 @@ export function Chunks({ layout, n, player, textSize }: Props) {
           )}
           {capsule.kind === 'slots' && (
             <>
-              <text x={left + 2 + letter / 2} y={baseline} text-anchor="middle" class="chunk-name" />
+              <text
+                x={left + 2 + letter / 2}
+                y={baseline}
+                text-anchor="middle"
+                class={figure > 0 ? 'chunk-name aside' : 'chunk-name'}
+              />
               {figure > 0 && (
-                <text x={left + letter + (figure - 6) / 2} y={baseline} text-anchor="middle" class="chunk-values" />
+                <text x={left + letter + figure / 2 - 2} y={baseline} text-anchor="middle" class="chunk-values" />
               )}
               <rect {...slots} class="slots" />
               {Array.from({ length: n }, (__, one) => (
@@ -100,7 +105,7 @@ function fill(element: Element, { chunk, parts }: Flight, n: number, numbers: Nu
   if (letter !== null) letter.textContent = chunkName(chunk);
   const values = element.querySelector('.chunk-values');
   if (values !== null && numbers !== undefined) {
-    values.textContent = currentValues(parts, numbers, chunk).map(formatValue).join(' ');
+    values.textContent = currentValues(parts, numbers, chunk).map(formatValue).join(', ');
   }
   element.querySelectorAll('.slot').forEach((slot, rank) => {
     slot.setAttribute('opacity', includes(parts, n, rank) ? '1' : '0');

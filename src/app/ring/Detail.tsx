@@ -46,7 +46,7 @@ function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; 
   const { trace, n, numbers } = stage;
   const { chunk } = picked;
   const move = moveOf(frame, chunk);
-  const { start, end } = chunkRange(trace.bytes / BYTES_PER_ELEMENT, n, chunk);
+  const { start, end } = chunkRange(Math.floor(trace.bytes / BYTES_PER_ELEMENT), n, chunk);
   const sums = numbers === undefined ? [] : sumsOf(frame.cells[holderOf(frame, picked)]![chunk]!, numbers, chunk);
   return (
     <>

@@ -6,6 +6,7 @@ import { chunkName } from './frameAt.ts';
 import { angleAlong, angleOf, arcPath, edgeAt, pointAt, type RingLayout } from './geometry.ts';
 import { chunkOnEdge, moveOf, narratePicked } from './narrate.ts';
 import type { Player } from './player.ts';
+import { useLit } from './useLit.ts';
 
 interface Props {
   layout: RingLayout;
@@ -84,30 +85,23 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player
 
 /** Under the marks: from where to where the chunk goes that somebody looks at, and whose copy it is. */
 export function EdgeLight({ layout, n, player }: Props) {
-  const lit = useComputed(() => {
-    const picked = player.picked.value;
-    const frame = player.frame.value;
-    if (picked === null || frame === null || frame.cells.length !== n) return null;
-    const { from, to } = moveOf(frame, picked.chunk);
-    // As text: the same until something changes.
-    return [from, to, picked.rank ?? from].join(' ');
-  }).value;
+  const lit = useLit(player, n);
   if (lit === null) return null;
-  const [from, to, rank] = lit.split(' ').map(Number);
+  const { from, to, rank } = lit;
   const line = { width: 2, height: 2 };
   const halo = (one: number, name: string) => {
     const { x, y } = pointAt(layout, angleOf(one, n));
-    return <circle key={name} cx={x} cy={y} r={layout.mark * 1.75} class={`light ${name}`} />;
+    return <circle key={name} cx={x} cy={y} r={layout.mark * 1.58} class={`light ${name}`} />;
   };
   return (
     <g aria-hidden="true">
       <path
-        d={arcPath(layout, angleAlong(layout, n, from!, 0, line), angleAlong(layout, n, from!, 1, line))}
+        d={arcPath(layout, angleAlong(layout, n, from, 0, line), angleAlong(layout, n, from, 1, line))}
         class="edge lit"
       />
-      {rank !== from && rank !== to && halo(rank!, 'at')}
-      {halo(from!, 'from')}
-      {halo(to!, 'to')}
+      {rank !== null && rank !== from && rank !== to && halo(rank, 'at')}
+      {halo(from, 'from')}
+      {halo(to, 'to')}
     </g>
   );
 }

@@ -42,54 +42,43 @@ export function ExplorableRing() {
       return { ranks: String(ranks.value), step };
     }),
   );
-  const kind = ring.simulated;
-  const picture = (
-    <div class="explored-ring">
-      <TitledRing members={members} you={null} player={player} kind={kind} />
-      <p class="caption">
-        <Caption player={player} you={null} />
-      </p>
-    </div>
-  );
-  if (!isOpen.value) {
-    return (
-      <figure class="simulated">
-        {picture}
-        <Legend />
-        <p class="explore">
-          <button type="button" aria-expanded="false" onClick={() => (isOpen.value = true)}>
-            {ring.explore}
-          </button>
-        </p>
-      </figure>
-    );
-  }
   return (
-    <figure class="simulated explored" aria-label={ring.stage}>
-      {picture}
-      <div class="explored-grid">
-        <GridView names={names} player={player} clock={null} />
+    <figure class={isOpen.value ? 'simulated explored' : 'simulated'} aria-label={ring.stage}>
+      <div>
+        <TitledRing members={members} you={null} player={player} kind={ring.simulated} />
+        <p class="caption">
+          <Caption player={player} you={null} />
+        </p>
       </div>
-      <div class="explored-bar">
-        <PlayerBar player={player} simulated />
-        <div class="row explored-row small">
-          <label class="row">
+      {isOpen.value ? (
+        <>
+          <GridView names={names} player={player} clock={null} />
+          <div class="explored-bar">
+            <PlayerBar player={player} simulated />
+          </div>
+          <label class="row small">
             <span>{ring.ranks}</span>
-            <input
-              type="range"
-              class="plain-range"
-              min={LEAST_RANKS}
-              max={MOST_RANKS}
-              value={n}
-              onInput={(event) => (ranks.value = event.currentTarget.valueAsNumber)}
-            />
+            <div class="track ranks-track">
+              <input
+                type="range"
+                min={LEAST_RANKS}
+                max={MOST_RANKS}
+                value={n}
+                onInput={(event) => (ranks.value = event.currentTarget.valueAsNumber)}
+              />
+            </div>
             <span class="number">{n}</span>
           </label>
-          <button type="button" class="quiet small-button" aria-expanded="true" onClick={() => (isOpen.value = false)}>
-            {ring.fold}
-          </button>
-        </div>
-      </div>
+        </>
+      ) : (
+        <Legend />
+      )}
+      {/* One button, so that it keeps the focus. */}
+      <p key="explore" class="explore">
+        <button type="button" aria-expanded={isOpen.value} onClick={() => (isOpen.value = !isOpen.peek())}>
+          {isOpen.value ? ring.fold : ring.explore}
+        </button>
+      </p>
     </figure>
   );
 }

@@ -10,11 +10,12 @@ import { useSize } from '../parts/useSize.ts';
 import { smallText, theme, zoom } from '../theme.ts';
 import { words } from '../words/index.ts';
 import { Detail } from './Detail.tsx';
-import { drawArriving, drawGrid, readPalette, type Picture } from './drawGrid.ts';
+import { drawGrid, drawReceiving, filledBy, readPalette, type Picture } from './drawGrid.ts';
 import { chunkName } from './frameAt.ts';
-import { moveOf, narratePicked } from './narrate.ts';
+import { narratePicked } from './narrate.ts';
 import { extentOf } from './numbers.ts';
 import type { Player } from './player.ts';
+import { useLit, type Lit } from './useLit.ts';
 
 interface Props {
   names: readonly string[];
@@ -25,21 +26,22 @@ interface Props {
 
 export function GridView({ names, player, clock }: Props) {
   const n = names.length;
+  const lit = useLit(player, n);
   const hasNumbers = useComputed(() => player.stage.value?.numbers !== undefined).value;
   const rowHeight = rowHeightOf(n, hasNumbers) * (n <= 16 ? zoom.value : 1);
   return (
     <div class="grid" style={{ '--row': `${rowHeight}px` }}>
       <div class="grid-columns" aria-hidden="true">
         {names.map((_, chunk) => (
-          <Column key={chunk} player={player} chunk={chunk} n={n} />
+          <Column key={chunk} chunk={chunk} n={n} lit={lit} />
         ))}
       </div>
       <div class="grid-rows" aria-hidden="true">
         {names.map((name, rank) => (
-          <Row key={rank} player={player} rank={rank} n={n} name={name} />
+          <Row key={rank} rank={rank} n={n} name={name} lit={lit} />
         ))}
       </div>
-      <Cells n={n} player={player} height={rowHeight * n} />
+      <Cells n={n} player={player} lit={lit} height={rowHeight * n} />
       <div class="grid-note">
         <Detail player={player} clock={clock} />
       </div>
@@ -59,18 +61,20 @@ function tickOf(n: number): number {
   return n <= 16 ? 1 : n <= 32 ? 4 : 8;
 }
 
-function Column({ player, chunk, n }: { player: Player; chunk: number; n: number }) {
-  const isLit = useComputed(() => player.picked.value?.chunk === chunk).value;
-  return <span class={isLit ? 'lit' : ''}>{isLit || chunk % tickOf(n) === 0 ? chunkName(chunk) : ''}</span>;
+/** Whether there is room for the name of rank or chunk `i`, where `lit` needs some for its own. */
+function isNamed(i: number, n: number, lit: number | null): boolean {
+  const every = tickOf(n);
+  return i === lit || (i % every === 0 && (lit === null || Math.abs(i - lit) >= every / 2));
 }
 
-function Row({ player, rank, n, name }: { player: Player; rank: number; n: number; name: string }) {
-  const isLit = useComputed(() => {
-    const { picked, frame } = player;
-    if (picked.value === null || frame.value === null || frame.value.cells.length !== n) return false;
-    const { from, to } = moveOf(frame.value, picked.value.chunk);
-    return rank === from || rank === to || rank === picked.value.rank;
-  }).value;
+function Column({ chunk, n, lit }: { chunk: number; n: number; lit: Lit | null }) {
+  const named = lit?.chunk ?? null;
+  return <span class={named === chunk ? 'lit' : ''}>{isNamed(chunk, n, named) ? chunkName(chunk) : ''}</span>;
+}
+
+function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; lit: Lit | null }) {
+  const named = lit === null ? null : (lit.rank ?? lit.to);
+  const isLit = n <= 16 ? lit !== null && [lit.from, lit.to, lit.rank].includes(rank) : named === rank;
   return (
     <span class={isLit ? 'grid-row lit' : 'grid-row'}>
       {n <= 16 ? (
@@ -78,14 +82,14 @@ function Row({ player, rank, n, name }: { player: Player; rank: number; n: numbe
           <RankMark rank={rank} /> {n <= 8 && <span class="ellipsis">{name}</span>}
         </>
       ) : (
-        (isLit || rank % tickOf(n) === 0) && <span class="number">{rank}</span>
+        isNamed(rank, n, named) && <span class="number">{rank}</span>
       )}
     </span>
   );
 }
 
 /** The canvas, what lies over it, and one cell that the keys go from. */
-function Cells({ n, player, height }: { n: number; player: Player; height: number }) {
+function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Lit | null; height: number }) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -94,6 +98,7 @@ function Cells({ n, player, height }: { n: number; player: Player; height: numbe
   /** Where the keys are. */
   const cursor = useSignal({ rank: 0, chunk: 0 });
   const at = { rank: Math.min(n - 1, cursor.value.rank), chunk: Math.min(n - 1, cursor.value.chunk) };
+  const within = (i: number): number => Math.min(n - 1, Math.max(0, i));
   const hasFocus = (): boolean => document.activeElement === box.current;
   const go = (rank: number, chunk: number): void => {
     cursor.value = { rank, chunk };
@@ -101,14 +106,12 @@ function Cells({ n, player, height }: { n: number; player: Player; height: numbe
   };
   const point = (event: PointerEvent): void => {
     const place = box.current!.getBoundingClientRect();
-    const inside = (share: number): number => Math.min(n - 1, Math.max(0, Math.floor(share * n)));
-    const rank = inside((event.clientY - place.top) / place.height);
-    const chunk = inside((event.clientX - place.left) / place.width);
+    const rank = within(Math.floor(((event.clientY - place.top) / place.height) * n));
+    const chunk = within(Math.floor(((event.clientX - place.left) / place.width) * n));
     const old = player.picked.peek();
     if (old?.rank !== rank || old.chunk !== chunk) go(rank, chunk);
   };
   const onkey = (event: KeyboardEvent): void => {
-    const within = (place: number): number => Math.min(n - 1, Math.max(0, place));
     if (event.key === 'ArrowLeft') go(at.rank, within(at.chunk - 1));
     else if (event.key === 'ArrowRight') go(at.rank, within(at.chunk + 1));
     else if (event.key === 'ArrowUp') go(within(at.rank - 1), at.chunk);
@@ -141,7 +144,7 @@ function Cells({ n, player, height }: { n: number; player: Player; height: numbe
       }}
     >
       <canvas ref={canvas} aria-hidden="true" />
-      <Lights n={n} player={player} />
+      {lit !== null && <Lights n={n} lit={lit} />}
       {/* Of as many as 4096 cells, a screen reader needs the one that the keys are on. */}
       <div key={`${at.rank}-${at.chunk}`} class="away" role="row" aria-rowindex={at.rank + 1}>
         <div role="gridcell" id={`${id}-${at.rank}-${at.chunk}`} aria-colindex={at.chunk + 1}>
@@ -162,31 +165,21 @@ function CellText({ player, n, rank, chunk }: { player: Player; n: number; rank:
 }
 
 /** Over the canvas: the column of the chunk that somebody looks at, where it comes from and goes to, and the cell itself. */
-function Lights({ n, player }: { n: number; player: Player }) {
-  const lit = useComputed(() => {
-    const picked = player.picked.value;
-    const frame = player.frame.value;
-    if (picked === null || frame === null || frame.cells.length !== n) return null;
-    const { from, to } = moveOf(frame, picked.chunk);
-    // As text: the same until something changes.
-    return [picked.chunk, from, to, picked.rank ?? -1].join(' ');
-  }).value;
-  if (lit === null) return null;
-  const [chunk, from, to, rank] = lit.split(' ').map(Number);
+function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Lit }) {
   const share = (i: number): string => `${(100 * i) / n}%`;
-  const cell = (row: number) => ({ left: share(chunk!), top: share(row), width: share(1), height: share(1) });
+  const cell = (row: number) => ({ left: share(chunk), top: share(row), width: share(1), height: share(1) });
   return (
     <>
-      <i class="veil" style={{ left: 0, width: share(chunk!) }} />
-      <i class="veil" style={{ left: share(chunk! + 1), right: 0 }} />
-      <i class="light from" style={cell(from!)} />
-      <i class="light to" style={cell(to!)} />
-      {rank! >= 0 && <i class="light at" style={cell(rank!)} />}
+      <i class="veil" style={{ left: 0, width: share(chunk) }} />
+      <i class="veil" style={{ left: share(chunk + 1), right: 0 }} />
+      <i class="light from" style={cell(from)} />
+      <i class="light to" style={cell(to)} />
+      {rank !== null && <i class="light at" style={cell(rank)} />}
     </>
   );
 }
 
-/** Paints the canvas whenever what it shows changes: all of it with the ring step, and the cells that fill in between. */
+/** Paints the canvas whenever what it shows changes; from one ring step to the next that is a cell per rank. */
 function usePainted(
   canvas: { readonly current: HTMLCanvasElement | null },
   player: Player,
@@ -206,16 +199,24 @@ function usePainted(
     context.setTransform(scale, 0, 0, scale, 0, 0);
     const palette = readPalette(element);
     const family = getComputedStyle(element).fontFamily;
-    let painted = '';
+    let painted: { completed: number; filled: number } | null = null;
     return effect(() => {
       const now = player.frame.value;
       // Of another world, until its first trace: nothing to show.
       const frame = now === null || now.cells.length !== n ? null : now;
       const picture = { n, width, height, scale, frame, numbers: shown, palette, textSize, family };
-      const step = frame === null ? 'none' : `${frame.completed} ${frame.flights.length > 0}`;
-      if (step !== painted) drawGrid(context, picture);
-      else drawArriving(context, picture);
-      painted = step;
+      const flight = frame?.flights[0];
+      const next = frame && {
+        completed: frame.completed,
+        filled: flight === undefined ? -1 : filledBy(flight.progress),
+      };
+      const steps = next === null || painted === null ? -1 : next.completed - painted.completed;
+      if (steps !== 0 && steps !== 1) drawGrid(context, picture);
+      else if (steps === 1 || next!.filled !== painted!.filled) {
+        if (steps === 1) drawReceiving(context, picture, painted!.completed);
+        drawReceiving(context, picture, next!.completed);
+      }
+      painted = next;
     });
   }, [canvas, n, width, height, colours, textSize, player, shown]);
 }

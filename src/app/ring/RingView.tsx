@@ -8,7 +8,16 @@ import { identityOf, shapePath } from '../rankIdentity.ts';
 import { smallText } from '../theme.ts';
 import { Chunks } from './Chunks.tsx';
 import { EdgeKeys, EdgeLight } from './EdgeKeys.tsx';
-import { angleAlong, angleOf, arcPath, capsuleFor, layoutRing, pointAt, type RingLayout } from './geometry.ts';
+import {
+  angleAlong,
+  angleOf,
+  arcPath,
+  capsuleFor,
+  layoutRing,
+  MOST_INSIDE,
+  pointAt,
+  type RingLayout,
+} from './geometry.ts';
 import type { Player } from './player.ts';
 
 export interface RingMember {
@@ -135,7 +144,7 @@ function Mark({ layout, n, rank, member, you, textSize }: PlaceProps & { member:
   const angle = angleOf(rank, n);
   const { x, y } = pointAt(layout, angle);
   const { shape, colour, outlined } = identityOf(rank);
-  const numberInside = n <= 16;
+  const numberInside = n <= MOST_INSIDE;
   const gap = layout.mark * 1.4 + (numberInside ? 6 : 2);
   const anchor = anchorFor(angle, 0.25);
   const beside = pointAt(layout, angle, layout.radius + gap);
@@ -177,8 +186,14 @@ function Mark({ layout, n, rank, member, you, textSize }: PlaceProps & { member:
   );
 }
 
+/** Width of a letter of the title, to the size of small text. */
+const LETTER = 0.95;
+
 function Centre({ layout, n, centre, textSize }: Omit<PlaceProps, 'rank'> & { centre: Props['centre'] }) {
   const { cx } = layout;
+  // A long title may not run into the marks on both sides.
+  const width = centre.title.length * LETTER * textSize;
+  const isLong = n > 1 && width > 2 * (layout.radius - 1.5 * layout.mark);
   // Alone, the one rank has the middle.
   const cy = n === 1 ? layout.cy + layout.mark * 1.4 + textSize * 1.6 : layout.cy;
   return (
@@ -186,7 +201,7 @@ function Centre({ layout, n, centre, textSize }: Omit<PlaceProps, 'rank'> & { ce
       <text x={cx} y={cy - textSize * 1.5} class="centre-side">
         {centre.top}
       </text>
-      <text x={cx} y={cy + textSize * 0.45} class="centre-title">
+      <text x={cx} y={cy + textSize * 0.45} class={isLong ? 'centre-title long' : 'centre-title'}>
         {centre.title}
       </text>
       <text x={cx} y={cy + textSize * 2.2} class="centre-side">

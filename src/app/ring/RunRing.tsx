@@ -1,6 +1,6 @@
 /** The ring of a run: its members, its edges as far as this rank knows them, and the replay in its centre. */
 import { useComputed } from '@preact/signals';
-import { edgeRates, goneRanks, neighbours, spokenState } from '../derive.ts';
+import { edgeRates, goneRanks, neighbours, ownRank, spokenState } from '../derive.ts';
 import { formatBytes } from '../format.ts';
 import type { Run, View } from '../view.ts';
 import { words } from '../words/index.ts';
@@ -20,7 +20,7 @@ interface Props {
 export function RunRing({ view, run, player, instead }: Props) {
   const title = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? null : narrate(frame, frame.cells.length, run.rank).title;
+    return frame === null ? null : narrate(frame, frame.cells.length, ownRank(view, run)).title;
   }).value;
   const stage = player.stage.value;
   const spoken = spokenState(view);
@@ -43,7 +43,7 @@ export function RunRing({ view, run, player, instead }: Props) {
   return (
     <RingView
       members={run.members.map((one, rank) => ({ name: one.name, pale: gone.includes(rank) }))}
-      you={run.rank}
+      you={ownRank(view, run)}
       lines={instead?.lines ?? 'ring'}
       edges={edgesOf(run)}
       player={player}
@@ -69,7 +69,7 @@ function edgesOf(run: Run): RingEdge[] {
     const rate = rates[from];
     const shown = [
       rate === null || rate === undefined ? '' : `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} MB/s`,
-      link?.up === true && link.route !== 'unknown' ? link.route : '',
+      link?.up === true && link.route !== 'unknown' ? words.value.ring.routes[link.route] : '',
     ];
     return { up, label: up ? shown.filter((word) => word !== '').join(' ') : words.value.ring.connecting };
   });

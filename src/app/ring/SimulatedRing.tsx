@@ -1,6 +1,5 @@
 /** The ring by itself, before anything runs: the same plan and player on times that nobody measured. */
 import { useComputed } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { Term } from '../parts/Term.tsx';
 import { words } from '../words/index.ts';
@@ -54,26 +53,25 @@ export function TitledRing({ members, you, player, kind }: Props & { player: Pla
   );
 }
 
-export function Legend({ children }: { children?: ComponentChildren }) {
+export function Legend() {
   return (
     <p class="legend dim small">
       {words.value.ring.legend(
         <span class="nowrap">
           <Term of="gradient" />
         </span>,
-      )}{' '}
-      {children}
+      )}
     </p>
   );
 }
 
-/** The frame in words, or the chunk that somebody looks at. Not a live region on purpose: it changes all the time. */
+/** The frame in words, or the chunk on the ring that somebody looks at. Not a live region on purpose: it changes all the time. */
 export function Caption({ player, you }: { player: Player; you: number | null }) {
   const text = useComputed(() => {
     const frame = player.frame.value;
     const picked = player.picked.value;
     if (frame === null) return '';
-    if (picked !== null) return narratePicked(frame, picked, player.stage.value?.numbers);
+    if (picked?.rank === null) return narratePicked(frame, picked, player.stage.value?.numbers);
     return narrate(frame, frame.cells.length, you).text;
   });
   return <>{text.value}</>;

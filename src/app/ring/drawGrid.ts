@@ -1,12 +1,13 @@
 /** Paints the grid of cells; knows colours and rectangles, not the page. */
+import { ringStepCount, transfersAt } from '../../collectives/ringPlan.ts';
 import { identityOf, SHAPES } from '../rankIdentity.ts';
 import { includes, type Frame, type Parts } from './frameAt.ts';
 import { currentValues, formatValue, type Extent, type Numbers } from './numbers.ts';
 
 /** Beyond this many ranks the slots of single ranks are too thin for colours: one bar tells from where to where on the ring. */
 const MOST_SLOTS = 16;
-/** Below this width, pixels, no bar can tell that either: a shade says how many are in. */
-const LEAST_BAR = 8;
+/** Where columns are narrower than this, pixels, no bar can tell that either: a shade says how many are in. */
+const LEAST_BAR = 9;
 /** A receiving cell fills over this last part of its chunk's way. */
 const FILLING = 0.25;
 /** How much of a cell's colour is that of its number, at the largest: what is left keeps the digits readable. */
@@ -53,17 +54,28 @@ export interface Picture {
 
 /** All cells. */
 export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): void {
+  context.clearRect(0, 0, picture.width, picture.height);
   for (let rank = 0; rank < picture.n; rank++) {
     for (let chunk = 0; chunk < picture.n; chunk++) drawCell(context, picture, rank, chunk, null);
   }
-  drawArriving(context, picture);
+  if (picture.frame !== null) drawReceiving(context, picture, picture.frame.completed);
 }
 
-/** Those that a chunk is on its way to: all that changes within a ring step. */
-export function drawArriving(context: CanvasRenderingContext2D, picture: Picture): void {
-  for (const { to, chunk, parts, progress } of picture.frame?.flights ?? []) {
-    drawCell(context, picture, to, chunk, { parts, filled: Math.max(0, (progress - 1 + FILLING) / FILLING) });
+/** The cells that chunks go to in a ring step: from one picture to the next, all that changes. */
+export function drawReceiving(context: CanvasRenderingContext2D, picture: Picture, ringStep: number): void {
+  const { n, frame } = picture;
+  if (frame === null || ringStep >= ringStepCount(n)) return;
+  const flights = ringStep === frame.completed ? frame.flights : [];
+  for (const { from, to, chunk } of transfersAt(n, ringStep)) {
+    const flight = flights[from];
+    const arrival = flight === undefined ? null : { parts: flight.parts, filled: filledBy(flight.progress) };
+    drawCell(context, picture, to, chunk, arrival);
   }
+}
+
+/** 0 .. 1: how far the cell that a chunk goes to has filled. */
+export function filledBy(progress: number): number {
+  return Math.max(0, (progress - 1 + FILLING) / FILLING);
 }
 
 interface Arrival {
@@ -87,14 +99,17 @@ function drawCell(
   arrival: Arrival | null,
 ): void {
   const { n, frame, palette, scale } = picture;
-  const gap = n <= 8 ? 4 : n <= 16 ? 3 : 1;
-  const edge = (length: number, i: number): number => Math.round((length * i * scale) / n) / scale;
-  const left = edge(picture.width, chunk);
-  const top = edge(picture.height, rank);
-  const width = edge(picture.width, chunk + 1) - left;
-  const height = edge(picture.height, rank + 1) - top;
-  const box = { x: left + gap / 2, y: top + gap / 2, width: width - gap, height: height - gap };
-  context.clearRect(left, top, width, height);
+  // All on whole device pixels: what is painted twice must look like what is painted once.
+  const whole = (length: number): number => Math.round(length * scale) / scale;
+  const gap = whole(n <= 8 ? 4 : n <= 16 ? 3 : 1);
+  const left = whole((picture.width * chunk) / n);
+  const top = whole((picture.height * rank) / n);
+  const box = {
+    x: left + whole(gap / 2),
+    y: top + whole(gap / 2),
+    width: whole((picture.width * (chunk + 1)) / n) - left - gap,
+    height: whole((picture.height * (rank + 1)) / n) - top - gap,
+  };
   fill(context, palette.cell, box);
   const parts = frame?.cells[rank]?.[chunk];
   if (parts === undefined) return;
@@ -106,10 +121,10 @@ function drawCell(
   const line = n <= MOST_SLOTS ? 1.5 : 1;
   context.strokeStyle = palette.ink;
   context.lineWidth = line;
-  context.strokeRect(box.x - 0.5, box.y - 0.5, box.width + 1, box.height + 1);
+  context.strokeRect(box.x + line / 2, box.y + line / 2, box.width - line, box.height - line);
 }
 
-/** A slot per rank, in its colour if its numbers are in; the outlined ranks', as everywhere, are half full. */
+/** A slot per rank, at its place and in its colour if its numbers are in. */
 function drawSlots(
   context: CanvasRenderingContext2D,
   picture: Picture,
@@ -128,9 +143,8 @@ function drawSlots(
     const isIn = includes(parts, n, one);
     const comes = arrival !== null && includes(arrival.parts, n, one);
     if (!isIn && !comes) continue;
-    const { colour, outlined } = identityOf(one);
-    const height = (outlined ? box.height / 2 : box.height) * (isIn ? 1 : arrival!.filled);
-    fill(context, palette.ranks[colour]!, {
+    const height = box.height * (isIn ? 1 : arrival!.filled);
+    fill(context, palette.ranks[identityOf(one).colour]!, {
       x: slots.x + one * width,
       y: box.y + (box.height - height) / 2,
       width,
@@ -144,15 +158,18 @@ function drawSlots(
   context.fillText(count, box.x + box.width - 6, box.y + box.height / 2 + 1);
 }
 
-/** One bar, from the first rank whose numbers are in to the last; it may go over the end, and on at the beginning. */
+/**
+ * One bar, from the first rank whose numbers are in to the last; it may go over the end, and on at the beginning. What is
+ * finished is darker.
+ */
 function drawBar(
   context: CanvasRenderingContext2D,
-  { n, palette }: Picture,
+  { n, width, palette }: Picture,
   box: Box,
   parts: Parts,
   arrival: Arrival | null,
 ): void {
-  if (box.width < LEAST_BAR) {
+  if (width / n < LEAST_BAR) {
     context.globalAlpha = 0.12 + (0.88 * parts.count) / n;
     fill(context, palette.ink, box);
     context.globalAlpha = 1;
@@ -162,8 +179,9 @@ function drawBar(
     const y = box.y + (box.height - height) / 2;
     const whole = Math.min(count, n - first);
     const unit = box.width / n;
-    fill(context, palette.ink, { x: box.x + first * unit, y, width: whole * unit, height });
-    fill(context, palette.ink, { x: box.x, y, width: (count - whole) * unit, height });
+    const colour = count === n ? palette.ink : palette.dim;
+    fill(context, colour, { x: box.x + first * unit, y, width: whole * unit, height });
+    fill(context, colour, { x: box.x, y, width: (count - whole) * unit, height });
   };
   bar(parts, box.height);
   if (arrival !== null && arrival.filled > 0) bar(arrival.parts, box.height * arrival.filled);
@@ -184,10 +202,9 @@ function drawNumbers(context: CanvasRenderingContext2D, picture: Picture, box: B
   const width = box.width / n;
   for (let one = 0; one < n; one++) {
     if (!includes(parts, n, one)) continue;
-    const { colour, outlined } = identityOf(one);
-    const height = outlined ? strip / 2 : strip;
-    const y = box.y + box.height - height;
-    fill(context, palette.ranks[colour]!, { x: box.x + one * width + 0.5, y, width: width - 1, height });
+    const x = box.x + one * width + 0.5;
+    const y = box.y + box.height - strip;
+    fill(context, palette.ranks[identityOf(one).colour]!, { x, y, width: width - 1, height: strip });
   }
   const each = box.width / Math.max(1, values.length);
   context.font = `600 ${textSize}px ${picture.family}`;

@@ -24,7 +24,7 @@ export interface Frame {
   completed: number;
   /** The phase that is under way; `done` when every rank holds every sum. */
   phase: RingPhase | 'done';
-  /** Chunks on their way now: none between two ring steps. */
+  /** Chunks on their way now, by their senders' ranks: none between two ring steps. */
   flights: Flight[];
   /** `cells[rank][chunk]`. */
   cells: Parts[][];

@@ -13,6 +13,9 @@ export interface RingLayout {
   named: boolean;
 }
 
+/** Ranks whose marks are large enough for their numbers. */
+export const MOST_INSIDE = 16;
+
 /** Rank 0 on top, then clockwise: to the right neighbour is to the right. */
 export function angleOf(rank: number, n: number): number {
   return -Math.PI / 2 + (2 * Math.PI * rank) / n;
@@ -27,7 +30,9 @@ export function layoutRing(width: number, height: number, n: number, textSize: n
   // Names may not press the ring so small that its own middle has no room: then marks and numbers must do.
   const fits = named && n <= 12 && withNames >= textSize * 7.5;
   // Alone, the one rank is its own centre.
-  const radius = n === 1 ? 0 : Math.max(24, fits ? withNames : radiusWith(1.6, 1.6));
+  // Numbers stand inside large marks, and beside small ones; a halo round a mark needs a little too.
+  const beside = n <= MOST_INSIDE ? 0.7 : 1.6;
+  const radius = n === 1 ? 0 : Math.max(24, fits ? withNames : radiusWith(beside, beside));
   return { width, height, cx: width / 2, cy: height / 2, radius, mark, named: fits || (named && n === 1) };
 }
 
@@ -96,7 +101,7 @@ export interface Capsule {
 /** Slots of more ranks than there are colours could not be told apart. */
 const MOST_SLOTS = 8;
 /** Width of a digit, to its height. */
-const DIGIT = 0.6;
+const DIGIT = 0.64;
 
 /**
  * The most telling capsule that can still be seen to move between two marks.
@@ -130,7 +135,7 @@ function slotted(n: number, textSize: number, free: number): Capsule {
 /** A letter and a number, and a line of slots below them. */
 function numbered(n: number, textSize: number, letters: number): Capsule {
   const letter = textSize * 1.25;
-  const figure = letters * DIGIT * textSize + 6;
+  const figure = (letters * DIGIT + 0.8) * textSize;
   const line = textSize * 0.4;
   const width = Math.max(letter + figure, n * 4 + 8);
   const height = Math.round(textSize * 1.5 + line);

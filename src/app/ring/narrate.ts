@@ -22,19 +22,17 @@ export function narrate(frame: Frame, n: number, you: number | null): Narration 
   if (frame.phase === 'done') return { title: ring.titles.done, text: ring.doneText(isRun) };
   if (frame.completed === 0 && frame.flights.length === 0)
     return { title: ring.titles.own, text: ring.ownText(isRun, n) };
-  const isAdding = frame.phase === 'reduce-scatter';
-  const title = isAdding
-    ? ring.titles.adding(frame.completed + 1, half)
-    : ring.titles.handing(frame.completed - half + 1, half);
+  const step = shownStep(frame);
+  const isAdding = step < half;
+  const title = isAdding ? ring.titles.adding(step + 1, half) : ring.titles.handing(step - half + 1, half);
   if (you === null) return { title, text: isAdding ? ring.addingText(isRun) : ring.handingText(isRun) };
-  // From the plan, not the flights: between two ring steps this is what comes next.
-  const yours = transferFrom(n, frame.completed, you);
-  const theirs = transferFrom(n, frame.completed, modulo(you - 1, n));
+  const yours = transferFrom(n, step, you);
+  const theirs = transferFrom(n, step, modulo(you - 1, n));
   const say = isAdding ? ring.youAdd : ring.youCopy;
   return { title, text: say(chunkName(yours.chunk), yours.to, chunkName(theirs.chunk), theirs.from) };
 }
 
-/** The same for the chunk that somebody looks at: `Rank 2, chunk B: the sum of ranks 1 and 2 so far (5 + 2 = 7).` */
+/** The same for the chunk that somebody looks at: `Rank 2, chunk B: the sum of ranks 1 and 2 so far, 5 + 2 = 7.` */
 export function narratePicked(frame: Frame, picked: Picked, numbers: Numbers | undefined): string {
   const { ring } = words.value;
   const holder = holderOf(frame, picked);
@@ -64,12 +62,12 @@ export function holderOf(frame: Frame, { rank, chunk }: Picked): number {
   return frame.flights.length > 0 || frame.completed === 0 ? from : to;
 }
 
-/** The way that `chunk` is on now; between two ring steps the one that it has just gone, before the first the one to come. */
+/** The way that `chunk` goes in the ring step that the frame shows. */
 export function moveOf(frame: Frame, chunk: number): Transfer {
   return transfersAt(frame.cells.length, shownStep(frame)).find((one) => one.chunk === chunk)!;
 }
 
-/** The ring step that a frame shows, 0 .. 2(n-1)-1. */
+/** The ring step that a frame shows, 0 .. 2(n-1)-1: between two, the one that is done. */
 export function shownStep({ completed, flights }: Frame): number {
   return flights.length > 0 ? completed : Math.max(0, completed - 1);
 }

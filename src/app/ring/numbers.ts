@@ -73,7 +73,7 @@ export function extentOf(numbers: Numbers): Extent {
   const meet = (parts: Parts, chunk: number): void => {
     const values = currentValues(parts, numbers, chunk);
     largest = Math.max(largest, ...values.map(Math.abs));
-    letters = Math.max(letters, values.map(formatValue).join(' ').length);
+    letters = Math.max(letters, values.map(formatValue).join(', ').length);
   };
   for (let chunk = 0; chunk < n; chunk++) {
     // What a chunk is at some time: somebody's own, or a part of the sum that begins behind its owner.

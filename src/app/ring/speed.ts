@@ -11,6 +11,11 @@ export function speedIn(query: URLSearchParams): number {
   return speed > 0 ? within(speed) : 1;
 }
 
+/** What asks for it; `null`: the usual speed need not be asked for. */
+export function speedForAddress(speed: number): string | null {
+  return speed === 1 ? null : String(Number(speed.toPrecision(3)));
+}
+
 /** The next power of two. */
 export function nextSpeed(speed: number, direction: 1 | -1): number {
   const doublings = Math.log2(speed);

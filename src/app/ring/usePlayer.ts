@@ -4,7 +4,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { reducedMotion } from '../env.ts';
 import { computesOnCpu, route } from '../store.ts';
 import { createPlayer, type Player, type Stage } from './player.ts';
-import { nextSpeed, speedIn } from './speed.ts';
+import { nextSpeed, speedForAddress, speedIn } from './speed.ts';
 import { useInAddress } from './useInAddress.ts';
 
 /** @param newest what to play; a new object only when it is new. */
@@ -22,7 +22,7 @@ export function usePlayer(newest: Stage | null, options: { autoplay: boolean; ke
   useEffect(() => {
     player.speed.value = asked;
   }, [player, asked]);
-  useInAddress(useComputed(() => ({ speed: player.speed.value === 1 ? null : String(player.speed.value) })));
+  useInAddress(useComputed(() => ({ speed: speedForAddress(player.speed.value) })));
   useEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;

@@ -41,7 +41,16 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
   return {
     beginning: [
       {
-        ...{ type: 'room', phase: 'RUNNING', hosts: [], members, job, startAt: null, nodes: { min: 1, max: 64 } },
+        ...{
+          type: 'room',
+          phase: 'RUNNING',
+          hosts: [],
+          members,
+          spectators: [],
+          job,
+          startAt: null,
+          nodes: { min: 1, max: 64 },
+        },
         ...{ isLocked: false, isHeld: false, waitingFor: 0 },
       },
       {

@@ -53,8 +53,8 @@ export const ring = {
   holdsSome: (ranks: readonly number[]) => `the sum of ranks ${list(ranks)} so far`,
   holdsMany: (first: number, last: number, count: number, n: number) =>
     `the sum of ${count} of ${n} ranks so far, ${first} round to ${last}`,
-  /** `Rank 2, chunk B: the sum of … (3 + 5 = 8).` */
-  says: (what: string, holds: string, sums: string) => `${what}: ${holds}${sums === '' ? '' : ` (${sums})`}.`,
+  /** `Rank 2, chunk B: the sum of …, 3 + 5 = 8.` */
+  says: (what: string, holds: string, sums: string) => `${what}: ${holds}${sums === '' ? '' : `, ${sums}`}.`,
   /** The beginning of what `moves` ends. */
   chunk: (name: string, bytes: string | null) => `Chunk ${name}${bytes === null ? '' : `, ${bytes}`}:`,
   moves: (from: ComponentChildren, to: ComponentChildren, step: number, of: number) => (
@@ -93,6 +93,8 @@ export const ring = {
   replay: (step: number) => `replay of step ${step}`,
   bucket: (bucket: number, of: number, bytes: string) => `bucket ${bucket} of ${of}, ${bytes}`,
   connecting: 'connecting',
+  /** How a link goes. */
+  routes: { direct: 'direct', relayed: 'relayed', memory: 'in memory' },
   membersOf: (title: string, isRing: boolean, names: readonly string[]) =>
     `${title}. ${isRing ? 'A ring of ' : 'No ring, world size '}${names.length}: ${names.map((name, rank) => `rank ${rank} ${name}`).join(', ')}.`,
 };

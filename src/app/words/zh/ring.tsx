@@ -44,7 +44,7 @@ export const ring: Words['ring'] = {
   holdsOwn: (rank) => `只有 rank ${rank} 的数`,
   holdsSome: (ranks) => `目前是 rank ${all(ranks)} 的和`,
   holdsMany: (first, last, count, n) => `目前是 ${n} 个 rank 中 ${count} 个的和，从 ${first} 沿环到 ${last}`,
-  says: (what, holds, sums) => `${what}：${holds}${sums === '' ? '' : `（${sums}）`}。`,
+  says: (what, holds, sums) => `${what}：${holds}${sums === '' ? '' : `，${sums}`}。`,
   chunk: (name, bytes) => `块 ${name}${bytes === null ? '' : `（${bytes}）`}：`,
   moves: (from, to, step, of) => (
     <>
@@ -78,6 +78,7 @@ export const ring: Words['ring'] = {
   replay: (step) => `回放第 ${step} 步`,
   bucket: (bucket, of, bytes) => `第 ${bucket}/${of} 桶，${bytes}`,
   connecting: '连接中',
+  routes: { direct: '直连', relayed: '中继', memory: '内存' },
   membersOf: (title, isRing, names) =>
     `${title}。${isRing ? '环上的 rank 数：' : '没有环，rank 数：'}${names.length}：${names.map((name, rank) => `rank ${rank} ${name}`).join('、')}。`,
 };

@@ -1,0 +1,177 @@
+/**
+ * Every page of the app as people meet it, in real tabs with a real run: what the tour takes pictures of, and what tests look at. The
+ * pages' own words lead from one to the next.
+ */
+import type { Browser, Page } from 'playwright-core';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import { deferred } from '../../src/util/deferred.ts';
+
+/** A page to look at. */
+export interface Stop {
+  /** Of its pictures. */
+  name: string;
+  title: string;
+  /** What there is to see, in a sentence. */
+  says: string;
+}
+
+export interface Look {
+  theme: 'light' | 'dark';
+  size: keyof typeof SIZES;
+}
+
+export interface VisitOptions {
+  browser: Browser;
+  /** Of the server, which has no rooms in the way. */
+  origin: string;
+  /** How long the run is, and after how many of its steps there is something to see. */
+  steps: number;
+  firstLook: number;
+  /** Is waited for. The run goes on meanwhile. */
+  visit: (stop: Stop, page: Page) => Promise<void>;
+}
+
+/** Windows, CSS pixels: a laptop's, and the narrowest phone's. */
+export const SIZES = { wide: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } } as const;
+const LOOKS: readonly Look[] = (['light', 'dark'] as const).flatMap((theme) =>
+  (['wide', 'phone'] as const).map((size) => ({ theme, size })),
+);
+const NAMES = ['Ada', 'Ben', 'Cleo', 'Dai'] as const;
+/** A page's address in a room. */
+const ROOM = /#([A-Z0-9]{3}-[A-Z0-9]{3})$/;
+/** Milliseconds for what a page is to show: four tabs on two cores compile for tens of seconds. */
+const PATIENCE_MS = 120_000;
+/** Milliseconds for charts and colours to settle. */
+const SETTLE_MS = 400;
+/** A 2, as its pen goes: places in sides of the pad. */
+const TWO = [
+  [0.3, 0.28],
+  [0.36, 0.17],
+  [0.5, 0.12],
+  [0.64, 0.18],
+  [0.68, 0.32],
+  [0.6, 0.5],
+  [0.44, 0.68],
+  [0.28, 0.86],
+  [0.5, 0.85],
+  [0.74, 0.86],
+] as const;
+
+/** Has `page` in both themes, wide and narrow, one after the other. */
+export async function inEveryLook(page: Page, see: (look: Look) => Promise<void>): Promise<void> {
+  for (const look of LOOKS) {
+    await page.emulateMedia({ colorScheme: look.theme });
+    await page.setViewportSize(SIZES[look.size]);
+    await page.waitForTimeout(SETTLE_MS);
+    await see(look);
+  }
+  await page.emulateMedia({ colorScheme: null });
+  await page.setViewportSize(SIZES.wide);
+}
+
+/** Opens all pages, in the order in which a class does, and has each visited. */
+export async function visitEveryPage(options: VisitOptions): Promise<void> {
+  const { browser, origin, steps, firstLook, visit } = options;
+  const open = async (
+    hash: string,
+    prepare: (page: Page) => Promise<unknown> = () => Promise.resolve(),
+  ): Promise<Page> => {
+    const context = await browser.newContext({ viewport: SIZES.wide });
+    context.setDefaultTimeout(PATIENCE_MS);
+    // Chromium tells WebRTC about the default route only, unless the page may use the microphone.
+    await context.grantPermissions(['microphone']);
+    const page = await context.newPage();
+    await prepare(page);
+    await page.goto(`${origin}/${hash}`);
+    return page;
+  };
+  const press = (page: Page, name: string): Promise<void> => page.getByRole('button', { name, exact: true }).click();
+
+  const ada = await open('');
+  await ada.getByRole('heading', { level: 1 }).waitFor();
+  await visit(STOPS.home, ada);
+  await press(ada, 'How it works');
+  await visit(STOPS.help, ada);
+  await ada.keyboard.press('Escape');
+
+  await ada.goto(`${origin}/#new?name=${NAMES[0]}&maxSteps=${steps}&hashEvery=10`);
+  await ada.getByRole('button', { name: 'Open the room' }).waitFor();
+  await visit(STOPS.new, ada);
+  await press(ada, 'Open the room');
+  await ada.waitForURL(ROOM);
+  const code = ROOM.exec(ada.url())![1]!;
+
+  const begun = deferred();
+  const ben = await open(`#${code}?name=${NAMES[1]}`, (page) =>
+    page.exposeBinding('peergradReport', (_source, event: EngineEvent) => {
+      if (event.type === 'step' && event.step >= firstLook) begun.resolve();
+    }),
+  );
+  await ben.getByRole('button', { name: 'Join', exact: true }).waitFor();
+  await visit(STOPS.join, ben);
+  await press(ben, 'Join');
+  for (const name of NAMES.slice(2)) await open(`#${code}?name=${name}&auto`);
+  await ada.getByRole('heading', { name: `${NAMES.length} of ${NAMES.length} ready` }).waitFor();
+  await visit(STOPS.lobby, ada);
+
+  await press(ada, 'Start');
+  await begun.promise;
+  await visit(STOPS.run, ada);
+  await drawTwo(ada);
+  await visit(STOPS.learned, ada);
+  await ada.evaluate(() => scrollTo(0, 0));
+  await ada.getByText('are classified right').waitFor();
+  await visit(STOPS.result, ada);
+}
+
+/** Into the panel that the model answers in. */
+async function drawTwo(page: Page): Promise<void> {
+  const pad = page.getByRole('application', { name: /^Drawing pad/ });
+  await pad.scrollIntoViewIfNeeded();
+  const { x, y, width, height } = (await pad.boundingBox())!;
+  const at = TWO.map(([right, down]) => [x + right * width, y + down * height] as const);
+  await page.mouse.move(...at[0]!);
+  await page.mouse.down();
+  for (const place of at) await page.mouse.move(...place);
+  await page.mouse.up();
+  await page.getByText('It reads a').waitFor();
+}
+
+export const STOPS = {
+  home: {
+    name: 'home',
+    title: 'The front page',
+    says: 'What this is, in one look: a ring that runs all by itself, and the ways in.',
+  },
+  help: {
+    name: 'help',
+    title: 'How it works',
+    says: 'Four thoughts, and every word that the pages use. `?` opens it anywhere.',
+  },
+  new: { name: 'new', title: 'A new room', says: 'What will be trained, and a name.' },
+  join: {
+    name: 'join',
+    title: 'Joining',
+    says: 'The code is filled in already; each thing that a tab needs is checked, in plain words.',
+  },
+  lobby: {
+    name: 'lobby',
+    title: 'The lobby',
+    says: 'The code to read aloud, the QR to scan, and names that appear as people join.',
+  },
+  run: {
+    name: 'run',
+    title: 'A run',
+    says: 'Chunks travel round the ring as they did a moment ago; curves, ranks, and who holds what.',
+  },
+  learned: {
+    name: 'learned',
+    title: 'What it has learned',
+    says: 'Draw a digit, and the model that all ranks share says what it reads; its surest mistakes, and its first layer as it forms.',
+  },
+  result: {
+    name: 'result',
+    title: 'The result',
+    says: 'What came out, whether all ranks have it, and what it cost in bytes against theory.',
+  },
+} as const satisfies Record<string, Stop>;

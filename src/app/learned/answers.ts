@@ -1,0 +1,23 @@
+/** What the model last answered: signals of their own, for the panel that asked; the rest of the page need not be drawn again. */
+import { signal, type ReadonlySignal } from '@preact/signals';
+import type { EngineEvent } from '../../protocol/events.ts';
+
+export type Prediction = Extract<EngineEvent, { type: 'prediction' }>;
+export type Learning = Extract<EngineEvent, { type: 'learned' }>;
+
+const lastPrediction = signal<Prediction | null>(null);
+const lastLearning = signal<Learning | null>(null);
+
+export const prediction: ReadonlySignal<Prediction | null> = lastPrediction;
+export const learning: ReadonlySignal<Learning | null> = lastLearning;
+
+export function takeAnswer(event: Prediction | Learning): void {
+  if (event.type === 'prediction') lastPrediction.value = event;
+  else lastLearning.value = event;
+}
+
+/** Of another run, they are no answers. */
+export function forgetAnswers(): void {
+  lastPrediction.value = null;
+  lastLearning.value = null;
+}

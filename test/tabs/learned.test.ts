@@ -1,0 +1,67 @@
+/** Drawing a digit for the model in real tabs, by mouse and by keys. */
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { type Tab, World } from './world.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+let world: World;
+beforeAll(async () => {
+  world = await World.start();
+}, 120_000);
+afterAll(async () => {
+  await world.reset();
+  await world.stop();
+});
+
+const pad = (tab: Tab) => tab.page.getByRole('application', { name: /^(Drawing pad|A held-out image)/ });
+const status = (tab: Tab) => tab.page.locator('.learned [role=status]');
+
+/** Draws a 1 with the mouse: down the middle, in a few moves. */
+async function drawOne(tab: Tab): Promise<void> {
+  await pad(tab).scrollIntoViewIfNeeded();
+  const { x, y, width, height } = (await pad(tab).boundingBox())!;
+  await tab.page.mouse.move(x + 0.5 * width, y + 0.1 * height);
+  await tab.page.mouse.down();
+  await tab.page.mouse.move(x + 0.48 * width, y + 0.9 * height, { steps: 5 });
+  await tab.page.mouse.up();
+}
+
+test('a 1 drawn while two tabs train and afterwards is answered, by mouse and by keys; mistakes and weights are shown', async () => {
+  const room = world.createRoom({ maxSteps: 30, learningRate: 0.004 }, 2);
+  const [ann, ben] = await Promise.all([world.join(room, 'ann'), world.join(room, 'ben')]);
+  await ann.event('step');
+  await drawOne(ann);
+  // Asked again and again while it learns, without being in the way of the others.
+  const first = await ann.event('prediction', ({ answer }) => answer !== null);
+  await ann.event('prediction', ({ answer }) => answer!.steps > first.answer!.steps);
+  const results = await Promise.all([ann, ben].map((tab) => tab.event('finished')));
+  expect(new Set(results.flatMap(({ result }) => result.stateHash)).size).toBe(1);
+
+  const { learned } = await ann.event('learned', (event) => event.learned?.steps === 30);
+  expect(learned!.stateHash).toBe(results[0]!.result.stateHash[0]);
+  const { answer } = await ann.event('prediction', (event) => event.answer?.steps === 30);
+  expect(answer!.probabilities[1]).toBeGreaterThan(0.5);
+  await status(ann).getByText('It reads a 1.').waitFor();
+  await ann.page.getByText(`Both ranks hold this same model: after 30 steps`).waitFor();
+  await ann.page.getByText(`${learned!.wrong} of 256 held-out images`).waitFor();
+  expect(await ann.page.getByRole('button', { name: /^\d, taken for \d \(\d+ %\)$/ }).count()).toBe(
+    learned!.mistakes.length,
+  );
+  await ann.page.getByRole('img', { name: /^32 pictures of first-layer weights/ }).waitFor();
+
+  // On another rank and by keys: up, pen down, and down again.
+  await ben.page.setViewportSize({ width: 360, height: 740 });
+  await ben.page.getByText('What it has learned').press('Enter');
+  await pad(ben).focus();
+  for (let i = 0; i < 10; i++) await ben.page.keyboard.press('ArrowUp');
+  await ben.page.keyboard.press('Space');
+  for (let i = 0; i < 20; i++) await ben.page.keyboard.press('ArrowDown');
+  await ben.page.keyboard.press('Space');
+  await status(ben).getByText('It reads a 1.').waitFor();
+  await ben.page.keyboard.press('Delete');
+  await status(ben).getByText('Nothing drawn yet.').waitFor();
+  // And a held-out image in place of a drawing.
+  await ben.page.getByRole('button', { name: 'Ask about this held-out 1' }).press('Enter');
+  await status(ben).getByText('It reads a 1.').waitFor();
+  expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);
+});
