@@ -2,7 +2,8 @@
  * What every rank holds, as the ranks have told it: a row per rank, a column per number, under each number a mark for every rank
  * whose numbers are in it. A finished sum stands out, and so does what has just come.
  */
-import { useComputed, useSignal } from '@preact/signals';
+import { useSignal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
 import { chunkRange } from '../../collectives/ringPlan.ts';
 import { movesAt, partsAfter } from '../../engine/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
@@ -10,7 +11,7 @@ import { RankMark } from '../parts/RankMark.tsx';
 import { identityOf } from '../rankIdentity.ts';
 import { chunkName } from '../ring/frameAt.ts';
 import { words } from '../words/index.ts';
-import type { Desk } from './desk.ts';
+import { viewpoint, type Desk } from './desk.ts';
 import { numberText, sumText } from './retell.ts';
 import { rowsOf } from './rows.ts';
 
@@ -22,17 +23,18 @@ export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean })
   const { state, you } = desk;
   const { round, members } = state;
   const { n, mode, held, own } = round;
-  const parts = partsAfter(mode, n, round.steps.length);
+  const taken = round.steps.length;
+  const parts = useMemo(() => partsAfter(mode, n, taken), [mode, n, taken]);
   const fresh = freshOf(round);
   const columns = columnsOf(round);
   const places = own[0]!.length;
-  const ranks = rowsOf(n, Math.min(you, n - 1));
+  const ranks = rowsOf(n, viewpoint(desk));
   const waiting = members.slice(n);
   const at = useSignal({ row: 0, place: 0 });
   const picked = useSignal<{ row: number; place: number } | null>(null);
+  const on = picked.value;
   const cursor = { row: Math.min(at.value.row, ranks.length - 1), place: Math.min(at.value.place, places - 1) };
   const nameOf = (place: number): string => columns.find(({ end }) => place < end)!.name;
-  const text = useComputed(() => picked.value).value;
   const describe = (row: number, place: number): string => {
     const rank = ranks[row]!;
     const inIt = parts[rank]![place]!;
@@ -120,11 +122,11 @@ export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean })
         </table>
       </div>
       <p class="numbers-note dim small">
-        {text === null || text.row >= ranks.length || text.place >= places
+        {on === null || on.row >= ranks.length || on.place >= places
           ? ranks.length < n
             ? grid.some(n)
             : grid.hint
-          : describe(text.row, text.place)}
+          : describe(on.row, on.place)}
       </p>
     </>
   );
