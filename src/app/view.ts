@@ -250,7 +250,8 @@ export function withoutRun(view: View): View {
 type RunEvent = Extract<
   EngineEvent,
   {
-    type: 'link' | 'step' | 'trace' | 'segments' | 'ranks' | 'telemetry' | 'hashes' | 'evaluation' | 'saved' | 'finished';
+    type:
+      'link' | 'step' | 'trace' | 'segments' | 'ranks' | 'telemetry' | 'hashes' | 'evaluation' | 'saved' | 'finished';
   }
 >;
 
@@ -288,7 +289,9 @@ function reduceRun(run: Run, event: RunEvent): Run {
     case 'telemetry': {
       const { step, ranks } = event;
       const lanes = run.members.map((_, rank) =>
-        rank === run.rank ? run.ownLanes : [...(run.lanes[rank] ?? []), ...(ranks[rank]?.lanes ?? [])].slice(-LANE_STEPS),
+        rank === run.rank
+          ? run.ownLanes
+          : [...(run.lanes[rank] ?? []), ...(ranks[rank]?.lanes ?? [])].slice(-LANE_STEPS),
       );
       return { ...run, telemetry: { step, ranks }, lanes };
     }

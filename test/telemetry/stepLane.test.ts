@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SEGMENT_KINDS, type HopEvent, type Segment, type StepLane, type StepTimes } from '../../src/protocol/events.ts';
+import {
+  SEGMENT_KINDS,
+  type HopEvent,
+  type Segment,
+  type StepLane,
+  type StepTimes,
+} from '../../src/protocol/events.ts';
 import {
   exposedWait,
   LANE_NUMBERS,
@@ -87,7 +93,11 @@ const lanes = fc.array(
 );
 
 function round(lane: StepLane): StepLane {
-  const segments = lane.segments.map(({ kind, start, end }) => ({ kind, start: Math.round(start), end: Math.round(end) }));
+  const segments = lane.segments.map(({ kind, start, end }) => ({
+    kind,
+    start: Math.round(start),
+    end: Math.round(end),
+  }));
   return { ...lane, segments };
 }
 

@@ -35,7 +35,13 @@ export function Links({ run }: { run: Run }) {
                   <RankMark rank={from} /> <span aria-hidden="true">→</span>
                   <span class="away">{said.to}</span> <RankMark rank={to} />
                 </th>
-                <td>{own?.up === false ? <span class="wait">{said.connecting}</span> : said.routes[edge?.route ?? own?.route ?? 'unknown']}</td>
+                <td>
+                  {own?.up === false ? (
+                    <span class="wait">{said.connecting}</span>
+                  ) : (
+                    said.routes[edge?.route ?? own?.route ?? 'unknown']
+                  )}
+                </td>
                 <td class="right number">{orDash(edge?.roundTripMs ?? own?.roundTripMs ?? null, formatMs)}</td>
                 <td class="right number">{orDash(edge?.transitMs ?? null, formatMs)}</td>
                 <td class="right number">{orDash(rate, (value) => `${formatBytes(value * 1e6)}/s`)}</td>

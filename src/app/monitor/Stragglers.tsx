@@ -8,7 +8,8 @@ export function Stragglers({ run }: { run: Run }) {
   const { run: said } = words.value;
   const { statistics, telemetry } = run;
   if (run.worldSize < 2) return null;
-  if (statistics === null || telemetry === null) return <p class="dim small">{said.stragglersLater(run.job.hashEvery)}</p>;
+  if (statistics === null || telemetry === null)
+    return <p class="dim small">{said.stragglersLater(run.job.hashEvery)}</p>;
   const found = findStragglers(statistics.ranks, telemetry.ranks);
   if (found.length === 0) {
     return (

@@ -113,7 +113,9 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
           <span class="dim">{said.timelineHelp}</span>
         ) : (
           <>
-            <strong>{said.whoDoes(pick.rank, timeline.rows[pick.rank]?.name ?? '', said.kinds[pick.segment.kind])}</strong>{' '}
+            <strong>
+              {said.whoDoes(pick.rank, timeline.rows[pick.rank]?.name ?? '', said.kinds[pick.segment.kind])}
+            </strong>{' '}
             {said.howLong(
               formatMs(pick.segment.end - pick.segment.start),
               formatMs(pick.segment.start),
@@ -183,7 +185,9 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
             {n <= MOST_MARKS ? (
               <>
                 <RankMark rank={rank} />{' '}
-                <span class={rank === you ? 'ellipsis timeline-name strong' : 'ellipsis timeline-name dim'}>{name}</span>
+                <span class={rank === you ? 'ellipsis timeline-name strong' : 'ellipsis timeline-name dim'}>
+                  {name}
+                </span>
               </>
             ) : (
               rank % 4 === 0 && <span class="number grid-tick">{rank}</span>
@@ -262,7 +266,6 @@ function useGestures(canvas: { readonly current: HTMLCanvasElement | null }, opt
       }
       return;
     }
-    const spread = ([a = 0, b = 0]: number[]): number => Math.max(8, Math.abs(a - b));
     look(zoomed(window, spread(after) / spread(before), timeAt((after[0]! + after[1]!) / 2), extent));
   };
   const lift = (event: PointerEvent): void => void down.current.delete(event.pointerId);
@@ -334,6 +337,11 @@ function useGestures(canvas: { readonly current: HTMLCanvasElement | null }, opt
     onPointerLeave: () => choose(null),
     onKeyDown,
   };
+}
+
+/** Between two fingers; none are nearer than a fingertip, pixels. */
+function spread([a = 0, b = 0]: number[]): number {
+  return Math.max(8, Math.abs(a - b));
 }
 
 function middleOf({ step, segment }: Pick): number {

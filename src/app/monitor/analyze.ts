@@ -86,7 +86,8 @@ export function troublesOf(collectives: readonly Collective[]): Trouble[] {
     found.push(trouble);
   };
   for (const { group, seq, call, calls, states } of collectives.toReversed()) {
-    const ranks = (...wanted: Presence[]): number[] => states.flatMap((state, rank) => (wanted.includes(state) ? rank : []));
+    const ranks = (...wanted: Presence[]): number[] =>
+      states.flatMap((state, rank) => (wanted.includes(state) ? rank : []));
     const name = `${call} #${seq}`;
     const missing = ranks('absent', 'scheduled');
     const open = ranks('started', 'failed');

@@ -47,12 +47,10 @@ export function chromeTrace(
   ]);
   const stretches = rows.flatMap(({ rank, steps }) =>
     steps.flatMap(({ step, startedAt, segments }) =>
-      segments.map(
-        ({ kind, start, end }): TraceEvent => ({
-          ...{ name: kind, cat: 'step', ph: 'X', pid: rank, tid: rowOf(kind) === 'alone' ? ALONE : TOGETHER },
-          ...{ ts: us(startedAt + start), dur: us(startedAt + end) - us(startedAt + start), args: { step: step + 1 } },
-        }),
-      ),
+      segments.map(({ kind, start, end }): TraceEvent => ({
+        ...{ name: kind, cat: 'step', ph: 'X', pid: rank, tid: rowOf(kind) === 'alone' ? ALONE : TOGETHER },
+        ...{ ts: us(startedAt + start), dur: us(startedAt + end) - us(startedAt + start), args: { step: step + 1 } },
+      })),
     ),
   );
   return {
@@ -79,7 +77,12 @@ function arrows(
       return hops.flatMap(({ ringStep, sentChunk, sentAt }): TraceEvent[] => {
         const receivedAt = there?.hops.find((one) => one.ringStep === ringStep)?.receivedAt ?? null;
         if (sentAt === null || receivedAt === null || right === rank) return [];
-        const flow = { name: `chunk ${sentChunk}`, cat: 'chunk', tid: TOGETHER, id: `${step}.${bucket}.${ringStep}.${rank}` };
+        const flow = {
+          name: `chunk ${sentChunk}`,
+          cat: 'chunk',
+          tid: TOGETHER,
+          id: `${step}.${bucket}.${ringStep}.${rank}`,
+        };
         return [
           { ...flow, ph: 's', pid: rank, ts: us(sentAt) },
           { ...flow, ph: 'f', bp: 'e', pid: right, ts: us(receivedAt) },

@@ -22,10 +22,12 @@ export function curvesCsv(
   for (const one of run.evaluations) rowAt(one).accuracy = one.accuracy;
   for (const one of run.changes) rowAt(one).events.push(say(one));
   for (const one of run.saves) rowAt(one).events.push('checkpoint');
-  const lines = [...rows].sort((a, b) => a[0] - b[0]).map(([step, { at, loss, accuracy, events }]) => [
-    ...[String(step + 1), (at / 1000).toFixed(3), numberOf(loss), numberOf(accuracy)],
-    ...[String(worldSizeAfter(run, step)), events.join('; ')],
-  ]);
+  const lines = [...rows]
+    .sort((a, b) => a[0] - b[0])
+    .map(([step, { at, loss, accuracy, events }]) => [
+      ...[String(step + 1), (at / 1000).toFixed(3), numberOf(loss), numberOf(accuracy)],
+      ...[String(worldSizeAfter(run, step)), events.join('; ')],
+    ]);
   return [HEADER, ...lines].map((line) => `${line.map(field).join(',')}\r\n`).join('');
 }
 

@@ -65,10 +65,13 @@ export function readRecording(text: string): ReadRecording {
     return { ok: false, problem: said.notOurs(v.getDotPath(issue) ?? '', issue.message) };
   }
   const read = result.output;
-  if (read.rank >= read.worldSize) return { ok: false, problem: said.notOurs('rank', `${read.rank} of ${read.worldSize}`) };
+  if (read.rank >= read.worldSize)
+    return { ok: false, problem: said.notOurs('rank', `${read.rank} of ${read.worldSize}`) };
   if (read.version === 1) return { ok: true, recording: { ...read, version: 2, traces: [], lanes: [], clocks: [] } };
   const clocks = read.clocks.map((one) =>
-    one === null || one.offsetMs === null || one.errorMs === null ? null : { offsetMs: one.offsetMs, errorMs: one.errorMs },
+    one === null || one.offsetMs === null || one.errorMs === null
+      ? null
+      : { offsetMs: one.offsetMs, errorMs: one.errorMs },
   );
   const traces = read.traces.map((trace) => ({ ...trace, hops: trace.hops.map(withoutUndefined) }));
   return { ok: true, recording: { ...read, traces, clocks } };

@@ -143,7 +143,9 @@ export function pickAt(
 
 /** The next segment of the same rank, or the one before, by when it starts; none beyond the ends. */
 export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, direction: 1 | -1): Pick | null {
-  const all = (rows[rank]?.steps ?? []).flatMap((one) => one.segments.map((part) => ({ rank, step: one, segment: part })));
+  const all = (rows[rank]?.steps ?? []).flatMap((one) =>
+    one.segments.map((part) => ({ rank, step: one, segment: part })),
+  );
   const at = all.findIndex((one) => one.step.step === step.step && one.segment === segment);
   return all[at + direction] ?? null;
 }

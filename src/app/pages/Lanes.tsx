@@ -22,9 +22,7 @@ export function Lanes({ run }: { run: Run }) {
           <i class="swatch compute" /> {said.computing} <i class="swatch communicate" /> {said.talking}{' '}
           <i class="swatch rest" /> {said.rest}
         </span>
-        <span class="dim">
-          {said.longest(<Term of="straggler" />)}
-        </span>
+        <span class="dim">{said.longest(<Term of="straggler" />)}</span>
       </p>
       {ranks.length === 0 ? (
         <p class="dim small">{said.statisticsLater(run.job.hashEvery)}</p>

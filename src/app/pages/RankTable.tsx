@@ -66,7 +66,9 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                 <td class="right number">
                   {numbers === undefined ? '–' : formatBytes(numbers.gradientBytesSent + numbers.otherBytesSent)}
                 </td>
-                <td>{gone.includes(rank) ? <span class="wait">{said.hasLeft}</span> : <LinkTo run={run} rank={rank} />}</td>
+                <td>
+                  {gone.includes(rank) ? <span class="wait">{said.hasLeft}</span> : <LinkTo run={run} rank={rank} />}
+                </td>
                 <td>
                   {hash === undefined ? (
                     '–'

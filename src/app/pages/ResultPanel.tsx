@@ -26,9 +26,7 @@ export function ResultPanel({ result, isWhole, host }: Props) {
     <section class="result" aria-labelledby="result-title">
       <div class="result-words">
         <h2 id="result-title">{formatShare(result.accuracy ?? NaN, 1)}</h2>
-        <p>
-          {said.classified(result.steps, formatClock(result.ms))}
-        </p>
+        <p>{said.classified(result.steps, formatClock(result.ms))}</p>
       </div>
       <dl class="facts">
         <div>

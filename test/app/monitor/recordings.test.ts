@@ -71,7 +71,9 @@ describe('recordings laid together', () => {
     // Overwritten.
     const done = later.slice(0, 3);
     expect(troubles(done, done.slice(2), done)).toEqual([]);
-    expect(collectivesOf([recording(0, { records: later }), recording(1, { records: later.slice(2) })])[3]).toMatchObject({
+    expect(
+      collectivesOf([recording(0, { records: later }), recording(1, { records: later.slice(2) })])[3],
+    ).toMatchObject({
       ...{ seq: 0, states: ['completed', 'unknown', 'unknown'] },
     });
     // A group that it has no part in.

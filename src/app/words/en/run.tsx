@@ -132,6 +132,8 @@ export const run = {
   trace: 'Timeline (Perfetto)',
   traceTitle: 'The last steps of all ranks as a trace: open it at ui.perfetto.dev or in chrome://tracing',
 
+  openRecordings: 'Look at recordings ↗',
+
   // A recording that is looked at.
   recording: {
     title: 'Look at a flight recording',
@@ -143,7 +145,8 @@ export const run = {
     notJson: (message: string) => `it is no JSON (${message}). Download it again.`,
     notOurs: (path: string, message: string) =>
       `at ${path === '' ? 'its top' : path} it says something else than a flight recording does: ${message}.`,
-    otherRun: (rank: number) => `it is of another world than the others here, or of rank ${rank} once more: clear these first.`,
+    otherRun: (rank: number) =>
+      `it is of another world than the others here, or of rank ${rank} once more: clear these first.`,
     clear: 'Clear',
     of: (rank: number, worldSize: number, epoch: number) => `rank ${rank} of ${worldSize}, epoch ${epoch}`,
     noRing: 'No step of this recording went round a ring.',
@@ -162,7 +165,7 @@ export const run = {
     took: 'took',
     filesMissing: (ranks: readonly number[]) =>
       `Nothing is known of ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}: add ${ranks.length === 1 ? 'its recording' : 'their recordings'}.`,
-    allThere: 'Every rank took part in every collective that is recorded, and all ended.',
+    allThere: 'Every rank that is recorded here took part in every collective, and all ended.',
     onlyOne: 'One rank’s view: what others did is not known.',
     missing: (ranks: readonly number[], call: string, waiting: readonly number[]) =>
       `${ranks.length === 1 ? 'Rank' : 'Ranks'} ${list(ranks)} never entered ${call}` +
@@ -171,9 +174,15 @@ export const run = {
         : `, for which ${waiting.length === 1 ? 'rank' : 'ranks'} ${list(waiting)} ${waiting.length === 1 ? 'waits' : 'wait'}.`),
     stuck: (ranks: readonly number[], call: string) =>
       `${call} had not ended on ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}, though every rank recorded here had entered it.`,
-    differs: (seq: number, calls: readonly string[]) =>
-      `Ranks do not agree what no. ${seq} is: ${calls.join('; ')}.`,
-    states: { scheduled: 'not begun', started: 'under way', completed: 'done', failed: 'failed', absent: 'missing', unknown: '' },
+    differs: (seq: number, calls: readonly string[]) => `Ranks do not agree what no. ${seq} is: ${calls.join('; ')}.`,
+    states: {
+      scheduled: 'not begun',
+      started: 'under way',
+      completed: 'done',
+      failed: 'failed',
+      absent: 'missing',
+      unknown: '',
+    },
     shown: (n: number, of: number) => `The newest ${n} of ${of}.`,
   },
 };

@@ -99,7 +99,9 @@ export const run: Words['run'] = {
   howLong: (ms, from, to, step) => `${ms}，第 ${step} 步的 ${from} 到 ${to}。`,
   aligned: (error, you) =>
     `各 rank 的时钟用同一次交换的结束时刻来对齐：各行之间最多可能错开 ${error}。` +
-    (you === null ? '每一行都按该 rank 的记录显示。' : '你自己的一行是精确的；其他 rank 报告最近 16 步，每步至多 24 段。'),
+    (you === null
+      ? '每一行都按该 rank 的记录显示。'
+      : '你自己的一行是精确的；其他 rank 报告最近 16 步，每步至多 24 段。'),
 
   who: (rank, name) => `rank ${rank}${name === '' ? '' : `（${name}）`}`,
   stragglersLater: (step) => `谁拖慢了环，第 ${step} 步第一次交换之后可知。`,
@@ -115,6 +117,8 @@ export const run: Words['run'] = {
   curvesTitle: '每一步的损失、准确率和 rank 数，可用电子表格打开',
   trace: '时间线（Perfetto）',
   traceTitle: '所有 rank 最近几步的跟踪文件：用 ui.perfetto.dev 或 chrome://tracing 打开',
+
+  openRecordings: '查看记录 ↗',
 
   recording: {
     title: '查看飞行记录',
@@ -143,7 +147,7 @@ export const run: Words['run'] = {
     algorithm: '方式',
     took: '用时',
     filesMissing: (missing) => `对 ${ranks(missing)} 一无所知：请加入它们的记录。`,
-    allThere: '每个 rank 都参加了记录中的每一次集合通信，而且全部完成。',
+    allThere: '这里记录的每个 rank 都参加了每一次集合通信，而且全部完成。',
     onlyOne: '这是一个 rank 的视角：不知道其他 rank 做了什么。',
     missing: (missing, call, waiting) =>
       `${ranks(missing)} 从未进入 ${call}${waiting.length === 0 ? '' : `，${ranks(waiting)} 在等待`}。`,
