@@ -120,6 +120,8 @@ export const run: Words['run'] = {
   trace: '时间线（Perfetto）',
   traceTitle: '所有 rank 最近几步的跟踪文件：用 ui.perfetto.dev 或 chrome://tracing 打开',
 
+  openRecordings: '查看记录 ↗',
+
   recording: {
     title: '查看飞行记录',
     lead: '一份记录保存了一个 rank 最近的集合通信、训练步和数据块。把同一次训练中几个 rank 的记录放在一起，就能看出谁在等谁。',
@@ -147,7 +149,7 @@ export const run: Words['run'] = {
     algorithm: '方式',
     took: '用时',
     filesMissing: (missing) => `对 ${ranks(missing)} 一无所知：请加入它们的记录。`,
-    allThere: '每个 rank 都参加了记录中的每一次集合通信，而且全部完成。',
+    allThere: '这里记录的每个 rank 都参加了每一次集合通信，而且全部完成。',
     onlyOne: '这是一个 rank 的视角：不知道其他 rank 做了什么。',
     missing: (missing, call, waiting) =>
       `${ranks(missing)} 从未进入 ${call}${waiting.length === 0 ? '' : `，${ranks(waiting)} 在等待`}。`,
