@@ -13,6 +13,8 @@ export interface Stop {
   title: string;
   /** What there is to see, in a sentence. */
   says: string;
+  /** The part of the page that it is about, as the style sheets call it; `null`: all of it, from the top. */
+  part: string | null;
 }
 
 export interface Look {
@@ -57,16 +59,24 @@ const TWO = [
   [0.74, 0.86],
 ] as const;
 
-/** Has `page` in both themes, wide and narrow, one after the other. */
-export async function inEveryLook(page: Page, see: (look: Look) => Promise<void>): Promise<void> {
+/** Has `page` in both themes, wide and narrow, one after the other, with `part` of it in view and unfolded. */
+export async function inEveryLook(page: Page, part: string | null, see: (look: Look) => Promise<void>): Promise<void> {
   for (const look of LOOKS) {
     await page.emulateMedia({ colorScheme: look.theme });
     await page.setViewportSize(SIZES[look.size]);
+    await show(page, part);
     await page.waitForTimeout(SETTLE_MS);
     await see(look);
   }
   await page.emulateMedia({ colorScheme: null });
   await page.setViewportSize(SIZES.wide);
+}
+
+async function show(page: Page, part: string | null): Promise<void> {
+  if (part === null) return page.evaluate(() => scrollTo(0, 0));
+  const fold = page.locator(`details${part}:not([open]) > summary`);
+  if ((await fold.count()) > 0) await fold.click();
+  await page.locator(part).evaluate((element) => element.scrollIntoView());
 }
 
 /** Opens all pages, in the order in which a class does, and has each visited. */
@@ -119,7 +129,6 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   await visit(STOPS.run, ada);
   await drawTwo(ada);
   await visit(STOPS.learned, ada);
-  await ada.evaluate(() => scrollTo(0, 0));
   await ada.getByText('are classified right').waitFor();
   await visit(STOPS.result, ada);
 }
@@ -140,37 +149,44 @@ async function drawTwo(page: Page): Promise<void> {
 export const STOPS = {
   home: {
     name: 'home',
+    part: null,
     title: 'The front page',
     says: 'What this is, in one look: a ring that runs all by itself, and the ways in.',
   },
   help: {
     name: 'help',
+    part: null,
     title: 'How it works',
     says: 'Four thoughts, and every word that the pages use. `?` opens it anywhere.',
   },
-  new: { name: 'new', title: 'A new room', says: 'What will be trained, and a name.' },
+  new: { name: 'new', part: null, title: 'A new room', says: 'What will be trained, and a name.' },
   join: {
     name: 'join',
+    part: null,
     title: 'Joining',
     says: 'The code is filled in already; each thing that a tab needs is checked, in plain words.',
   },
   lobby: {
     name: 'lobby',
+    part: null,
     title: 'The lobby',
     says: 'The code to read aloud, the QR to scan, and names that appear as people join.',
   },
   run: {
     name: 'run',
+    part: null,
     title: 'A run',
     says: 'Chunks travel round the ring as they did a moment ago; curves, ranks, and who holds what.',
   },
   learned: {
     name: 'learned',
     title: 'What it has learned',
+    part: '.learned-panel',
     says: 'Draw a digit, and the model that all ranks share says what it reads; its surest mistakes, and its first layer as it forms.',
   },
   result: {
     name: 'result',
+    part: null,
     title: 'The result',
     says: 'What came out, whether all ranks have it, and what it cost in bytes against theory.',
   },

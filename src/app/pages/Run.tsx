@@ -140,7 +140,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           <RankTable view={view} run={run} />
         </Fold>
       </div>
-      <LearnedPanel run={run} />
+      <LearnedPanel key={run.number} run={run} />
       {view.failure === null && (
         <div class="row">
           <RecordingButton />
