@@ -95,7 +95,6 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
     await page.goto(`${origin}/${hash}`);
     return page;
   };
-  const press = (page: Page, name: string): Promise<void> => page.getByRole('button', { name, exact: true }).click();
 
   const ada = await open('');
   await ada.getByRole('heading', { level: 1 }).waitFor();
@@ -131,6 +130,10 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   await visit(STOPS.learned, ada);
   await ada.getByText('are classified right').waitFor();
   await visit(STOPS.result, ada);
+}
+
+function press(page: Page, name: string): Promise<void> {
+  return page.getByRole('button', { name, exact: true }).click();
 }
 
 /** Into the panel that the model answers in. */

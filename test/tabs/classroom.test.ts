@@ -34,7 +34,12 @@ test('three join by code, by link and by keyboard; the host pauses, removes one,
   const ada = await world.open('#new?name=ada&seed=7&batchSize=8&maxSteps=60&hashEvery=20');
   await button(ada, 'Open the room').click();
   const { room } = await ada.event('admitted');
-  const link = new URL(await ada.page.locator('.link').innerText().then((text) => `http://${text}`)).hash;
+  const link = new URL(
+    await ada.page
+      .locator('.link')
+      .innerText()
+      .then((text) => `http://${text}`),
+  ).hash;
 
   const ben = await world.open('');
   await ben.page.getByLabel('or type a code').fill(room.toLowerCase());
