@@ -133,6 +133,16 @@ export async function resolveJob(options: JobOptions): Promise<{ job: JobSpec; f
   };
 }
 
+/** {@link resolveJob}, of a job that trains. */
+export async function resolveTraining(options: JobOptions): ReturnType<typeof resolveJob> {
+  if (options.job === 'lesson') {
+    throw new UsageError(
+      'A lesson is for people and trains nothing: open one with `serve --job lesson`, or on the page.',
+    );
+  }
+  return resolveJob(options);
+}
+
 function withSlash(url: string): string {
   return url.endsWith('/') ? url : `${url}/`;
 }

@@ -11,7 +11,7 @@ import { awaitServer } from './awaitServer.ts';
 import { ensureBrowser } from './findBrowser.ts';
 import { DIST, ensureBuilt } from './build.ts';
 import type { Io } from './io.ts';
-import { type JobOptions, resolveJob } from './jobOptions.ts';
+import { type JobOptions, resolveTraining } from './jobOptions.ts';
 import type { GpuMode } from './browser.ts';
 import { type Environment, type Placement, placementOf, type PlacementOptions } from './placement.ts';
 import { summarize } from './report.ts';
@@ -57,7 +57,7 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
 export async function train(options: TrainOptions, io: Io, env: Environment): Promise<RunResult> {
   const placement = placementOf(options, env);
   const { firstRank, worldSize, elastic } = placement;
-  const resolved = firstRank === 0 ? await resolveJob(options) : null;
+  const resolved = firstRank === 0 ? await resolveTraining(options) : null;
   const screenshot = options.screenshot ?? null;
   if (screenshot !== null && !existsSync(path.dirname(path.resolve(screenshot)))) {
     throw new UsageError(`There is no folder for ${screenshot}: make it, or choose another path for --screenshot.`);

@@ -64,6 +64,7 @@ export class Connection implements Peer {
   readonly #address: string;
   readonly #server: ServerContext;
   readonly #bucket: TokenBucket;
+  readonly #news: TokenBucket;
   readonly #outbox: Outbox;
   /** The room it is in, and who has it. */
   #room: { readonly code: string; readonly home: Home } | null = null;
@@ -81,6 +82,7 @@ export class Connection implements Peer {
     this.#server = server;
     const { clock, limits } = server;
     this.#bucket = new TokenBucket(clock, limits.messagesPerSecond, limits.messageBurst);
+    this.#news = new TokenBucket(clock, limits.newsPerSecond, limits.newsBurst);
     this.#outbox = new Outbox(socket, server.metrics);
     this.#heardAt = clock.now();
     this.#cancelTimer = clock.after(limits.firstMessageMs, () => {
@@ -219,6 +221,8 @@ export class Connection implements Peer {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);
     }
+    // One that is left out is made up for by a later one.
+    if (message.type === 'news' && !this.#news.take()) return;
     this.#room.home.say(this.#room.code, this, message);
   }
 
@@ -242,18 +246,18 @@ export class Connection implements Peer {
   }
 
   async #create(message: Extract<ClientMessage, { type: 'create' }>): Promise<void> {
-    const { name, browser, rank, job, startAt, nodes } = message;
+    const { name, browser, rank, watches, job, startAt, nodes } = message;
     const { hub, rooms, openings } = this.#server;
     if (!openings.take(this.#address)) {
       return this.refuse('rate-limited', 'Your network opens rooms too fast: wait a minute, then retry.');
     }
     const code = await rooms.open({ job, startAt, nodes, isPermanent: false });
     if (code === null) return this.refuse('rate-limited', NO_PLACE);
-    if (!this.#enter(code, hub, { type: 'join', name, browser, rank, holdsKey: true })) hub.forget(code);
+    if (!this.#enter(code, hub, { type: 'join', name, browser, rank, watches, holdsKey: true })) hub.forget(code);
   }
 
   async #join(message: Extract<ClientMessage, { type: 'join' }>): Promise<void> {
-    const { room, name, browser, rank, worldSize, hostKey } = message;
+    const { room, name, browser, rank, watches, worldSize, hostKey } = message;
     const { rooms, wrongCodes } = this.#server;
     const home = await rooms.find(room);
     // Right codes are refused as well while an address is blocked: else guessing would go on until one fits. (Opening a
@@ -269,11 +273,11 @@ export class Connection implements Peer {
       return this.refuse('no-room', noRoom(room));
     }
     const holdsKey = this.#isHost(room, hostKey);
-    this.#enter(room, home, { type: 'join', name, browser, rank, worldSize, holdsKey });
+    this.#enter(room, home, { type: 'join', name, browser, rank, watches, worldSize, holdsKey });
   }
 
   async #return(message: Extract<ClientMessage, { type: 'return' }>): Promise<void> {
-    const { room, member, token, name, browser, rank, hostKey, standing } = message;
+    const { room, member, token, name, browser, rank, watches, hostKey, standing } = message;
     const { rooms, credentials, openings } = this.#server;
     const isProven = credentials.isToken(token, room, member);
     let home = await rooms.find(room);
@@ -286,7 +290,7 @@ export class Connection implements Peer {
     if (home === null) return this.refuse('rate-limited', NO_PLACE);
     this.#member = member;
     const holdsKey = this.#isHost(room, hostKey);
-    this.#enter(room, home, { type: 'return', name, browser, rank, holdsKey, standing });
+    this.#enter(room, home, { type: 'return', name, browser, rank, watches, holdsKey, standing });
   }
 
   #isHost(room: string, hostKey: string | undefined): boolean {

@@ -16,6 +16,7 @@ import {
   type Newcomer,
   type RoomEffect,
   type RoomEvent,
+  type RoomOptions,
   type RoomState,
 } from './room/index.ts';
 
@@ -121,17 +122,20 @@ export class Hub {
 
   /** A new empty room's code, or `null` when the server holds as many rooms as it may. */
   open({ job, startAt, nodes, isPermanent, code = this.unusedCode() }: NewRoom): string | null {
-    const { roomCapacity: capacity } = this.#limits;
-    return this.#add(code, createRoom({ job, startAt, nodes, capacity, hasRelay: this.#hasRelay }), isPermanent);
+    return this.#add(code, createRoom({ job, startAt, nodes, ...this.#roomOptions }), isPermanent);
   }
 
   /** Makes a room anew that a returning member remembers. Whether there was place for it. */
   revive(code: string, standing: Standing): boolean {
-    const { roomCapacity: capacity } = this.#limits;
     // A room begins far less than one epoch a second.
     const numbersFrom = Math.floor(Date.now() / 1000);
-    const state = revive(standing.settings, { capacity, hasRelay: this.#hasRelay }, numbersFrom);
+    const state = revive(standing.settings, this.#roomOptions, numbersFrom);
     return this.#add(code, state, false) !== null;
+  }
+
+  get #roomOptions(): Pick<RoomOptions, 'capacity' | 'spectatorCapacity' | 'hasRelay'> {
+    const { roomCapacity: capacity, spectatorCapacity } = this.#limits;
+    return { capacity, spectatorCapacity, hasRelay: this.#hasRelay };
   }
 
   /** Drops a room that nobody is in. */

@@ -1,6 +1,6 @@
 /** Every number that bounds what strangers can make the server do, and the counters that hold them to it. */
 import type { Clock } from '../src/util/clock.ts';
-import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_SPECTATORS, MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 
 export interface Limits {
   /** Milliseconds a new connection has for its first message: who connects and says nothing holds a socket. */
@@ -31,6 +31,12 @@ export interface Limits {
   maxRooms: number;
   /** Members in a room. */
   roomCapacity: number;
+  /** Who may watch in a room, beside its members. */
+  spectatorCapacity: number;
+  /** Digests of a run a connection may have handed on each second for long: ranks send one. */
+  newsPerSecond: number;
+  /** Digests at once: a run that ends does not wait for its second. */
+  newsBurst: number;
   /** Milliseconds a room that a tab made outlasts its last member: one who reloads the page finds it again. */
   emptyRoomMs: number;
   /** Milliseconds that members have to close their side when the server stops. */
@@ -52,6 +58,9 @@ export const DEFAULT_LIMITS: Limits = {
   roomBurst: 64,
   maxRooms: 1000,
   roomCapacity: MAX_WORLD_SIZE,
+  spectatorCapacity: MAX_SPECTATORS,
+  newsPerSecond: 1.5,
+  newsBurst: 4,
   emptyRoomMs: 60_000,
   closeGraceMs: 1_000,
 };

@@ -5,7 +5,7 @@ import { ensureBuilt } from '../build.ts';
 import type { GpuMode } from '../browser.ts';
 import { ensureBrowser } from '../findBrowser.ts';
 import type { Io } from '../io.ts';
-import { type JobOptions, resolveJob } from '../jobOptions.ts';
+import { type JobOptions, resolveTraining } from '../jobOptions.ts';
 import { Crew } from './crew.ts';
 import { Ordeal } from './ordeal.ts';
 import { type ChaosReport, reportOf } from './report.ts';
@@ -37,7 +37,7 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   }
   const endsByItself = options.epochs !== undefined || options.steps !== undefined;
   const job = { epochs: ENDLESS_EPOCHS, hashEvery: HASH_EVERY, ...options };
-  const resolved = await resolveJob(job);
+  const resolved = await resolveTraining(job);
   const { seed, strategy } = resolved.job;
   if (!isElastic(resolved.job)) {
     throw new UsageError(`Tabs cannot come and go with the strategy ${strategy}: leave --strategy out, for ring.`);

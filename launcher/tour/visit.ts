@@ -102,6 +102,9 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   await press(ada, 'How it works');
   await visit(STOPS.help, ada);
   await ada.keyboard.press('Escape');
+  await ada.goto(`${origin}/#lesson`);
+  await ada.getByRole('button', { name: 'Next', exact: true }).first().waitFor();
+  await visit(STOPS.lesson, ada);
 
   await ada.goto(`${origin}/#new?name=${NAMES[0]}&maxSteps=${steps}&hashEvery=10`);
   await ada.getByRole('button', { name: 'Open the room' }).waitFor();
@@ -130,6 +133,18 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   await visit(STOPS.learned, ada);
   await ada.getByText('are classified right').waitFor();
   await visit(STOPS.result, ada);
+
+  const recordings = await Promise.all([ada, ben].map(saveRecording));
+  const later = await open('#recording');
+  await later.locator('input[type=file]').setInputFiles(recordings);
+  await later.getByRole('table').first().waitFor();
+  await visit(STOPS.recording, later);
+}
+
+/** The flight recorder's file. */
+async function saveRecording(page: Page): Promise<string> {
+  const [download] = await Promise.all([page.waitForEvent('download'), press(page, 'Download flight recording')]);
+  return download.path();
 }
 
 function press(page: Page, name: string): Promise<void> {
@@ -162,6 +177,12 @@ export const STOPS = {
     title: 'How it works',
     says: 'Four thoughts, and every word that the pages use. `?` opens it anywhere.',
   },
+  lesson: {
+    name: 'lesson',
+    part: null,
+    title: 'The lesson',
+    says: 'An all-reduce by hand, a thought at a time: small numbers that one can change, here with simulated ranks.',
+  },
   new: { name: 'new', part: null, title: 'A new room', says: 'What will be trained, and a name.' },
   join: {
     name: 'join',
@@ -192,5 +213,11 @@ export const STOPS = {
     part: null,
     title: 'The result',
     says: 'What came out, whether all ranks have it, and what it cost in bytes against theory.',
+  },
+  recording: {
+    name: 'recording',
+    part: null,
+    title: 'Flight recordings',
+    says: 'What ranks recorded, opened again and laid together: the rounds in the player, the last steps, who waited for whom.',
   },
 } as const satisfies Record<string, Stop>;

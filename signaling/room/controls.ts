@@ -62,6 +62,7 @@ export function start(state: RoomState, member: string): Step {
 
 /** Why these members cannot be a world of their own, in a sentence. */
 function misfitOf({ hidden, nodes, job }: RoomState, present: readonly RosterEntry[]): string | null {
+  if (present.length === 0) return 'Nobody is ready who trains: wait until somebody is.';
   const are = present.length === 1 ? 'only 1 member is' : `${present.length} members are`;
   if (nodes !== null && isElastic(job) && present.length < nodes.min) {
     return `This room needs ${nodes.min} members, and ${are} ready: wait for more.`;

@@ -7,6 +7,8 @@ import { nameRanks } from './sentences.ts';
 import {
   andThen,
   change,
+  everyone,
+  keepsLock,
   nodesOf,
   rankOf,
   readyMembers,
@@ -199,8 +201,7 @@ export function tellPause(state: RoomState): Step {
 
 export function onAbandoned(state: RoomState): Step {
   if (state.phase !== 'PAUSED') return stay(state);
-  // Nor is anybody there who could unlock it.
-  const open = { ...state, isLocked: state.isLocked && state.members.length > 0 };
+  const open = { ...state, isLocked: keepsLock(state) };
   return end(open, 'failed', 'Everybody who had the state of this run has left, so it is over. Start again.');
 }
 
@@ -298,7 +299,7 @@ export function end(state: RoomState, outcome: Ended['outcome'], message: string
 
 export function over(state: RoomState, outcome: Ended['outcome'], message: string): Step {
   const ended: Ended = { run: state.run, outcome, message: message.slice(0, 1200) };
-  const to = state.members.map((m) => m.member);
+  const to = everyone(state);
   const news: RoomEffect[] = to.length === 0 ? [] : [{ type: 'send', to, message: { type: 'ended', ...ended } }];
   return withEffects(stay(backToForming({ ...state, ended })), ...NO_TIMERS, ...news);
 }

@@ -15,10 +15,12 @@ import { onAbandoned, onForgive, onGrow, report } from './epochs.ts';
 import { broken, failed, onDeadline } from './failures.ts';
 import { join, left, loseTouch } from './members.ts';
 import { comeBack, dispelDoubts, onDoubts } from './returns.ts';
+import { lookAway, passOn } from './spectators.ts';
 import {
   andThen,
   isAway,
   isOfRing,
+  isSpectator,
   stay,
   type PresentEvent,
   type RoomEvent,
@@ -74,7 +76,7 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
   const { member } = event;
   switch (event.type) {
     case 'ready':
-      return ready(state, event);
+      return isSpectator(state, member) ? stay(state) : ready(state, event);
     case 'configure':
       return asHost(state, member, 'change what the room trains', () => configure(state, member, event.job));
     case 'start':
@@ -89,6 +91,8 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
       return asHost(state, member, 'send members out', () => remove(state, member, event.whom));
     case 'lock':
       return asHost(state, member, 'lock the room', () => lock(state, event.isLocked));
+    case 'news':
+      return passOn(state, member, event.digest);
     case 'signal':
       return relay(state, event);
     case 'linked':
@@ -105,7 +109,7 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
         ? andThen(left(state, event.peer, 'vanished'), (next) => broken(next, event))
         : broken(state, event);
     case 'away':
-      return loseTouch(state, member);
+      return isSpectator(state, member) ? lookAway(state, member) : loseTouch(state, member);
     case 'missed':
       if (!isAway(state, member)) return stay(state);
       return andThen(left(state, member, 'vanished'), (next) => (next.isDoubtful ? dispelDoubts(next) : stay(next)));

@@ -1,9 +1,13 @@
 /** Who is in a room: joining it, losing touch with it and leaving it. */
 import { backToForming, end, over, reform, settle } from './epochs.ts';
 import { nameRanks } from './sentences.ts';
+import { lookAway, watch } from './spectators.ts';
 import {
   change,
+  everyone,
   isRunOn,
+  isSpectator,
+  keepsLock,
   nodesOf,
   rankOf,
   refuse,
@@ -13,6 +17,7 @@ import {
   withEffects,
   type LeaveReason,
   type Newcomer,
+  type RoomEffect,
   type RoomState,
   type Step,
 } from './state.ts';
@@ -21,13 +26,13 @@ import {
 export const AWAY_MS = 2_000;
 
 export function join(state: RoomState, member: string, newcomer: Newcomer): Step {
-  if (isRunOn(state) && nodesOf(state) === null) {
+  if (isRunOn(state) && !newcomer.watches && nodesOf(state) === null) {
     return refuse(state, member, 'room-running', 'This room is training: join again when its run has ended.');
   }
   if (state.isLocked && !newcomer.holdsKey) {
     return refuse(state, member, 'room-locked', 'This room is locked: ask whoever leads it to let you in.');
   }
-  return enter(state, member, newcomer);
+  return newcomer.watches ? watch(state, member, newcomer) : enter(state, member, newcomer);
 }
 
 export function enter(state: RoomState, member: string, newcomer: Newcomer): Step {
@@ -95,6 +100,7 @@ const DOING: Record<RoomState['phase'], string> = {
 };
 
 export function left(state: RoomState, member: string, reason: LeaveReason): Step {
+  if (isSpectator(state, member)) return lookAway(state, member);
   const members = state.members.filter((m) => m.member !== member);
   const hidden = new Map(state.hidden);
   hidden.delete(member);
@@ -102,9 +108,9 @@ export function left(state: RoomState, member: string, reason: LeaveReason): Ste
   return withEffects(without(state, next, member, reason), { type: 'clearTimer', key: `away ${member}` });
 }
 
-/** Nobody is left: nor is who could unlock it. */
+/** No member is left. */
 function abandon(state: RoomState): Step {
-  const open = { ...state, isLocked: false };
+  const open = { ...state, isLocked: keepsLock(state) };
   if (!isRunOn(state)) return stay(backToForming(open));
   return over({ ...open, isDoubtful: false }, 'failed', 'All its ranks have left, so the run is over.');
 }
@@ -116,10 +122,8 @@ function without(state: RoomState, next: RoomState, member: string, reason: Leav
   if (next.members.length === 0) {
     // Who lost the network comes back; who closed the last tab has done with the run.
     const rest = isOpen && reason !== 'left' ? reform(next) : abandon(next);
-    return {
-      state: rest.state,
-      effects: [...rest.effects, { type: 'clearTimer', key: 'deadline' }, { type: 'empty' }],
-    };
+    const empty: RoomEffect[] = everyone(next).length === 0 ? [{ type: 'empty' }] : [roomMessage(rest.state)];
+    return { state: rest.state, effects: [...rest.effects, { type: 'clearTimer', key: 'deadline' }, ...empty] };
   }
   // Who has finished may close the tab: its report stands.
   const hasFinished = state.phase === 'RUNNING' && state.reports.has(member);

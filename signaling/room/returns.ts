@@ -5,12 +5,14 @@
 import type { RosterEntry, ServerMessage, Standing } from '../../src/protocol/control.ts';
 import { backToForming, end, needAnother, over, pauseOf, reform, settle, tellPause } from './epochs.ts';
 import { enter } from './members.ts';
+import { watch } from './spectators.ts';
 import {
   andThen,
   change,
   createRoom,
   isAway,
   isRunOn,
+  isSpectator,
   nodesOf,
   rankOf,
   refuse,
@@ -50,6 +52,11 @@ export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 're
   const { member, browser, holdsKey, standing } = event;
   if (state.removed.has(member)) {
     return refuse(state, member, 'removed', 'The host has sent this tab out of the room: ask to be let in again.');
+  }
+  // It has no say in what went on.
+  if (isSpectator(state, member) || (event.watches && !state.hidden.has(member))) {
+    const timers = state.isDoubtful && state.members.length === 0 ? [DOUBTS] : [];
+    return withEffects(watch(state, member, event), ...timers);
   }
   const past = overBy(state, standing);
   if (past !== null) {

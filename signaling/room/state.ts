@@ -6,9 +6,10 @@ import type {
   RoomPhase,
   RosterEntry,
   ServerMessage,
+  Spectator,
   Standing,
 } from '../../src/protocol/control.ts';
-import { MAX_WORLD_SIZE } from '../../src/protocol/control.ts';
+import { MAX_SPECTATORS, MAX_WORLD_SIZE } from '../../src/protocol/control.ts';
 import { isElastic, type JobSpec } from '../../src/protocol/job.ts';
 
 export interface RoomState {
@@ -28,11 +29,14 @@ export interface RoomState {
   /** The host has paused the run: it is PAUSED, however many are there. */
   readonly isHeld: boolean;
   readonly capacity: number;
+  readonly spectatorCapacity: number;
   /** Whether members have a TURN relay to connect over where nothing else works. */
   readonly hasRelay: boolean;
   /** In the order they joined. */
   readonly members: readonly RosterEntry[];
-  /** What the room knows of each member and tells nobody. */
+  /** In the order they came. No members: whatever is done about members leaves them out. */
+  readonly spectators: readonly Spectator[];
+  /** What the room knows of each member and spectator, and tells nobody. */
   readonly hidden: ReadonlyMap<string, Hidden>;
   /** The epoch's members as `prepare` said them: index is rank. Empty while FORMING and PAUSED. */
   readonly ring: readonly RosterEntry[];
@@ -79,7 +83,10 @@ export interface Hidden {
 }
 
 /** Who somebody is that asks to be let in. */
-export type Newcomer = Pick<Extract<ClientMessage, { type: 'join' }>, 'name' | 'browser' | 'rank' | 'worldSize'> & {
+export type Newcomer = Pick<
+  Extract<ClientMessage, { type: 'join' }>,
+  'name' | 'browser' | 'rank' | 'worldSize' | 'watches'
+> & {
   /** Whether it has shown the room's host key. */
   holdsKey: boolean;
 };
@@ -136,14 +143,17 @@ export interface RoomOptions {
   startAt: number | null;
   nodes: Nodes | null;
   capacity?: number;
+  spectatorCapacity?: number;
   hasRelay?: boolean;
 }
 
 /** An empty room. */
 export function createRoom(options: RoomOptions): RoomState {
-  const { job, startAt, nodes, capacity = MAX_WORLD_SIZE, hasRelay = false } = options;
+  const { job, startAt, nodes, hasRelay = false } = options;
+  const { capacity = MAX_WORLD_SIZE, spectatorCapacity = MAX_SPECTATORS } = options;
   return {
-    ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, capacity, hasRelay },
+    ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, hasRelay },
+    ...{ capacity, spectatorCapacity, spectators: [] },
     ...{ isLocked: false, isHeld: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
     ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, breaks: new Map() },
     ...{ ended: null, removed: new Set(), isDoubtful: false, numbersFrom: 0, heardOf: 0 },
@@ -197,11 +207,26 @@ export function readyMembers(state: RoomState): RosterEntry[] {
   return state.members.filter((m) => m.device !== null && !isAway(state, m.member));
 }
 
-/** Who may control the room: who holds its key, or else the oldest that is there. */
+/** Who may control the room: who holds its key, or else the oldest member that is there. */
 export function hostsOf(state: RoomState): string[] {
   const present = state.members.filter(({ member }) => !isAway(state, member)).map(({ member }) => member);
-  const holders = present.filter((member) => state.hidden.get(member)?.holdsKey);
+  const watching = state.spectators.map(({ member }) => member);
+  const holders = [...present, ...watching].filter((member) => state.hidden.get(member)?.holdsKey);
   return holders.length > 0 ? holders : present.slice(0, 1);
+}
+
+export function isSpectator({ spectators }: RoomState, member: string): boolean {
+  return spectators.some((one) => one.member === member);
+}
+
+/** Members and spectators. */
+export function everyone({ members, spectators }: RoomState): string[] {
+  return [...members, ...spectators].map(({ member }) => member);
+}
+
+/** A lock that nobody could ever open is none. */
+export function keepsLock(state: RoomState): boolean {
+  return state.isLocked && (state.members.length > 0 || hostsOf(state).length > 0);
 }
 
 export function change(state: RoomState, member: string, known: Partial<Hidden>): RoomState {
@@ -232,13 +257,13 @@ export function waitingFor(state: RoomState): number {
 
 /** The room as it is now, for everybody in it. */
 export function roomMessage(state: RoomState): RoomEffect {
-  const { phase, run, epoch, job, startAt, nodes, isLocked, isHeld, members } = state;
+  const { phase, run, epoch, job, startAt, nodes, isLocked, isHeld, members, spectators } = state;
   const [hosts, missing] = [hostsOf(state), waitingFor(state)];
   return {
     type: 'send',
-    to: members.map((m) => m.member),
+    to: everyone(state),
     message: {
-      ...{ type: 'room', phase, run, epoch, hosts, members: [...members] },
+      ...{ type: 'room', phase, run, epoch, hosts, members: [...members], spectators: [...spectators] },
       ...{ job, startAt, nodes, isLocked, isHeld, waitingFor: missing },
     },
   };

@@ -1,12 +1,15 @@
 /** Which page, between which header and footer. */
 import { useEffect } from 'preact/hooks';
 import { Footer, Header } from './parts/Header.tsx';
+import { RoomLesson } from './lesson/RoomLesson.tsx';
+import { SoloLesson } from './lesson/SoloLesson.tsx';
 import { helpOpen, HowItWorks } from './parts/HowItWorks.tsx';
 import { Home } from './pages/Home.tsx';
 import { Join } from './pages/Join.tsx';
 import { Lobby } from './pages/Lobby.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
 import { Run } from './pages/Run.tsx';
+import { RecordingPage } from './monitor/RecordingPage.tsx';
 import { leave, route, screen, view } from './store.ts';
 
 export function App() {
@@ -43,10 +46,14 @@ function Page() {
     case 'lobby':
       return now.lobby === null ? null : <Lobby view={now} lobby={now.lobby} />;
     case 'run':
-      return now.run === null ? null : <Run view={now} run={now.run} />;
+      if (now.run === null) return null;
+      return now.run.job.job === 'lesson' ? <RoomLesson view={now} run={now.run} /> : <Run view={now} run={now.run} />;
     case 'lesson':
-    case 'recording':
+      return <SoloLesson />;
+    case 'simulated':
       return null;
+    case 'recording':
+      return <RecordingPage />;
     default:
       return screen.value satisfies never;
   }

@@ -11,8 +11,11 @@ export function samplesPerSecond(run: Run): number | null {
   const last = run.recent.at(-1);
   if (first === undefined || last === undefined) return null;
   if (last.at <= first.at) return last.ms.total > 0 ? (last.samples * 1000) / last.ms.total : null;
-  const samples = run.recent.slice(1).reduce((sum, step) => sum + step.samples, 0);
-  return (samples * 1000) / (last.at - first.at);
+  const later = run.recent.slice(1);
+  const samples = later.reduce((sum, step) => sum + step.samples, 0);
+  // Who watches is not told of every step.
+  const perTold = (last.step - first.step) / later.length;
+  return (samples * perTold * 1000) / (last.at - first.at);
 }
 
 /** Milliseconds until the last step at the present pace; `null` when unknown. */
@@ -20,7 +23,7 @@ export function timeLeft(run: Run, totalSteps: number | null): number | null {
   const first = run.recent[0];
   const last = run.recent.at(-1);
   if (totalSteps === null || first === undefined || last === undefined || run.recent.length < 2) return null;
-  const stepMs = (last.at - first.at) / (run.recent.length - 1);
+  const stepMs = (last.at - first.at) / (last.step - first.step);
   return Math.max(0, totalSteps - last.step - 1) * stepMs;
 }
 
@@ -86,6 +89,7 @@ export function spokenState(view: View): Spoken {
   if (run !== null && run.result !== null && between) return say(says.finished, '', 'good');
   if (view.failure !== null && between) return say(says.stopped, '', 'wrong');
   if (view.isServerAway && state === 'WAITING') return say(says.waiting, says.waitingFor.server, 'wait');
+  if (watches(view) && lobby !== null && state === 'WAITING') return whileWatching(lobby);
   const isWarm = state === 'WAITING' && lobby !== null && lobby.phase !== 'FORMING' && isReady(view);
   if (view.warmup !== null && !isWarm) return say(says.warmingUp, says.stages[view.warmup], 'busy');
   switch (state) {
@@ -107,6 +111,27 @@ export function spokenState(view: View): Spoken {
   }
 }
 
+/** Whether this tab takes no part in what its room trains. */
+export function watches({ member, lobby }: View): boolean {
+  return lobby?.spectators.some((one) => one.member === member) ?? false;
+}
+
+/** The rank that this tab is in a run; `null`: it watches, and is shown what that of `run` sees. */
+export function ownRank(view: View, run: Run): number | null {
+  return watches(view) ? null : run.rank;
+}
+
+/** Whether steps are being taken, for all this tab knows. */
+export function isTraining(view: View): boolean {
+  return view.state === 'RUNNING' || (watches(view) && view.lobby?.phase === 'RUNNING');
+}
+
+function whileWatching(lobby: Lobby): Spoken {
+  const { state: says } = words.value;
+  if (lobby.phase === 'PAUSED') return paused(lobby);
+  return lobby.phase === 'FORMING' ? say(says.watching, says.watchingNothing, 'wait') : say(says.watching, '', 'good');
+}
+
 function say(word: string, more: string, mood: Spoken['mood']): Spoken {
   return { word, text: word + more, mood };
 }
@@ -121,11 +146,14 @@ export function isUnderWay({ run, failure, state, lobby }: View): boolean {
 function findingTogether(view: View, run: Run): Spoken {
   const { state: says } = words.value;
   const lobby = view.lobby!;
-  if (lobby.phase === 'PAUSED') {
-    return say(says.paused, lobby.isHeld ? says.pausedByHost : says.pausedFor(lobby.waitingFor), 'wait');
-  }
+  if (lobby.phase === 'PAUSED') return paused(lobby);
   if (!isReady(view)) return say(says.comingBack, says.comingBackAbout, 'busy');
   return say(says.rejoining, says.rejoiningAbout(goneRanks(run, lobby)), 'busy');
+}
+
+function paused({ isHeld, waitingFor: missing }: Lobby): Spoken {
+  const { state: says } = words.value;
+  return say(says.paused, isHeld ? says.pausedByHost : says.pausedFor(missing), 'wait');
 }
 
 /** Ranks of the run's latest epoch that are not in the room any more, while it is on. */
@@ -165,6 +193,7 @@ function isFull({ nodes, members }: Lobby): boolean {
 /** What a run that is on means for a tab in its room's lobby, in a sentence. */
 export function runFromOutside(view: View, lobby: Lobby): string {
   const { outside } = words.value.lobby;
+  if (watches(view)) return outside.watching;
   if (!isOpen(lobby)) return outside.next;
   if (view.state === 'LINKING' || view.state === 'SYNCING') return outside.connecting;
   if (lobby.phase === 'PAUSED') return lobby.isHeld ? outside.held : outside.paused(lobby.waitingFor);
@@ -186,7 +215,9 @@ export function missingToStart(lobby: Lobby): number | null {
 export function startObstacle(lobby: Lobby, host: string | null): string | null {
   const { obstacle } = words.value.lobby;
   const ready = lobby.members.filter((one) => one.device !== null);
-  if (!ready.some((one) => one.member === host)) {
+  const isSpectator = lobby.spectators.some((one) => one.member === host);
+  if (isSpectator && ready.length === 0) return obstacle.onlySpectators;
+  if (!isSpectator && !ready.some((one) => one.member === host)) {
     return lobby.job.data.kind === 'files' ? obstacle.files : obstacle.warming;
   }
   if (lobby.job.strategy === 'data-parallel' && ready.length > 1) return obstacle.oneTab(ready.length);
@@ -203,7 +234,8 @@ export function startNote(lobby: Lobby): string {
   if (lobby.members.length > 1) {
     return `${note.all(lobby.members.length)} ${isOpen(lobby) ? note.laterOpen : note.laterFixed}`;
   }
-  return isOpen(lobby) ? `${note.alone} ${note.laterOpen}` : note.alone;
+  const alone = lobby.spectators.length === 0 ? note.alone : note.oneAlone;
+  return isOpen(lobby) ? `${alone} ${note.laterOpen}` : alone;
 }
 
 /** Whether a device is this machine's processor, whatever its backend is called. */

@@ -5,7 +5,12 @@ const READ_MS = 30_000;
 
 /** Saves `value` as a JSON file of that name, where this browser puts downloads. */
 export function saveJson(name: string, value: unknown): void {
-  const url = URL.createObjectURL(new Blob([JSON.stringify(value)], { type: 'application/json' }));
+  saveFile(name, JSON.stringify(value), 'application/json');
+}
+
+/** Saves `text` as a file of that name and media type. */
+export function saveFile(name: string, text: string, type: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement('a');
   link.href = url;
   link.download = name;

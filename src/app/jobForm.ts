@@ -15,6 +15,7 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;
   if (job === 'digits') return { ...spec, job, data: { kind: 'drawn' } };
+  if (job === 'lesson') return { ...withStrategy(spec, 'ring'), job, data: { kind: 'none' } };
   return { ...spec, job, data: folder === null ? { kind: 'files' } : { kind: 'url', url: folder } };
 }
 

@@ -2,7 +2,16 @@
 import { effect } from '@preact/signals';
 import { render } from 'preact';
 import { App } from './App.tsx';
-import { followAddress, followTitle, isWatching, joinRoom, reloadWhenRestored, route } from './store.ts';
+import {
+  followAddress,
+  followTitle,
+  followVisibility,
+  isWatching,
+  joinRoom,
+  reloadWhenRestored,
+  route,
+  simulate,
+} from './store.ts';
 import { applyTheme, lookAs } from './theme.ts';
 import { keepAwake } from './wakeLock.ts';
 import { isLanguage, language, startLanguage } from './words/index.ts';
@@ -26,10 +35,12 @@ effect(() => {
 applyTheme();
 followAddress();
 followTitle();
+followVisibility();
 reloadWhenRestored();
 keepAwake(isWatching);
 render(<App />, document.querySelector('#app')!);
 
 // Not in a component: a hidden tab draws nothing, and must join all the same.
-const { auto, room } = route.peek();
+const { auto, page, room } = route.peek();
+if (page === 'simulated') simulate();
 if (auto && room !== null) joinRoom(room);

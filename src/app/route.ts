@@ -1,12 +1,13 @@
 /**
  * What the address bar asks for. Hash routing, so that one static file serves every page and a code never reaches a
- * server's log: `#` home, `#new` start a room, `#lesson` the lesson alone, `#recording` look at one, `#K7F-3QX?name=Ada&auto&rank=2`
+ * server's log: `#` home, `#new` start a room, `#lesson` the lesson alone, `#recording` look at one, `#simulated?ranks=32` a run that
+ * is not there, `#K7F-3QX?name=Ada&auto&rank=2`
  * join a room. What follows the question mark is how a page is set up, so that a prepared page is a link; each page reads its own.
  */
 import { formatRoomCode, parseRoomCode } from '../protocol/roomCode.ts';
 
 export interface Route {
-  page: 'home' | 'new' | 'join' | 'lesson' | 'recording';
+  page: 'home' | 'new' | 'join' | 'lesson' | 'recording' | 'simulated';
   /** The room to join, on the join page. */
   room: string | null;
   /** A name given in the address, for launchers and prepared links. */
@@ -35,7 +36,7 @@ export function parseRoute(hash: string): Route {
     query,
   };
   if (place === '') return { page: 'home', room: null, wrongCode: null, ...common };
-  if (place === 'new' || place === 'lesson' || place === 'recording') {
+  if (place === 'new' || place === 'lesson' || place === 'recording' || place === 'simulated') {
     return { page: place, room: null, wrongCode: null, ...common };
   }
   const room = parseRoomCode(place);
@@ -101,6 +102,16 @@ export function isLocalOnly(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || hostname.startsWith('127.')
   );
+}
+
+/** A whole number of a link's settings, within bounds; else what is usual. */
+export function numberIn(
+  query: URLSearchParams,
+  name: string,
+  [least, usual, most]: readonly [number, number, number],
+): number {
+  const value = wholeNumber(query.get(name) ?? '');
+  return value >= least && value <= most ? value : usual;
 }
 
 function wholeNumber(text: string): number {

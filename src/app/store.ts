@@ -8,12 +8,16 @@ import { startEngine, type Engine } from '../engine/page.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
+import type { LessonOrder } from '../protocol/lesson.ts';
 import { saveJson } from './download.ts';
 import { pageHidden } from './env.ts';
 import { takeAnswer } from './learned/answers.ts';
 import { remembered } from './remembered.ts';
 import { hostKeyOf, keepHostKey } from './hostKeys.ts';
-import { hiddenParts, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
+import { simulatedRun } from './simulated/simulatedRun.ts';
+import { words } from './words/index.ts';
+import { MAX_WORLD_SIZE } from '../protocol/control.ts';
+import { hiddenParts, numberIn, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
 import { isSoftware, isUnderWay } from './derive.ts';
 import { titleOf } from './title.ts';
 import { initialView, reduce, withoutRun, type View } from './view.ts';
@@ -70,16 +74,21 @@ let frame = 0;
 let lastPublished = -Infinity;
 let retitling: ReturnType<typeof setTimeout> | null = null;
 
-/** @param resume id of the checkpoint that the room's first run goes on from. */
-export function createRoom(job: JobSpec, startAt: number | null, resume?: string): void {
+/** @param resume id of the checkpoint that the room's first run goes on from; `watches`: this tab never trains. */
+export function createRoom(
+  job: JobSpec,
+  startAt: number | null,
+  { resume, watches = false }: { resume?: string; watches?: boolean } = {},
+): void {
   const origin = resume === undefined ? {} : { resume };
-  enter({ type: 'create', server: location.origin, name: ownName(), ...askedRank(), job, startAt, ...origin });
+  enter({ type: 'create', server: location.origin, name: ownName(), ...askedRank(), watches, job, startAt, ...origin });
 }
 
-export function joinRoom(room: string): void {
+/** @param watches it never trains: without a GPU, or links to others. */
+export function joinRoom(room: string, watches = false): void {
   const hostKey = hostKeyOf(room);
   const key = hostKey === undefined ? {} : { hostKey };
-  enter({ type: 'join', server: location.origin, name: ownName(), ...askedRank(), room, ...key });
+  enter({ type: 'join', server: location.origin, name: ownName(), ...askedRank(), watches, room, ...key });
 }
 
 function ownName(): string {
@@ -125,6 +134,34 @@ export function removeMember(member: string): void {
 /** Host: whether others may still join. */
 export function lockRoom(isLocked: boolean): void {
   send({ type: 'lock', isLocked });
+}
+
+/** In a lesson: what this tab's user wants of it. */
+export function lessonOrder(order: LessonOrder): void {
+  send({ type: 'lesson', order });
+}
+
+/** Between two simulated steps, milliseconds: slow enough to be looked at. */
+const SIMULATED_STEP_MS = 400;
+
+/** Shows a run that is not there, as the address says; it goes on while the page is looked at. */
+export function simulate(): void {
+  const { query } = route.peek();
+  const ranks = numberIn(query, 'ranks', [2, 32, MAX_WORLD_SIZE]);
+  const { beginning, next } = simulatedRun(
+    ranks,
+    numberIn(query, 'seed', [0, 1, 2 ** 31]),
+    words.peek().run.simulated(ranks),
+  );
+  stop();
+  const mine = session;
+  update(beginning.reduce(reduce, initialView));
+  const timer = setInterval(() => {
+    if (session !== mine) return clearInterval(timer);
+    if (pageHidden.peek()) return;
+    latest = next().reduce(reduce, latest);
+    publishSoon();
+  }, SIMULATED_STEP_MS);
 }
 
 export function giveFiles(files: File[]): void {
@@ -173,6 +210,11 @@ export function followTitle(): void {
   });
 }
 
+/** Tells the engine whether this page is hidden, for the others to know. */
+export function followVisibility(): void {
+  effect(() => send({ type: 'visibility', isHidden: pageHidden.value }));
+}
+
 /** A page that comes back by the browser's button, as it was, has had its engine stopped: it starts anew. */
 export function reloadWhenRestored(): void {
   addEventListener('pageshow', ({ persisted }) => {
@@ -184,12 +226,14 @@ export function reloadWhenRestored(): void {
 export function followAddress(): void {
   addEventListener('hashchange', () => {
     const next = parseRoute(location.hash);
-    if (latest.room !== null && next.room !== latest.room) {
+    const isElsewhere = latest.room === null ? latest.run !== null : next.room !== latest.room;
+    if (isElsewhere && next.page !== 'simulated') {
       stop();
       update(initialView);
     }
     if (next.name !== null) name.value = next.name;
     route.value = next;
+    if (next.page === 'simulated') simulate();
   });
 }
 
@@ -204,6 +248,7 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
     if (session === mine) onevent(event);
   });
   engine.send(command);
+  send({ type: 'visibility', isHidden: pageHidden.peek() });
 }
 
 function onevent(event: EngineEvent): void {

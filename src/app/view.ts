@@ -2,7 +2,7 @@
  * What the screen knows: a fold over the engine's events, and nothing else. Pure, so that a recorded list of events is a
  * recorded screen, and bounded, so that a run may last for days.
  */
-import type { Device, Nodes, RosterEntry, RoomPhase } from '../protocol/control.ts';
+import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from '../protocol/control.ts';
 import type {
   EngineEvent,
   HopEvent,
@@ -24,6 +24,8 @@ export interface Lobby {
   /** Member ids of those who may control the room. */
   hosts: string[];
   members: readonly RosterEntry[];
+  /** Who only watches. */
+  spectators: readonly Spectator[];
   job: JobSpec;
   startAt: number | null;
   /** How many ranks a run may have, where ranks may come and go at all. */
@@ -104,11 +106,17 @@ export interface Run {
   earlierStatistics: { step: number; ranks: readonly RankStatistics[] } | null;
   /** What ranks told of themselves with the statistics. */
   telemetry: { step: number; ranks: readonly RankTelemetry[] } | null;
-  /** By rank, the last steps of this epoch, each on its rank's clock; this rank's own are exact. */
+  /** This rank's last steps, exactly. */
+  ownLanes: readonly StepLane[];
+  /** By rank, the last steps of this epoch as of `telemetry`, each on its rank's clock; this rank's own are exact. */
   lanes: readonly (readonly StepLane[])[];
   hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
   result: RunResult | null;
+  /** Where the run is a lesson: the last that was told of it. */
+  lesson: LessonView | null;
 }
+
+export type LessonView = Omit<Extract<EngineEvent, { type: 'lesson' }>, 'type'>;
 
 export interface ModelSizes {
   parameters: number;
@@ -228,6 +236,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'evaluation':
     case 'saved':
     case 'finished':
+    case 'lesson':
       // Before the first epoch there is no run to tell about: a late event of a run that was left.
       if (view.run === null) return view;
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
@@ -255,7 +264,18 @@ export function withoutRun(view: View): View {
 type RunEvent = Extract<
   EngineEvent,
   {
-    type: 'link' | 'step' | 'trace' | 'segments' | 'ranks' | 'telemetry' | 'hashes' | 'evaluation' | 'saved' | 'finished';
+    type:
+      | 'link'
+      | 'step'
+      | 'trace'
+      | 'segments'
+      | 'ranks'
+      | 'telemetry'
+      | 'hashes'
+      | 'evaluation'
+      | 'saved'
+      | 'finished'
+      | 'lesson';
   }
 >;
 
@@ -289,13 +309,15 @@ function reduceRun(run: Run, event: RunEvent): Run {
       return isComplete(trace, run.worldSize) ? { ...run, trace } : run;
     }
     case 'segments':
-      return { ...run, lanes: withLanes(run, run.rank, [event.lane]) };
+      return { ...run, ownLanes: [...run.ownLanes, event.lane].slice(-LANE_STEPS) };
     case 'telemetry': {
       const { step, ranks } = event;
-      const told = run.members.map((_, rank) =>
-        rank === run.rank ? (run.lanes[rank] ?? []) : withLanes(run, rank, ranks[rank]?.lanes ?? [])[rank]!,
+      const lanes = run.members.map((_, rank) =>
+        rank === run.rank
+          ? run.ownLanes
+          : [...(run.lanes[rank] ?? []), ...(ranks[rank]?.lanes ?? [])].slice(-LANE_STEPS),
       );
-      return { ...run, telemetry: { step, ranks }, lanes: told };
+      return { ...run, telemetry: { step, ranks }, lanes };
     }
     case 'saved': {
       const save = { step: event.step - 1, at: run.last?.at ?? 0 };
@@ -316,6 +338,10 @@ function reduceRun(run: Run, event: RunEvent): Run {
     }
     case 'finished':
       return { ...run, result: event.result };
+    case 'lesson': {
+      const { state, waitsFor, isMoving } = event;
+      return { ...run, lesson: { state, waitsFor, isMoving } };
+    }
     default:
       return event satisfies never;
   }
@@ -346,9 +372,11 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     statistics: null,
     earlierStatistics: null,
     telemetry: null,
-    lanes: members.map(() => []),
+    ownLanes: [],
+    lanes: [],
     hashes: null,
     result: null,
+    lesson: past?.lesson ?? null,
   };
 }
 
@@ -368,16 +396,6 @@ function changesWith(past: Run, members: readonly RosterEntry[]): readonly World
     left: left.map((one) => one.name),
   };
   return [...changes, change].slice(-MAX_CHANGES);
-}
-
-/** The lanes with more steps of one rank; a step that is told again replaces those from it on. */
-function withLanes({ lanes, members }: Run, rank: number, more: readonly StepLane[]): Run['lanes'] {
-  const first = more[0];
-  if (first === undefined) return lanes;
-  return members.map((_, one) => {
-    const had = lanes[one] ?? [];
-    return one === rank ? [...had.filter(({ step }) => step < first.step), ...more].slice(-LANE_STEPS) : had;
-  });
 }
 
 /** Whether every ring step of the trace is known (long ones and small tensors may go another way than round the ring). */

@@ -8,6 +8,8 @@ export interface Circumstances {
   isServerAway: boolean;
   /** How the last run ended, in a sentence; `null` before there was one. */
   outcome: string | null;
+  /** It only watches. */
+  watches: boolean;
 }
 
 export function rankStateOf(
@@ -54,8 +56,12 @@ function whileRunning({ linking }: MembershipState, { isServerAway }: Circumstan
   return linking === null ? 'training' : 'training; others are joining';
 }
 
-function whileWaiting({ active, pausedFor }: MembershipState, { isServerAway, outcome }: Circumstances): string {
+function whileWaiting(
+  { active, pausedFor }: MembershipState,
+  { isServerAway, outcome, watches }: Circumstances,
+): string {
   if (isServerAway) return 'waiting for the signaling server, which is away';
+  if (watches) return 'watching';
   if (pausedFor === 0) return 'paused by the host';
   if (pausedFor !== null) return `paused: waiting for ${pausedFor} more`;
   if (active !== null) return 'a rank has gone: finding together again';

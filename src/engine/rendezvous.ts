@@ -72,10 +72,10 @@ export interface Epoch extends LocalRank {
 
 type Ended = Extract<MembershipEffect, { type: 'end' }>;
 
-/** What the user decided, or what has become of this tab. */
+/** What the user decided, what has become of this tab, and what it tells of the run. */
 type Wish = Extract<
   ClientMessage,
-  { type: 'ready' | 'configure' | 'start' | 'pause' | 'resume' | 'stop' | 'remove' | 'lock' }
+  { type: 'ready' | 'configure' | 'start' | 'pause' | 'resume' | 'stop' | 'remove' | 'lock' | 'news' }
 >;
 
 export interface RendezvousOptions {
@@ -88,6 +88,8 @@ export interface RendezvousOptions {
   onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
   onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
   onstate: (status: RankStatus) => void;
+  /** What rank 0 tells of the run: only those who watch hear it. */
+  onnews?: (digest: string) => void;
   /** SYNCING: resolves with what this rank has once it has what the others have. Never before the last one has settled. */
   enter: (epoch: Epoch) => Promise<StateReport>;
   /** RUNNING: resolves with the state after the last step. */
@@ -192,11 +194,16 @@ export class Rendezvous {
         return;
       case 'signal':
         return this.#live.get(message.epoch)?.links.signal(message);
+      case 'news':
+        return this.#options.onnews?.(message.digest);
+      case 'ended':
+        // Who watches is in no epoch, and its membership in no run that could end.
+        if (this.#watches) return this.#options.onended(message.outcome, message.message);
+        return this.#dispatch(message);
       case 'prepare':
       case 'sync':
       case 'go':
       case 'pause':
-      case 'ended':
         return this.#dispatch(message);
       case 'refused':
         return this.#onRefused(message);
@@ -252,8 +259,8 @@ export class Rendezvous {
 
   #returning(): Extract<ClientMessage, { type: 'join' | 'return' }> {
     const { member, room, token, hostKey } = this.#admission!;
-    const { name, rank } = this.#options.hello;
-    const who = { version: PROTOCOL_VERSION, name, rank, browser: this.#browser, room } as const;
+    const { name, rank, watches } = this.#options.hello;
+    const who = { version: PROTOCOL_VERSION, name, rank, watches, browser: this.#browser, room } as const;
     const key = hostKey === null ? {} : { hostKey };
     if (token === '' || this.#lastRoom === null) return { type: 'join', ...who, ...key };
     const standing = standingOf(this.#membership, this.#lastRoom);
@@ -373,6 +380,10 @@ export class Rendezvous {
     else this.#dispatch(event);
   }
 
+  get #watches(): boolean {
+    return this.#options.hello.watches ?? false;
+  }
+
   get #isFixed(): boolean {
     return this.#lastRoom !== null && (this.#lastRoom.nodes === null || !isElastic(this.#lastRoom.job));
   }
@@ -410,7 +421,10 @@ export class Rendezvous {
 
   #show(): void {
     const isServerAway = !this.#membership.isConnected && this.#admission !== null;
-    const status = { ...rankStateOf(this.#membership, { isServerAway, outcome: this.#outcome }), isServerAway };
+    const status = {
+      ...rankStateOf(this.#membership, { isServerAway, outcome: this.#outcome, watches: this.#watches }),
+      isServerAway,
+    };
     const shown = JSON.stringify(status);
     if (shown === this.#shown) return;
     this.#shown = shown;

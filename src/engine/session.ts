@@ -2,7 +2,13 @@
  * One tab's engine: does what the page commands, joins a room, trains each of its runs, and tells all of it in events. Knows no
  * thread: it runs in a worker, or on the page itself.
  */
-import { MAX_WORLD_SIZE, PROTOCOL_VERSION, type ClientMessage, type ServerMessage } from '../protocol/control.ts';
+import {
+  MAX_WORLD_SIZE,
+  PROTOCOL_VERSION,
+  type ClientMessage,
+  type Device,
+  type ServerMessage,
+} from '../protocol/control.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type JobSpec } from '../protocol/job.ts';
@@ -12,10 +18,13 @@ import { Autosave } from './autosave.ts';
 import { Checkpoints, type CheckpointMeta } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 import { answer, type Answerer } from './learned.ts';
+import { LessonRun } from './lesson.ts';
 import type { PeerConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
 import { fromCheckpoint } from './runCheckpoint.ts';
 import { Rendezvous, type Epoch, type RendezvousOptions } from './rendezvous.ts';
+import { Spectator } from './spectator.ts';
+import { Teller } from './teller.ts';
 import { Training } from './training.ts';
 import type { RunState } from './trainingRun.ts';
 
@@ -24,6 +33,9 @@ const MAX_RECOVERIES = 3;
 
 /** Times a tab's state may turn out to differ from the others' in a run: a machine that computes wrongly does so again. */
 const MAX_DIVERGENCES = 2;
+
+/** What a lesson computes on: every tab can. */
+const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
 
 /** Ranks may come and go in rooms that a page opens. */
 const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
@@ -41,6 +53,9 @@ interface Origin {
   state: RunState;
 }
 
+/** A tab's part in a run. */
+type Part = Training | LessonRun;
+
 type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
 
 export class Session {
@@ -53,11 +68,14 @@ export class Session {
   #device: Promise<OpenedDevice> | null = null;
   #files: File[] = [];
   /** The run that this tab takes part in, or is about to. */
-  #training: { run: number; job: JobSpec; ready: Promise<Training>; autosave: Autosave | null } | null = null;
+  #training: { run: number; job: JobSpec; ready: Promise<Part>; autosave: Autosave | null } | null = null;
+  /** `null`: it trains. */
+  #spectator: Spectator | null = null;
+  readonly #teller: Teller;
   /** What the room's first run goes on from. */
   #origin: Origin | null = null;
   /** Of the run that is on, once there is one. */
-  #current: Training | null = null;
+  #current: Part | null = null;
   /** The model of the run before, until the next one is prepared. */
   #retired: Answerer | null = null;
   /** Settles when the model has answered all that it was asked. */
@@ -75,6 +93,10 @@ export class Session {
 
   constructor(options: SessionOptions) {
     this.#options = options;
+    this.#teller = new Teller({
+      clock: this.#clock,
+      send: (digest) => this.#rendezvous?.send({ type: 'news', digest }),
+    });
   }
 
   command(command: EngineCommand): void {
@@ -83,8 +105,8 @@ export class Session {
         void this.#create(command);
         return;
       case 'join': {
-        const { name, rank, room, hostKey } = command;
-        return this.#enter(command.server, { type: 'join', version: PROTOCOL_VERSION, name, rank, room, hostKey });
+        const { server, name, rank, watches, room, hostKey } = command;
+        return this.#enter(server, { type: 'join', version: PROTOCOL_VERSION, name, rank, watches, room, hostKey });
       }
       case 'configure':
       case 'start':
@@ -99,6 +121,9 @@ export class Session {
         this.#isOut = false;
         void this.#announce();
         return;
+      case 'lesson':
+        if (this.#current instanceof LessonRun) this.#current.order(command.order);
+        return;
       case 'visibility':
         this.#isHidden = command.isHidden;
         return;
@@ -108,7 +133,7 @@ export class Session {
       case 'examine':
         // One after the other, as what an answer is read with is made once.
         this.#answered = this.#answered.then(async () => {
-          this.#options.emit(await answer(command, this.#current?.answerer ?? this.#retired));
+          this.#options.emit(await answer(command, this.#trained?.answerer ?? this.#retired));
         });
         return;
       case 'leave':
@@ -122,7 +147,7 @@ export class Session {
 
   /** Opens a room, and loads first what its first run is to go on from. */
   async #create(command: Extract<EngineCommand, { type: 'create' }>): Promise<void> {
-    const { server, name, rank, job, startAt, resume } = command;
+    const { server, name, rank, watches, job, startAt, resume } = command;
     let origin: Origin | null = null;
     if (resume !== undefined) {
       try {
@@ -133,7 +158,8 @@ export class Session {
       }
       this.#options.emit({ type: 'checkpoint', step: origin.meta.step });
     }
-    this.#enter(server, { type: 'create', version: PROTOCOL_VERSION, name, rank, job, startAt, nodes: ANY_NODES });
+    const who = { version: PROTOCOL_VERSION, name, rank, watches } as const;
+    this.#enter(server, { type: 'create', ...who, job, startAt, nodes: ANY_NODES });
     this.#origin = origin;
   }
 
@@ -144,6 +170,8 @@ export class Session {
     this.#origin = null;
     this.#room = null;
     this.#announced = null;
+    const spectator = hello.watches ? new Spectator(emit) : null;
+    this.#spectator = spectator;
     const rendezvous = new Rendezvous({
       ...{ server, hello, connectPeer, clock: this.#clock },
       onadmitted: ({ member, room, hostKey }) => {
@@ -154,11 +182,15 @@ export class Session {
         void this.#announce();
       },
       onroom: (message) => this.#onRoom(message),
+      onnews: (digest) => spectator?.receive(digest),
       onstate: (status) => emit({ type: 'state', ...status }),
       enter: (epoch) => this.#enterEpoch(epoch),
       train: (epoch) => this.#train(epoch),
       scopeOf: (error) => this.#scopeOf(error),
-      onended: (outcome, message) => this.#onEnded(outcome, message),
+      onended: (outcome, message) => {
+        if (spectator) spectator.end(outcome, message);
+        else this.#onEnded(outcome, message);
+      },
       onrefused: (error) => this.#fail(error, false),
       onfatal: (error) => this.#fail(error, true),
     });
@@ -167,14 +199,19 @@ export class Session {
   }
 
   #onRoom(message: RoomMessage): void {
-    const { phase, hosts, members, job, startAt, nodes, isLocked, isHeld, waitingFor } = message;
-    this.#options.emit({ type: 'room', phase, hosts, members, job, startAt, nodes, isLocked, isHeld, waitingFor });
+    const { phase, hosts, members, spectators, job, startAt, nodes, isLocked, isHeld, waitingFor } = message;
+    this.#options.emit({
+      ...{ type: 'room', phase, hosts, members, spectators },
+      ...{ job, startAt, nodes, isLocked, isHeld, waitingFor },
+    });
+    this.#spectator?.follow(message);
+    this.#teller.audience = spectators.map(({ member }) => member);
     const isPaused = phase === 'PAUSED' && this.#room?.phase !== 'PAUSED';
     // The server has given this rank up, as it was late: it is as ready as before.
     if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;
     this.#room = message;
     // Who is missing may not come back.
-    if (isPaused && this.#current?.hasState) this.#training?.autosave?.save(this.#current);
+    if (isPaused && this.#trained?.hasState) this.#training?.autosave?.save(this.#trained);
     void this.#announce();
   }
 
@@ -184,7 +221,7 @@ export class Session {
    */
   async #announce(): Promise<void> {
     const [rendezvous, room] = [this.#rendezvous, this.#room];
-    if (!rendezvous || !room || this.#isOut || this.#isRecovering) return;
+    if (!rendezvous || !room || this.#spectator || this.#isOut || this.#isRecovering) return;
     const { phase, run, job, members } = room;
     const { kind } = job.data;
     const isRunOn = phase !== 'FORMING';
@@ -194,7 +231,7 @@ export class Session {
     if (kind === 'files' && this.#files.length === 0) return;
     this.#announced = due;
     try {
-      const { device } = await this.#openDevice();
+      const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
       const training = isRunOn ? await this.#prepare(run, job, members.length) : null;
       // A checkpoint's state is that of the run to come.
       const hasState = training === null ? this.#originOf(job) !== null : training.hasState;
@@ -226,24 +263,28 @@ export class Session {
   }
 
   /** This tab's part in a run, made once. */
-  #prepare(run: number, job: JobSpec, worldSize: number, kept: RunState | null = null): Promise<Training> {
+  #prepare(run: number, job: JobSpec, worldSize: number, kept: RunState | null = null): Promise<Part> {
     if (this.#training?.run === run && kept === null) return this.#training.ready;
     this.#endTraining();
     const { baseUrl } = this.#options;
     const origin = this.#originOf(job);
     const from = kept ?? origin?.state ?? null;
-    const autosave = isElastic(job) ? this.#autosaveOf(job, origin?.meta ?? null) : null;
+    const autosave = isElastic(job) && job.job !== 'lesson' ? this.#autosaveOf(job, origin?.meta ?? null) : null;
     const emit = (event: EngineEvent): void => {
       this.#options.emit(event);
+      this.#teller.observe(event);
       // All ranks have just compared states: this is one to go on from.
-      if (event.type === 'hashes' && event.agree && this.#current) autosave?.offer(this.#current);
+      if (event.type === 'hashes' && event.agree && this.#trained) autosave?.offer(this.#trained);
     };
-    const ready = this.#openDevice().then((opened) =>
-      Training.prepare({
-        ...{ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from },
-        isHidden: () => this.#isHidden,
-      }),
-    );
+    const ready: Promise<Part> =
+      job.job === 'lesson'
+        ? Promise.resolve(this.#createLesson())
+        : this.#openDevice().then((opened) =>
+            Training.prepare({
+              ...{ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from },
+              isHidden: () => this.#isHidden,
+            }),
+          );
     const training = { run, job, ready, autosave };
     this.#training = training;
     ready.then(
@@ -258,6 +299,12 @@ export class Session {
     return ready;
   }
 
+  #createLesson(): LessonRun {
+    const member = this.#member;
+    const isHost = (): boolean => this.#room?.hosts.includes(member) ?? false;
+    return new LessonRun({ member, clock: this.#clock, isHost, emit: this.#options.emit });
+  }
+
   #autosaveOf(job: JobSpec, origin: CheckpointMeta | null): Autosave {
     return new Autosave({
       ...{ room: this.#code, member: this.#member, job, origin, clock: this.#clock, today: Date.now },
@@ -267,7 +314,13 @@ export class Session {
     });
   }
 
+  /** Its part in the run that is on, where that is about training. */
+  get #trained(): Training | null {
+    return this.#current instanceof Training ? this.#current : null;
+  }
+
   #endTraining(): void {
+    this.#teller.stop();
     this.#recording = this.#current?.recording ?? this.#recording;
     this.#current?.dispose();
     this.#retired?.model.dispose();
@@ -278,9 +331,10 @@ export class Session {
 
   /** As {@link #endTraining}, but the model still answers. */
   #retireTraining(): void {
-    const current = this.#current;
-    this.#recording = current?.recording ?? this.#recording;
-    const retired = current?.retire() ?? null;
+    const current = this.#trained;
+    if (current === null) return this.#endTraining();
+    this.#recording = current.recording ?? this.#recording;
+    const retired = current.retire();
     this.#current = null;
     this.#endTraining();
     this.#retired = retired;
@@ -296,7 +350,12 @@ export class Session {
 
   async #train({ run, job, worldSize }: Epoch): Promise<StateReport> {
     const training = await this.#prepare(run, job, worldSize);
-    return training.train();
+    const state = await training.train();
+    // While the room still knows this rank for one: with the last word of all it is none.
+    if (training instanceof Training && training.result) {
+      this.#teller.observe({ type: 'finished', result: training.result });
+    }
+    return state;
   }
 
   /** What an error of this rank's means for the others; a lost GPU is set up again. */
@@ -319,7 +378,7 @@ export class Session {
 
   /** Sets the lost GPU up again on the same page, and gives it the state that the CPU has kept. */
   async #recover(lost: DeviceError): Promise<void> {
-    const [current, training] = [this.#current, this.#training];
+    const [current, training] = [this.#trained, this.#training];
     this.#isRecovering = true;
     try {
       if (++this.#recoveries > MAX_RECOVERIES) throw lost;
@@ -340,10 +399,12 @@ export class Session {
   }
 
   #onEnded(outcome: 'finished' | 'stopped' | 'failed', message: string): void {
-    const result = this.#current?.result ?? null;
+    const result = this.#trained?.result ?? null;
     if (outcome === 'finished') this.#training?.autosave?.discard();
     if (outcome === 'finished' && result) this.#options.emit({ type: 'finished', result });
-    else this.#fail(new PeergradError(message), false);
+    // A lesson's last state has told.
+    else if (outcome !== 'finished' || !(this.#current instanceof LessonRun))
+      this.#fail(new PeergradError(message), false);
     this.#recoveries = 0;
     this.#divergences = 0;
     this.#announced = null;

@@ -4,7 +4,14 @@
  */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { StepReport } from '../parallel/strategies/index.ts';
-import type { EdgeReport, EngineEvent, RankStatistics, RankTelemetry, StepLane, StepTimes } from '../protocol/events.ts';
+import type {
+  EdgeReport,
+  EngineEvent,
+  RankStatistics,
+  RankTelemetry,
+  StepLane,
+  StepTimes,
+} from '../protocol/events.ts';
 import type { FlightRecording, RecordedTrace } from '../protocol/flightRecording.ts';
 import { ClockComparison, type Span } from '../telemetry/clocks.ts';
 import { median } from '../telemetry/statistics.ts';

@@ -40,6 +40,8 @@ export async function loadData(
       return loadMnist(await folderSource(data.url, options.baseUrl, options.signal));
     case 'files':
       return loadMnist(pickedSource(options.files ?? []));
+    case 'none':
+      throw new UsageError(`The job ${job.job} has no data to load.`);
     default:
       throw new UsageError(`There is no data of kind "${String(data satisfies never)}".`);
   }

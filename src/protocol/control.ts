@@ -7,13 +7,17 @@ import { ProtocolError } from '../util/errors.ts';
 import { JobSpec } from './job.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from './roomCode.ts';
 
-export const PROTOCOL_VERSION = 2;
+export const PROTOCOL_VERSION = 3;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
 /** Longest control message, bytes: an SDP offer with many candidates is about 8 KiB. */
 export const MAX_CONTROL_BYTES = 64 * 1024;
 /** Most ranks a room may hold. */
 export const MAX_WORLD_SIZE = 64;
+/** Most who may watch in a room: two classes. */
+export const MAX_SPECTATORS = 64;
+/** Longest digest of a run for those who watch, characters: with the quotes escaped, about 32 KiB of a message. */
+export const MAX_NEWS_LENGTH = 24 * 1024;
 
 const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
 const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));
@@ -41,6 +45,8 @@ export const newcomer = {
   browser: v.optional(v.pipe(v.string(), v.regex(/^[\w-]{16,64}$/))),
   /** The rank it wants; else any that nobody asked for. */
   rank: v.optional(rank),
+  /** It only watches: it never trains, and needs neither a device nor links. */
+  watches: v.optional(v.boolean()),
 };
 
 /** What simple-peer may be told. Its other signals (`renegotiate`, `transceiverRequest`) act on the peer: not allowed. */
@@ -59,10 +65,10 @@ export const PeerSignal = v.variant('type', [
 export type PeerSignal = v.InferOutput<typeof PeerSignal>;
 
 /** How a tab computes: which TensorFlow.js backend, and what the browser calls the adapter. */
-const Device = v.strictObject({ backend: v.picklist(['webgpu', 'webgl', 'cpu']), adapter: text(200) });
+export const Device = v.strictObject({ backend: v.picklist(['webgpu', 'webgl', 'cpu']), adapter: text(200) });
 export type Device = v.InferOutput<typeof Device>;
 
-const RosterEntry = v.strictObject({
+export const RosterEntry = v.strictObject({
   member: memberId,
   name: displayName,
   /** `null` until the member is ready. */
@@ -73,6 +79,10 @@ const RosterEntry = v.strictObject({
   rank: v.nullable(rank),
 });
 export type RosterEntry = v.InferOutput<typeof RosterEntry>;
+
+/** Somebody who only watches. */
+const Spectator = v.strictObject({ member: memberId, name: displayName });
+export type Spectator = v.InferOutput<typeof Spectator>;
 
 /** In ring order. */
 const ring = v.pipe(v.array(RosterEntry), v.minLength(1), v.maxLength(MAX_WORLD_SIZE));
@@ -104,6 +114,8 @@ export const Standing = v.strictObject({
   active: v.nullable(v.strictObject({ epoch: count, ring, isSteady: v.boolean() })),
 });
 export type Standing = v.InferOutput<typeof Standing>;
+
+const News = v.strictObject({ type: v.literal('news'), digest: text(MAX_NEWS_LENGTH) });
 
 export const ClientMessage = v.variant('type', [
   /** Opens a new room; the sender is its first member and host. */
@@ -187,6 +199,11 @@ export const ClientMessage = v.variant('type', [
   }),
   /** The link to another rank of this epoch broke or could not be made; both ends may say so. */
   v.strictObject({ type: v.literal('broken'), epoch: count, peer: memberId }),
+  /**
+   * What rank 0 sees of the run, for those who watch (`news.ts` has what is in it): the server hands it on to them, and reads
+   * nothing of it.
+   */
+  News,
   /** Answered by the server's own: each side notices when the other has gone without a word. */
   v.strictObject({ type: v.literal('heartbeat') }),
   v.strictObject({ type: v.literal('leave') }),
@@ -257,6 +274,8 @@ export const ServerMessage = v.variant('type', [
     epoch: count,
     hosts: v.array(memberId),
     members: v.array(RosterEntry),
+    /** They are no members: neither counted nor ever a rank. With the room's key they are hosts. */
+    spectators: v.array(Spectator),
     ...RoomSettings.entries,
     /** Ready members that are missing for a run to begin by itself, or to go on. */
     waitingFor: count,
@@ -281,6 +300,7 @@ export const ServerMessage = v.variant('type', [
   /** Every member is in the same state: train. */
   v.strictObject({ type: v.literal('go'), epoch: count }),
   v.strictObject({ type: v.literal('signal'), epoch: count, from: memberId, attempt: count, signal: PeerSignal }),
+  News,
   /** Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell only much later. */
   v.strictObject({ type: v.literal('heartbeat') }),
   /**

@@ -3,10 +3,11 @@
  * picture and number on the screen derives from these events. Plain data, structured-clone-able and JSON-able
  * (times in milliseconds of this rank's clock, sizes in bytes).
  */
-import type { Device, Nodes, RosterEntry, RoomPhase } from './control.ts';
+import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
 import type { JobSpec, StrategyName } from './job.ts';
 import type { Learned } from './learned.ts';
+import type { LessonOrder, LessonState } from './lesson.ts';
 
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
@@ -176,6 +177,8 @@ export type EngineEvent =
       /** Members that may control the room. */
       hosts: string[];
       members: RosterEntry[];
+      /** Who only watches; this tab may be one of them. */
+      spectators: Spectator[];
       job: JobSpec;
       startAt: number | null;
       /** How many ranks a run may have, where ranks may come and go at all. */
@@ -186,6 +189,7 @@ export type EngineEvent =
       /** Ready members that are missing for a run to begin by itself, or to go on. */
       waitingFor: number;
     }
+  /** To a tab that watches, this and all that follows of the run comes from `rank`. */
   | {
       type: 'epoch';
       epoch: number;
@@ -257,22 +261,31 @@ export type EngineEvent =
    */
   | { type: 'prediction'; id: number; answer: { probabilities: number[]; steps: number } | null }
   | { type: 'learned'; learned: Learned | null }
+  /**
+   * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for in a step; `isMoving`: steps are
+   * being taken.
+   */
+  | { type: 'lesson'; state: LessonState; waitsFor: number | null; isMoving: boolean }
   | { type: 'finished'; result: RunResult }
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
 
-/** What a page may ask of its engine. `rank`: the one that this tab wants. `resume`: the id of the checkpoint to go on from. */
+/**
+ * What a page may ask of its engine. `rank`: the one that this tab wants. `watches`: it never trains. `resume`: the id of the
+ * checkpoint to go on from.
+ */
 export type EngineCommand =
   | {
       type: 'create';
       server: string;
       name: string;
       rank?: number;
+      watches?: boolean;
       job: JobSpec;
       startAt: number | null;
       resume?: string;
     }
-  | { type: 'join'; server: string; name: string; rank?: number; room: string; hostKey?: string }
+  | { type: 'join'; server: string; name: string; rank?: number; watches?: boolean; room: string; hostKey?: string }
   | { type: 'configure'; job: JobSpec }
   | { type: 'start' }
   /** Hosts only: holds the run between two steps, and lets it go on. */
@@ -284,6 +297,8 @@ export type EngineCommand =
   | { type: 'lock'; isLocked: boolean }
   /** IDX files the user picked, for jobs with data of kind `files`. */
   | { type: 'files'; files: File[] }
+  /** In a lesson. Of a tab that does not lead it, only edits of its own numbers count. */
+  | { type: 'lesson'; order: LessonOrder }
   /** Whether this page is hidden, for the others to know. */
   | { type: 'visibility'; isHidden: boolean }
   /** Asks for what the flight recorder holds. */

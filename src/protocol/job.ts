@@ -4,7 +4,8 @@
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
 
-export const JOB_NAMES = ['digits', 'mnist'] as const;
+/** `lesson` trains nothing: its ranks add up a few numbers by hand (`lesson.ts`), and what it says of a training is not used. */
+export const JOB_NAMES = ['digits', 'mnist', 'lesson'] as const;
 export const MODEL_NAMES = ['mlp', 'cnn'] as const;
 export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
@@ -23,11 +24,12 @@ const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minVa
 /** Each has a GPU device and a copy of the model and the data. */
 export const MAX_REPLICAS = 16;
 
-/** Where `mnist` takes its IDX files from: a folder's URL, or files each tab's user picked. `digits` draws its own. */
+/** Where `mnist` takes its IDX files from: a folder's URL, or files each tab's user picked. `digits` draws its own, a lesson has none. */
 const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('drawn') }),
   v.strictObject({ kind: v.literal('url'), url: v.pipe(v.string(), v.minLength(1), v.maxLength(2048)) }),
   v.strictObject({ kind: v.literal('files') }),
+  v.strictObject({ kind: v.literal('none') }),
 ]);
 
 /** How a model is trained, whatever model it is. */
@@ -64,12 +66,17 @@ const JobFields = v.strictObject({
   replicas: positiveInteger(MAX_REPLICAS),
 });
 
+/** The one kind of data of jobs that have no choice. */
+const DATA_OF: Partial<Record<(typeof JOB_NAMES)[number], string>> = { digits: 'drawn', lesson: 'none' };
+
 export const JobSpec = v.pipe(
   JobFields,
   v.check(
-    (job) => (job.job === 'digits') === (job.data.kind === 'drawn'),
-    'digits draws its own data; mnist needs data of kind "url" or "files"',
+    ({ job, data }) =>
+      data.kind === DATA_OF[job] || (job === 'mnist' && (data.kind === 'url' || data.kind === 'files')),
+    'digits draws its own data; mnist needs data of kind "url" or "files"; the lesson has none',
   ),
+  v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ring', 'the lesson goes with the strategy ring'),
 );
 
 export type JobSpec = v.InferOutput<typeof JobSpec>;
@@ -114,7 +121,8 @@ export function defaultOptimizer(strategy: unknown): JobSpec['optimizer'] {
  */
 export function parseJob(fields: Record<string, unknown>): JobSpec {
   const optimizer = defaultOptimizer(fields['strategy']);
-  return parse(JobSpec, { ...DEFAULT_JOB, optimizer, ...fields }, 'The job is');
+  const data = fields['job'] === 'lesson' ? { data: { kind: 'none' } } : {};
+  return parse(JobSpec, { ...DEFAULT_JOB, ...data, optimizer, ...fields }, 'The job is');
 }
 
 /**

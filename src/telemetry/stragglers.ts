@@ -35,10 +35,7 @@ export type Finding =
     };
 
 /** Slowest first: of ranks, then of links; nothing where all are alike. Both by rank. */
-export function findStragglers(
-  statistics: readonly RankStatistics[],
-  telemetry: readonly RankTelemetry[],
-): Finding[] {
+export function findStragglers(statistics: readonly RankStatistics[], telemetry: readonly RankTelemetry[]): Finding[] {
   if (statistics.length < 2 || telemetry.length !== statistics.length) return [];
   return [...slowRanks(statistics, telemetry), ...slowLinks(statistics, telemetry)];
 }

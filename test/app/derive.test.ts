@@ -3,8 +3,10 @@ import {
   agreement,
   edgeRates,
   goneRanks,
+  isTraining,
   missingToStart,
   neighbours,
+  ownRank,
   runFromOutside,
   samplesPerSecond,
   spokenState,
@@ -32,7 +34,14 @@ function fold(...events: EngineEvent[]): View {
 
 function lobby(change: Partial<Lobby>): Lobby {
   return {
-    ...{ phase: 'FORMING', hosts: [MEMBERS[0]!.member], members: MEMBERS, job: DEFAULT_JOB, startAt: null },
+    ...{
+      phase: 'FORMING',
+      hosts: [MEMBERS[0]!.member],
+      members: MEMBERS,
+      spectators: [],
+      job: DEFAULT_JOB,
+      startAt: null,
+    },
     ...{ nodes: { min: 1, max: 64 }, isLocked: false, isHeld: false, waitingFor: 0, ...change },
   };
 }
@@ -57,7 +66,8 @@ function state(name: RankState, change: Partial<RankStatus> = {}): EngineEvent {
 }
 
 function room(change: Partial<Lobby>): EngineEvent {
-  return { type: 'room', ...lobby(change), members: [...(change.members ?? MEMBERS)] };
+  const { members, spectators, ...rest } = lobby(change);
+  return { type: 'room', ...rest, members: [...members], spectators: [...spectators] };
 }
 
 /** What the page says after these events. */
@@ -124,6 +134,13 @@ describe('starting', () => {
     // Of several hosts each speaks for itself.
     expect(startObstacle(lobby(host), 'member-grace')).toBeNull();
     expect(startNote(lobby({ members: [member('Ada')] }))).toContain('alone');
+  });
+
+  test('may be led by who only watches, once somebody trains', () => {
+    const spectators = [{ member: 'wu', name: 'Wu' }];
+    expect(startObstacle(lobby({ spectators, members: [] }), 'wu')).toContain('this tab only watches');
+    expect(startObstacle(lobby({ spectators, members: [ada!] }), 'wu')).toBeNull();
+    expect(startNote(lobby({ spectators, members: [ada!] }))).toMatch(/^One tab can start alone/);
   });
 
   test('needs as many as the room says', () => {
@@ -206,6 +223,19 @@ describe('spoken states', () => {
     expect(said(...inRun, state('WAITING', { isServerAway: true }), room({}))).toContain(
       'the signaling server is away',
     );
+  });
+
+  test('are of somebody else where this tab only watches', () => {
+    const watcher: EngineEvent = { type: 'admitted', member: 'wu', room: 'AAAAAA', hostKey: null };
+    const spectators = [{ member: 'wu', name: 'Wu' }];
+    const inRun = [watcher, EPOCH, stepEvent(0), state('WAITING')];
+    expect(said(watcher, state('WAITING'), room({ spectators }))).toBe('watching: nothing trains yet');
+    expect(said(...inRun, room({ spectators, phase: 'RUNNING' }))).toBe('watching');
+    expect(said(...inRun, room({ spectators, phase: 'PAUSED', isHeld: true }))).toBe('paused by the host');
+    const view = fold(...inRun, room({ spectators, phase: 'RUNNING' }));
+    expect([ownRank(view, view.run!), isTraining(view)]).toEqual([null, true]);
+    const trainer = fold(GRACE, EPOCH, state('WAITING'), room({ spectators, phase: 'RUNNING' }));
+    expect([ownRank(trainer, trainer.run!), isTraining(trainer)]).toEqual([0, false]);
   });
 
   test('are over with the run', () => {

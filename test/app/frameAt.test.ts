@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cellsAfter, chunkName, frameAt, includes, timelineOf } from '../../src/app/ring/frameAt.ts';
-import { narrate } from '../../src/app/ring/narrate.ts';
+import { chunkOnEdge, holderOf, moveOf, narrate, narratePicked } from '../../src/app/ring/narrate.ts';
 import { simulatedTrace } from '../../src/app/ring/simulatedTrace.ts';
 import { ringStepCount, transfersAt } from '../../src/collectives/ringPlan.ts';
 import type { Trace } from '../../src/app/view.ts';
@@ -131,9 +131,9 @@ test('chunks are named by letters', () => {
 });
 
 describe('narrate', () => {
-  test('says what this rank does, by the plan, also between two ring steps', () => {
+  test('says what this rank does, by the plan, until the next ring step begins', () => {
     // Ring step 1 of 3 ranks: rank 0 sends chunk B (0 - 1 - 1 = -2 = 1), rank 2 sends chunk A to it.
-    for (const t of [10.5, 15]) {
+    for (const t of [15, 20.5]) {
       expect(narrate(frameAt(TRACE, 3, t), 3, 0).text).toBe(
         'You send chunk B to rank 1, and add your numbers to chunk A from rank 2.',
       );
@@ -144,5 +144,31 @@ describe('narrate', () => {
     expect(narrate(frameAt(TRACE, 3, 0), 3, 0).text).toContain('cut it into 3 chunks');
     expect(narrate(frameAt(TRACE, 3, 40), 3, 0).title).toBe('all the same');
     expect(narrate(frameAt(TRACE, 3, 25), 3, null)).toMatchObject({ title: 'handing out 1/2' });
+  });
+});
+
+describe('the chunk that somebody looks at', () => {
+  test('is the one that travels: until it has arrived its sender’s copy, then its receiver’s', () => {
+    const travelling = { chunk: 0, rank: null };
+    // Chunk A goes from rank 1 to rank 2, and on to rank 0.
+    expect(moveOf(frameAt(TRACE, 3, 5), 0)).toMatchObject({ from: 1, to: 2, ringStep: 0 });
+    expect([0, 5, 10.5, 15, 20.5].map((t) => holderOf(frameAt(TRACE, 3, t), travelling))).toEqual([1, 1, 2, 2, 0]);
+    expect(chunkOnEdge(frameAt(TRACE, 3, 15), 2)).toBe(0);
+  });
+
+  test('is told with all that is in it', () => {
+    const numbers = [4, 5, -6].map((own) => [own, 0, 0]);
+    const said = [
+      { t: 5, rank: null },
+      { t: 10.5, rank: null },
+      { t: 40, rank: 1 },
+    ].map(({ t, rank }) => narratePicked(frameAt(TRACE, 3, t), { chunk: 0, rank }, numbers));
+    expect(said[0]).toBe('Chunk A, on its way: the numbers of rank 1 only, 5.');
+    expect(said[1]).toBe('Rank 2, chunk A: the sum of ranks 1 and 2 so far, 5 + (−6) = −1.');
+    expect(said[2]).toBe('Rank 1, chunk A: the finished sum of all 3 ranks, 5 + (−6) + 4 = 3.');
+    const crowd = frameAt(simulatedTrace(16), 16, 4 * 9);
+    expect(narratePicked(crowd, { chunk: 3, rank: 12 }, undefined)).toBe(
+      'Rank 12, chunk D: the sum of 9 of 16 ranks so far, 4 round to 12.',
+    );
   });
 });

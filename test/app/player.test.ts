@@ -154,10 +154,11 @@ describe('a place in the round', () => {
   });
 });
 
-describe('showing a ring step', () => {
-  const startOf = (n: number, fields: Partial<PlayerOptions> = {}): Player =>
-    createPlayer(signal<Stage | null>(stageOf(n)), { ...options(false), ...fields });
+function startOf(n: number, fields: Partial<PlayerOptions> = {}): Player {
+  return createPlayer(signal<Stage | null>(stageOf(n)), { ...options(false), ...fields });
+}
 
+describe('showing a ring step', () => {
   test('plays until it is done, and rests there', () => {
     const player = startOf(4);
     for (const completed of [1, 2, 6]) {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cellsAfter, frameAt } from '../../src/app/ring/frameAt.ts';
-import { currentValues, largestOf, valuesIn, valuesOf } from '../../src/app/ring/numbers.ts';
+import { currentValues, extentOf, formatValue, sumsOf, valuesIn, valuesOf } from '../../src/app/ring/numbers.ts';
 import { simulatedTrace } from '../../src/app/ring/simulatedTrace.ts';
 import { ringStepCount } from '../../src/collectives/ringPlan.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -20,11 +20,22 @@ describe('the numbers of a chunk', () => {
     expect(valuesIn(begun, NUMBERS, 2, 0)).toEqual({ ranks: [2], elements: [{ terms: [2], sums: [2] }] });
   });
 
+  test('are written out as a sum, negative ones in brackets, without the noise of binary fractions', () => {
+    const numbers = [
+      [3, 0.1],
+      [-5, 0.2],
+      [2, 0],
+    ].map((own) => [...own, 0]);
+    expect(sumsOf({ first: 0, count: 3 }, numbers, 0)).toEqual(['3 + (−5) + 2 = 0']);
+    expect(sumsOf({ first: 0, count: 2 }, numbers, 1)).toEqual(['0.1 + 0.2 = 0.3']);
+    expect(sumsOf({ first: 1, count: 1 }, numbers, 0)).toEqual(['−5']);
+  });
+
   test('a vector shorter than the world has chunks without numbers', () => {
     expect(valuesOf({ first: 0, count: 3 }, [[1], [2], [3]], 1).elements).toEqual([]);
   });
 
-  test('none on the way is larger than the largest', () => {
+  test('none on the way is larger or longer than the largest and the longest', () => {
     const vectors = fc.tuple(fc.integer({ min: 2, max: 6 }), fc.integer({ min: 1, max: 9 })).chain(([n, length]) =>
       fc.array(fc.array(fc.integer({ min: -99, max: 99 }), { minLength: length, maxLength: length }), {
         minLength: n,
@@ -34,11 +45,12 @@ describe('the numbers of a chunk', () => {
     fc.assert(
       fc.property(vectors, fc.nat(10), (numbers, steps) => {
         const n = numbers.length;
-        const largest = largestOf(numbers);
+        const { largest, letters } = extentOf(numbers);
         cellsAfter(n, Math.min(steps, ringStepCount(n))).forEach((row) =>
           row.forEach((parts, chunk) => {
-            for (const value of currentValues(parts, numbers, chunk))
-              expect(Math.abs(value)).toBeLessThanOrEqual(largest);
+            const values = currentValues(parts, numbers, chunk);
+            for (const value of values) expect(Math.abs(value)).toBeLessThanOrEqual(largest);
+            expect(values.map(formatValue).join(', ').length).toBeLessThanOrEqual(letters);
           }),
         );
       }),

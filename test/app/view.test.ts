@@ -18,6 +18,7 @@ const ROOM: EngineEvent = {
   nodes: { min: 1, max: 64 },
   isLocked: false,
   isHeld: false,
+  spectators: [],
   waitingFor: 0,
 };
 const EPOCH: EngineEvent = {
@@ -38,6 +39,19 @@ function trace(step: number, hops: number): EngineEvent {
     receivedAt: ringStep + 1,
   }));
   return { type: 'trace', step, bucket: 0, bytes: 1, startedAt: 0, hops: all };
+}
+
+function world(epoch: number, members: RosterEntry[]): EngineEvent {
+  return { ...(EPOCH as Extract<EngineEvent, { type: 'epoch' }>), epoch, members, worldSize: members.length };
+}
+
+function lane(step: number, duration: number): StepLane {
+  return { step, startedAt: 100 * step, duration, segments: [] };
+}
+
+function telemetry(lanes: StepLane[]): EngineEvent {
+  const ranks = [0, 1, 2].map((rank) => ({ rank, isHidden: false, waitMs: 0, right: null, clock: null, lanes }));
+  return { type: 'telemetry', step: 0, ranks };
 }
 
 function failed(fatal: boolean): EngineEvent {
@@ -89,10 +103,6 @@ describe('the run', () => {
 
   test('marks who came, went and came back, also where as many are there as before', () => {
     const [ada, grace, edsger] = MEMBERS as [RosterEntry, RosterEntry, RosterEntry];
-    const world = (epoch: number, members: RosterEntry[]): EngineEvent => ({
-      ...EPOCH,
-      ...{ type: 'epoch', epoch, members, worldSize: members.length },
-    });
     const view = fold(
       ...[world(1, [ada, grace]), stepEvent(0), world(2, [ada, edsger]), stepEvent(1)],
       ...[world(3, [ada, edsger, grace]), stepEvent(2)],
@@ -108,15 +118,9 @@ describe('the run', () => {
   });
 
   test('keeps the last steps of all ranks, bounded, and its own as exactly as it knows them', () => {
-    const lane = (step: number, duration: number) => ({ step, startedAt: 100 * step, duration, segments: [] });
-    const told = (lanes: StepLane[]): EngineEvent => ({
-      type: 'telemetry',
-      step: 0,
-      ranks: [0, 1, 2].map((rank) => ({ rank, isHidden: false, waitMs: 0, right: null, clock: null, lanes })),
-    });
     const steps = Array.from({ length: 40 }, (_, step) => step);
     const own = steps.map((step): EngineEvent => ({ type: 'segments', lane: lane(step, 1) }));
-    const { lanes } = fold(EPOCH, ...own, told(steps.map((step) => lane(step, 2)))).run!;
+    const { lanes } = fold(EPOCH, ...own, telemetry(steps.map((step) => lane(step, 2)))).run!;
     expect(lanes.map((one) => one.length)).toEqual([LANE_STEPS, LANE_STEPS, LANE_STEPS]);
     expect(lanes.map((one) => one.at(-1))).toEqual([lane(39, 2), lane(39, 1), lane(39, 2)]);
   });

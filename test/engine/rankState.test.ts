@@ -3,7 +3,7 @@ import { advance, OUTSIDE, type MembershipEvent, type MembershipState } from '..
 import { rankStateOf } from '../../src/engine/rankState.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 
-const HERE = { isServerAway: false, outcome: null };
+const HERE = { isServerAway: false, outcome: null, watches: false };
 const prepare = (epoch: number, ...ids: string[]): MembershipEvent => ({
   ...{ type: 'prepare', epoch, run: 1, job: DEFAULT_JOB, relayed: [] },
   members: ids.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
@@ -19,6 +19,7 @@ test.each<[string, readonly MembershipEvent[], Partial<typeof HERE> | { outcome:
   ['nobody yet', [], {}, 'OFFLINE', 'not connected'],
   ['a member before a run', LINKING.slice(0, 1), {}, 'WAITING', 'waiting for the run to start'],
   ['a member after one', LINKING.slice(0, 1), { outcome: 'It has finished.' }, 'WAITING', 'It has finished.'],
+  ['one who only watches', LINKING.slice(0, 1), { watches: true }, 'WAITING', 'watching'],
   ['one of two that link', LINKING, {}, 'LINKING', 'connecting to the other rank'],
   ['one that compares states', SYNCING, {}, 'SYNCING', 'loading the job and comparing states'],
   ['one that trains', RUNNING, {}, 'RUNNING', 'training'],
@@ -55,7 +56,7 @@ test.each<[string, readonly MembershipEvent[], Partial<typeof HERE> | { outcome:
 });
 
 test('a server that is away is named, and whether it is needed', () => {
-  const away = { isServerAway: true, outcome: null };
+  const away = { ...HERE, isServerAway: true };
   expect(rankStateOf(after(...RUNNING), away).detail).toMatch(/^training; the signaling server is away/);
   expect(rankStateOf(after(...LINKING.slice(0, 1)), away).detail).toMatch(/^waiting for the signaling server/);
 });

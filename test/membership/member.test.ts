@@ -13,7 +13,17 @@ const prepare = (epoch: number, run = 1, members = ring): MembershipEvent => {
   return { type: 'prepare', epoch, run, members, job: DEFAULT_JOB, relayed: [] };
 };
 const ended = (run: number): MembershipEvent => ({ type: 'ended', run, outcome: 'finished', message: 'Done.' });
-const room = { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, isHeld: false, hosts: [], members: ring, waitingFor: 0 };
+const room = {
+  job: DEFAULT_JOB,
+  startAt: null,
+  nodes: null,
+  isLocked: false,
+  isHeld: false,
+  spectators: [],
+  hosts: [],
+  members: ring,
+  waitingFor: 0,
+};
 
 /** The state after some events, and what the last of them brought about. */
 function after(...events: MembershipEvent[]): { state: MembershipState; effects: string[] } {

@@ -464,6 +464,7 @@ export class World {
       case 'ice':
       case 'signal':
       case 'heartbeat':
+      case 'news':
         return;
       default:
         message satisfies never;

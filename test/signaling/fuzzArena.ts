@@ -132,6 +132,8 @@ export class FuzzArena {
         nodes: this.#any([null, { min: 1, max: 8 }]),
       }),
       () => ({ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room), rank: rng.below(64) }),
+      () => ({ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room), watches: true }),
+      () => ({ type: 'news', digest: sdp }),
       () => ({ type: 'ready', device: { backend: 'cpu', adapter: String(step) }, holds: this.#any([null, 1]) }),
       () => ({ type: 'configure', job: DEFAULT_JOB }),
       () => ({ type: 'start' }),
@@ -166,7 +168,7 @@ export class FuzzArena {
     const message = this.#message(member);
     const text = JSON.stringify(message);
     // What names the sender's room would be a lie in another's mouth, and look like a leak.
-    if (message.type !== 'signal' && message.type !== 'failed') this.#said.add(text);
+    if (!['signal', 'failed', 'news'].includes(message.type)) this.#said.add(text);
     return text;
   }
 

@@ -10,7 +10,7 @@ import { TestMember } from './helpers.ts';
 
 const room = (epoch: number): ServerMessage => ({
   ...{ type: 'room', phase: 'FORMING', run: 0, epoch, hosts: [], members: [], job: DEFAULT_JOB, startAt: null },
-  ...{ nodes: null, isLocked: false, isHeld: false, waitingFor: 0 },
+  ...{ nodes: null, spectators: [], isLocked: false, isHeld: false, waitingFor: 0 },
 });
 const sync = (epoch: number): ServerMessage => ({ type: 'sync', epoch });
 

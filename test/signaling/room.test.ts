@@ -1,6 +1,5 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { RosterEntry } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB, type JobSpec } from '../../src/protocol/job.ts';
 import {
   createRoom,
@@ -246,13 +245,15 @@ const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
     {
       ...{ type: fc.constant('join' as const), member, name: fc.constant('Ada'), holdsKey: fc.boolean() },
       ...{ browser: fc.constantFrom(...BROWSERS), rank: fc.integer({ min: 0, max: 4 }) },
-      worldSize: fc.integer({ min: 1, max: 4 }),
+      ...{ worldSize: fc.integer({ min: 1, max: 4 }), watches: fc.boolean() },
     },
     { requiredKeys: ['type', 'member', 'name', 'holdsKey'] },
   ),
   fc.record({ type: fc.constant('ready' as const), member, device: fc.constant(DEVICE), holds: fc.constant(null) }),
   fc.record({ type: fc.constant('configure' as const), member, job: fc.constantFrom(DEFAULT_JOB, FILES_JOB) }),
   fc.record({ type: fc.constant('start' as const), member }),
+  fc.record({ type: fc.constantFrom('pause' as const, 'resume' as const), member }),
+  fc.record({ type: fc.constant('news' as const), member, digest: fc.constant('[]') }),
   fc.record({ type: fc.constant('linked' as const), member, epoch }),
   fc.record({ type: fc.constant('synced' as const), ...report }),
   fc.record({ type: fc.constant('finished' as const), ...report }),
@@ -320,7 +321,9 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
         expect(after.members.length).toBeLessThanOrEqual(4);
         expect(new Set(ids(after.members)).size).toBe(after.members.length);
         expect(after.ring.length > 0).toBe(after.phase !== 'FORMING');
-        expect([...after.hidden.keys()].sort()).toEqual([...ids(after.members)].sort());
+        const [wereHere, areHere] = [before, after].map((room) => [...ids(room.members), ...ids(room.spectators)]);
+        expect([...after.hidden.keys()].sort()).toEqual(areHere!.toSorted());
+        expect(after.ring.some(({ member: id }) => ids(after.spectators).includes(id))).toBe(false);
         const asked = after.members.flatMap((m) => m.rank ?? []);
         expect(new Set(asked).size).toBe(asked.length);
         for (const name of BROWSERS) expect(JSON.stringify(effects)).not.toContain(name);
@@ -341,7 +344,8 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
             if (others.length > 0 && others.length < after.ring.length) mixedRings++;
             if (startAt !== null && after.epoch > 1 && event.type !== 'start') startedAgain++;
           } else if (effect.type === 'send' && effect.message.type !== 'refused') {
-            for (const id of effect.to) expect(ids(after.members)).toContain(id);
+            for (const id of effect.to) expect(areHere).toContain(id);
+            if (effect.message.type === 'news') expect(effect.to).toEqual(ids(after.spectators));
           }
         }
         // Linking and syncing never wait for ever; training is not the server's to time.
@@ -349,15 +353,15 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
 
         // A room whose runners have all left may start anew in the same moment.
         const isOff = after.phase === 'FORMING' || after.epoch > before.epoch;
-        const isOver = before.phase !== 'FORMING' && isOff && after.members.length > 0;
+        const isOver = before.phase !== 'FORMING' && isOff && areHere!.length > 0;
         const told = effects.flatMap((e) => (e.type === 'send' && e.message.type === 'ended' ? [e] : []));
         expect(told.length).toBe(isOver ? 1 : 0);
         for (const { to, message } of told) {
           if (message.type === 'ended') outcomes.add(message.outcome);
           expect(message).toMatchObject({ run: before.run });
-          expect(to).toEqual(ids(after.members));
+          expect(to).toEqual(areHere);
         }
-        if (after.members.length === 0 && before.members.length > 0) {
+        if (areHere!.length === 0 && wereHere!.length > 0) {
           expect(effects).toContainEqual({ type: 'empty' });
         }
       }
@@ -371,6 +375,6 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
   expect(startedAgain).toBeGreaterThan(0);
 });
 
-function ids(members: readonly RosterEntry[]): string[] {
+function ids(members: readonly { member: string }[]): string[] {
   return members.map((m) => m.member);
 }

@@ -180,6 +180,24 @@ describe('members', () => {
     }
   });
 
+  test('who watches hears what rank 0 tells, at a pace', async () => {
+    const { server, room, ada, bo } = await pair({ clock: new ManualClock(), limits: { newsBurst: 2 } });
+    const wu = member(server);
+    await wu.send({ type: 'join', version: PROTOCOL_VERSION, room, name: 'Wu', watches: true });
+    await wu.next('room', ({ spectators }) => spectators.length === 1);
+    await bo.send({ type: 'news', digest: 'of Bo' });
+    for (let i = 0; i < 5; i++) await ada.send({ type: 'news', digest: `${i}` });
+    await ada.send({ type: 'heartbeat' });
+    await ada.next('heartbeat');
+    await wu.send({ type: 'heartbeat' });
+    const heard: string[] = [];
+    for (const type of ['news', 'news', 'heartbeat'] as const) {
+      const message = await wu.next(type);
+      if (message.type === 'news') heard.push(message.digest);
+    }
+    expect(heard).toEqual(['0', '1']);
+  });
+
   test('hear an answer to each heartbeat', async () => {
     const { ada } = await pair();
     for (let i = 0; i < 3; i++) await ada.send({ type: 'heartbeat' });

@@ -1,5 +1,5 @@
 /** What a room's host may do, in real tabs. */
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { type Tab, World } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -8,10 +8,8 @@ let world: World;
 beforeAll(async () => {
   world = await World.start();
 }, 120_000);
-afterAll(async () => {
-  await world.reset();
-  await world.stop();
-});
+afterEach(() => world.reset());
+afterAll(() => world.stop());
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 
@@ -46,4 +44,36 @@ test('a host locks its room, is its host again after closing the tab, removes a 
   await button(again, 'Stop the run').click();
   await button(again, 'Stop').click();
   expect((await again.event('failed')).message).toBe('The host has stopped the run.');
+});
+
+test('a host that only watches starts, pauses and sees the run', async () => {
+  // Without WebRTC there is no other way in.
+  const ann = await world.open('#new?name=ann', { before: 'delete globalThis.RTCPeerConnection;' });
+  await button(ann, 'Open it to watch').click();
+  const { room, member } = await ann.event('admitted');
+  await ann.event('room', ({ hosts, members }) => hosts.includes(member) && members.length === 0);
+  const tabs = await Promise.all(['ben', 'cid'].map((name) => world.join(room, name)));
+  await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
+  await button(ann, 'Start').click();
+  await ann.event('epoch', ({ rank, worldSize }) => rank === 0 && worldSize === 2);
+  await ann.event('step');
+  await ann.event('trace');
+  await ann.page.getByRole('status').getByText('watching').waitFor();
+
+  await button(ann, 'Pause').click();
+  await Promise.all([ann, ...tabs].map((tab) => tab.event('room', ({ isHeld }) => isHeld)));
+  await tabs[0]!.page.getByText('Paused by the host.').waitFor();
+  const before = tabs.map((tab) => tab.events.filter(({ type }) => type === 'step').length);
+  await button(ann, 'Go on').click();
+  const soon = Math.max(...before) + 5;
+  await Promise.all([ann, ...tabs].map((tab) => tab.event('step', ({ step }) => step > soon)));
+  // None is missing, none came twice.
+  for (const tab of tabs) {
+    const steps = tab.events.flatMap((event) => (event.type === 'step' ? [event.step] : []));
+    expect(steps).toEqual(steps.map((_, i) => i));
+  }
+
+  await button(ann, 'Stop the run').click();
+  await button(ann, 'Stop').click();
+  expect((await ann.event('failed')).message).toBe('The host has stopped the run.');
 });

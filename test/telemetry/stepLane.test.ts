@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SEGMENT_KINDS, type HopEvent, type StepLane, type StepTimes } from '../../src/protocol/events.ts';
+import {
+  SEGMENT_KINDS,
+  type HopEvent,
+  type Segment,
+  type StepLane,
+  type StepTimes,
+} from '../../src/protocol/events.ts';
 import {
   exposedWait,
   LANE_NUMBERS,
@@ -54,9 +60,8 @@ describe('a step', () => {
   });
 
   test('has an exchange where no hops are known, and nothing alone', () => {
-    const kinds = (ms: StepTimes) => laneOf({ step: 0, startedAt: 0, ms, traces: [null] }).segments.map((s) => s.kind);
-    expect(kinds(MS)).toEqual(['compute', 'readback', 'exchange', 'update']);
-    expect(kinds({ ...MS, communicate: 0, exposed: 0 })).not.toContain('exchange');
+    expect(kindsOf(MS)).toEqual(['compute', 'readback', 'exchange', 'update']);
+    expect(kindsOf({ ...MS, communicate: 0, exposed: 0 })).not.toContain('exchange');
   });
 
   test('shows two buckets under way as one row: what the rank does before what it waits for', () => {
@@ -87,15 +92,28 @@ const lanes = fc.array(
   { maxLength: 20 },
 );
 
+function round(lane: StepLane): StepLane {
+  const segments = lane.segments.map(({ kind, start, end }) => ({
+    kind,
+    start: Math.round(start),
+    end: Math.round(end),
+  }));
+  return { ...lane, segments };
+}
+
+function together({ segments }: StepLane): Segment[] {
+  return segments.filter(({ kind }) => ['send', 'wait', 'reduce'].includes(kind));
+}
+
+function kindsOf(ms: StepTimes): string[] {
+  return laneOf({ step: 0, startedAt: 0, ms, traces: [null] }).segments.map(({ kind }) => kind);
+}
+
 test('what is packed comes out again: the newest steps, to a hundredth of a millisecond', () => {
   fc.assert(
     fc.property(lanes, fc.integer({ min: 1, max: 16 }), (all, count) => {
       const packed = Float64Array.from(packLanes(all, count));
       expect(packed).toHaveLength(count * LANE_NUMBERS);
-      const round = (lane: StepLane) => ({
-        ...lane,
-        segments: lane.segments.map(({ kind, start, end }) => ({ kind, start: Math.round(start), end: Math.round(end) })),
-      });
       expect(unpackLanes(packed).map(round)).toEqual(all.slice(-count).map(round));
     }),
   );
@@ -108,7 +126,6 @@ test('a step of many segments is told in as many as fit, which cover the same ti
   const told = simplify(lane);
   expect(told.segments.length).toBeLessThanOrEqual(TOLD_SEGMENTS);
   expect(told.segments.filter(({ kind }) => kind === 'compute')).toEqual([{ kind: 'compute', start: 0, end: 20 }]);
-  const together = (of: StepLane) => of.segments.filter(({ kind }) => ['send', 'wait', 'reduce'].includes(kind));
   expect(together(told).at(-1)!.end).toBeCloseTo(together(lane).at(-1)!.end, 6);
   expect(simplify({ ...lane, segments: lane.segments.slice(0, 9) }).segments).toHaveLength(9);
 });

@@ -15,18 +15,14 @@ interface Rank {
 function find(ranks: readonly Rank[]) {
   const own = ranks.map(({ compute, other = 5 }) => compute + other);
   const stepMs = Math.max(...own) + 2;
-  const statistics = ranks.map(
-    ({ compute }, rank): RankStatistics => ({
-      ...{ rank, computeMs: compute, communicateMs: 10, stepMs },
-      ...{ gradientBytesSent: 0, gradientBytesReceived: 0, otherBytesSent: 0 },
-    }),
-  );
-  const telemetry = ranks.map(
-    ({ isHidden = false, transit = 1, error = 0.2 }, rank): RankTelemetry => ({
-      ...{ rank, isHidden, waitMs: stepMs - own[rank]!, lanes: [], clock: { offsetMs: 0, errorMs: error } },
-      right: { route: 'direct', roundTripMs: 1, bytesSent: 1, bytesReceived: 1, transitMs: transit },
-    }),
-  );
+  const statistics = ranks.map(({ compute }, rank): RankStatistics => ({
+    ...{ rank, computeMs: compute, communicateMs: 10, stepMs },
+    ...{ gradientBytesSent: 0, gradientBytesReceived: 0, otherBytesSent: 0 },
+  }));
+  const telemetry = ranks.map(({ isHidden = false, transit = 1, error = 0.2 }, rank): RankTelemetry => ({
+    ...{ rank, isHidden, waitMs: stepMs - own[rank]!, lanes: [], clock: { offsetMs: 0, errorMs: error } },
+    right: { route: 'direct', roundTripMs: 1, bytesSent: 1, bytesReceived: 1, transitMs: transit },
+  }));
   return findStragglers(statistics, telemetry);
 }
 
@@ -35,7 +31,12 @@ describe('ranks', () => {
     expect(find([{ compute: 40 }, { compute: 52, isHidden: true }, { compute: 45 }])).toEqual([]);
     expect(find([{ compute: 40 }])).toEqual([]);
     // A millisecond is noise.
-    expect(find([{ compute: 0.5, other: 0 }, { compute: 1.4, other: 0 }])).toEqual([]);
+    expect(
+      find([
+        { compute: 0.5, other: 0 },
+        { compute: 1.4, other: 0 },
+      ]),
+    ).toEqual([]);
   });
 
   test('that compute slowly are found, though every step takes as long, and a hidden tab is named', () => {
@@ -44,7 +45,13 @@ describe('ranks', () => {
   });
 
   test('that are slow with something else are not said to compute slowly; the slowest comes first', () => {
-    const found = find([{ compute: 40 }, { compute: 41, other: 60 }, { compute: 90 }, { compute: 40 }, { compute: 40 }]);
+    const found = find([
+      { compute: 40 },
+      { compute: 41, other: 60 },
+      { compute: 90 },
+      { compute: 40 },
+      { compute: 40 },
+    ]);
     expect(found.map((one) => one.kind === 'rank' && [one.rank, one.computing])).toEqual([
       [1, null],
       [2, 2.25],

@@ -1,7 +1,9 @@
 /**
- * One curve over steps or time, in ink on paper: faint raw values under a smoothed line, or points where somebody
- * measured. uPlot draws; drag zooms, double click shows all, and the crosshair is shared by all charts of a page.
+ * One curve over steps or time, in ink on paper: faint raw values under a smoothed line, or points where somebody measured. uPlot
+ * draws. All charts of a page show the same stretch of x, which a drag chooses and a double click or Escape leaves, and their
+ * crosshairs move together.
  */
+import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
@@ -16,10 +18,16 @@ export interface ChartData {
   line: readonly (number | null)[];
 }
 
-/** A place on x where something changed, in a few letters. */
+/** A place on x where something changed: a line with a few words, or with none a notch below the curve. */
 export interface Mark {
   x: number;
-  label: string;
+  label: string | null;
+}
+
+/** A stretch of x. */
+export interface Range {
+  min: number;
+  max: number;
 }
 
 interface Props {
@@ -31,6 +39,10 @@ interface Props {
   points: boolean;
   /** Fixed range of y; otherwise what the data need. */
   range?: readonly [number, number];
+  /** The stretch that is shown; `null` for all. */
+  shown: Signal<Range | null>;
+  /** Where something else than a chart is pointed at. */
+  pointedX: number | null;
   formatX: (value: number) => string;
   formatY: (value: number) => string;
   /** The point under the crosshair, if any. */
@@ -39,7 +51,7 @@ interface Props {
 }
 
 export function Chart(props: Props) {
-  const { data, marks, points, sync, label } = props;
+  const { data, marks, points, sync, label, shown, pointedX } = props;
   const height = Math.round(props.height * zoom.value);
   const box = useRef<HTMLDivElement>(null);
   const { width } = useSize(box);
@@ -48,6 +60,7 @@ export function Chart(props: Props) {
   current.current = props;
   const colours = theme.value;
   const text = smallText.value;
+  const stretch = shown.value;
   useEffect(() => {
     const host = box.current;
     if (host === null || width === 0) return undefined;
@@ -57,17 +70,22 @@ export function Chart(props: Props) {
       host,
     );
     plot.current = made;
+    show(made, current.current.shown.peek());
     return () => {
       plot.current = null;
       made.destroy();
     };
   }, [box, width, height, points, sync, colours, text]);
   useEffect(() => {
-    // Zoomed in, new data must not throw the reader out again.
     const made = plot.current;
-    if (made !== null) made.setData(aligned(data), !isZoomed(made));
-    if (made !== null && isZoomed(made)) made.redraw();
-  }, [data, marks]);
+    if (made === null) return;
+    made.setData(aligned(data), false);
+    show(made, stretch);
+  }, [data, marks, stretch]);
+  useEffect(() => {
+    const made = plot.current;
+    if (made !== null) point(made, pointedX);
+  }, [pointedX]);
   return <div class="chart" ref={box} role="img" aria-label={label} style={{ height: `${height}px` }} />;
 }
 
@@ -75,20 +93,23 @@ function aligned({ x, raw, line }: ChartData): uPlot.AlignedData {
   return [x as number[], (raw ?? line) as number[], line as number[]];
 }
 
-function isZoomed(plot: uPlot): boolean {
-  const { min, max } = plot.scales['x'] ?? {};
-  const xs = plot.data[0];
-  const first = xs[0];
-  const last = xs.at(-1);
-  if (!zoomed.has(plot) || first === undefined || last === undefined) return false;
-  return (min ?? first) > first || (max ?? last) < last;
+function show(plot: uPlot, stretch: Range | null): void {
+  const [xs] = plot.data;
+  plot.setScale('x', stretch ?? { min: xs[0] ?? 0, max: xs.at(-1) ?? 1 });
 }
 
-/** Charts whose user dragged a range, until a double click. */
-const zoomed = new WeakSet<uPlot>();
+/** Moves the crosshair there, unless a pointer has it. */
+function point(plot: uPlot, x: number | null): void {
+  if (plot.over.matches(':hover')) return;
+  const left = x === null ? -1 : plot.valToPos(x, 'x');
+  // Without a word to whoever listens: all are pointed at the same place.
+  plot.setCursor({ left, top: left < 0 ? -1 : plot.over.clientHeight / 2 }, false);
+}
 
 /** Pixels between the labels of y and the curve. */
 const LABEL_GAP = 8;
+/** A narrower drag is a click, pixels. */
+const LEAST_DRAG = 4;
 
 function optionsFor(
   host: HTMLElement,
@@ -114,7 +135,7 @@ function optionsFor(
     padding: [12, 16, 0, 0],
     legend: { show: false },
     scales: {
-      x: { time: false },
+      x: { time: false, auto: false },
       y: range === undefined ? { range: fromZero } : { range: [range[0], range[1]] },
     },
     axes: [
@@ -155,10 +176,23 @@ function optionsFor(
       sync: { key: sync, scales: ['x', null] },
       y: false,
       points: { size: 7, fill: colour('--accent'), stroke: colour('--accent') },
-      drag: { x: true, y: false },
+      drag: { x: true, y: false, setScale: false },
+      bind: {
+        dblclick: () => () => {
+          current.current.shown.value = null;
+          return null;
+        },
+      },
     },
     hooks: {
-      setSelect: [(plot) => zoomed.add(plot)],
+      setSelect: [
+        (plot) => {
+          const { left, width: wide } = plot.select;
+          if (wide < LEAST_DRAG) return;
+          current.current.shown.value = { min: plot.posToVal(left, 'x'), max: plot.posToVal(left + wide, 'x') };
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        },
+      ],
       setCursor: [(plot) => current.current.onhover(plot.cursor.idx ?? null)],
       draw: [(plot) => drawMarks(plot, current.current.marks, text, colour)],
     },
@@ -171,6 +205,7 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (n
   const scale = uPlot.pxRatio;
   const gap = 4 * scale;
   const right = bbox.left + bbox.width;
+  const bottom = bbox.top + bbox.height;
   let free = bbox.left;
   ctx.save();
   ctx.font = `${text * scale}px ${getComputedStyle(plot.root).fontFamily}`;
@@ -179,13 +214,17 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (n
   ctx.fillStyle = colour('--dim');
   ctx.strokeStyle = colour('--faint');
   ctx.lineWidth = scale;
-  ctx.setLineDash([2 * scale, 4 * scale]);
   for (const { x, label } of marks) {
     const at = Math.round(plot.valToPos(x, 'x', true));
     if (at < bbox.left || at > right) continue;
+    if (label === null) {
+      drawNotch(ctx, at, bottom, gap);
+      continue;
+    }
+    ctx.setLineDash([2 * scale, 4 * scale]);
     ctx.beginPath();
     ctx.moveTo(at, bbox.top);
-    ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.lineTo(at, bottom);
     ctx.stroke();
     const width = ctx.measureText(label).width;
     const start = at + gap + width <= right ? at + gap : at - gap - width;
@@ -194,6 +233,15 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (n
     free = start + width + 2 * gap;
   }
   ctx.restore();
+}
+
+/** A small triangle that stands on the axis. */
+function drawNotch(ctx: CanvasRenderingContext2D, x: number, bottom: number, size: number): void {
+  ctx.beginPath();
+  ctx.moveTo(x - size, bottom);
+  ctx.lineTo(x, bottom - 1.6 * size);
+  ctx.lineTo(x + size, bottom);
+  ctx.fill();
 }
 
 /** Steps and seconds are whole. */

@@ -1,41 +1,80 @@
 /** Loss and accuracy over steps or time; each also as a small table, for those who do not see curves. */
-import { useSignal } from '@preact/signals';
-import { useMemo } from 'preact/hooks';
+import { useSignal, type Signal } from '@preact/signals';
+import { useEffect, useMemo } from 'preact/hooks';
 import { formatClock, formatCount, formatLoss, formatShare } from '../format.ts';
-import { smooth, smoothingFor, type Series } from '../series.ts';
-import type { Evaluation, WorldChange } from '../view.ts';
-import { Chart, type Mark } from './Chart.tsx';
-
-export type XAxis = 'step' | 'time';
-
-interface Place {
-  step: number;
-  at: number;
-}
+import { tellsOwnOnly } from '../strategies.ts';
+import { smooth, smoothingFor } from '../series.ts';
+import type { Run } from '../view.ts';
+import { words } from '../words/index.ts';
+import { Chart, type Mark, type Range } from './Chart.tsx';
+import { marksOf, sayChange, xOf, type Place, type XAxis } from './marks.ts';
 
 const ORIGIN: Place = { step: -1, at: 0 };
-
-function xOf(axis: XAxis, place: Place): number {
-  return axis === 'step' ? place.step + 1 : place.at / 1000;
-}
-
-function formatterOf(axis: XAxis): (value: number) => string {
-  return axis === 'step' ? (value) => formatCount(value) : (value) => formatClock(value * 1000);
-}
-
-interface LossProps {
-  losses: Series;
-  /** Of the world, which are marked. */
-  changes: readonly WorldChange[];
-  /** Whether the losses are of this rank's samples alone. */
-  ownOnly: boolean;
-  axis: XAxis;
-  height: number;
-}
-
 const NO_MARKS: readonly Mark[] = [];
 
-export function LossCurve({ losses, changes, ownOnly, axis, height }: LossProps) {
+/** A step that is pointed at, and where: who points moves its own crosshair. */
+export interface Pointed {
+  step: number;
+  by: 'charts' | 'timeline';
+}
+
+interface Props {
+  run: Run;
+  pointed: Signal<Pointed | null>;
+}
+
+/** Both curves, and what they share: axis, stretch and crosshair. */
+export function Curves({ run, pointed }: Props) {
+  const { charts } = words.value;
+  const axis = useSignal<XAxis>('step');
+  const shown = useSignal<Range | null>(null);
+  useEffect(() => {
+    const onkey = (event: KeyboardEvent): void => {
+      if (event.key === 'Escape') shown.value = null;
+    };
+    addEventListener('keydown', onkey);
+    return () => removeEventListener('keydown', onkey);
+  }, [shown]);
+  const shared = { run, axis: axis.value, shown, pointed };
+  return (
+    <>
+      <div class="axis-choice row small" role="group" aria-label={charts.axis}>
+        {shown.value !== null && (
+          <button type="button" class="choice" title={charts.wholeRunTitle} onClick={() => (shown.value = null)}>
+            {charts.wholeRun}
+          </button>
+        )}
+        {(['step', 'time'] as const).map((one) => (
+          <button
+            key={one}
+            type="button"
+            class="choice"
+            aria-pressed={axis.value === one}
+            onClick={() => {
+              axis.value = one;
+              shown.value = null;
+            }}
+          >
+            {charts[one]}
+          </button>
+        ))}
+      </div>
+      <LossCurve {...shared} />
+      <AccuracyCurve {...shared} />
+    </>
+  );
+}
+
+interface CurveProps {
+  run: Run;
+  axis: XAxis;
+  shown: Signal<Range | null>;
+  pointed: Signal<Pointed | null>;
+}
+
+function LossCurve({ run, axis, shown, pointed }: CurveProps) {
+  const { charts } = words.value;
+  const { losses, changes, saves } = run;
   const points = useMemo(() => [...losses.points, ...losses.pending.slice(-1)], [losses]);
   const hovered = useSignal<number | null>(null);
   const data = useMemo(() => {
@@ -44,54 +83,49 @@ export function LossCurve({ losses, changes, ownOnly, axis, height }: LossProps)
     const raw = points.map((point) => point.value);
     return { x: points.map((point) => xOf(axis, point)), raw, line: smooth(raw, smoothingFor(raw.length)) };
   }, [points, axis]);
-  const marks = useMemo(
-    () => changes.map((one) => ({ x: xOf(axis, one), label: `${one.from} → ${one.to} ranks` })),
-    [changes, axis],
-  );
-  const changed = changes.map(({ step, from, to }) => ` From ${from} to ${to} ranks after step ${step + 1}.`).join('');
-  const shown = hovered.value ?? points.length - 1;
-  const point = points[shown];
+  const marks = useMemo(() => marksOf({ changes, saves }, axis), [changes, saves, axis, charts]);
+  const point = points[hovered.value ?? points.length - 1];
   const first = points[0];
+  const told = changes.map((one) => charts.changed(sayChange(one), one.step + 1)).join(' ');
+  const saved = saves.at(-1);
   const label =
     first === undefined || point === undefined
-      ? 'Loss: no step yet.'
-      : `Loss by ${axis}: ${formatLoss(first.value)} at first, ${formatLoss(points.at(-1)!.value)} now.${changed}`;
+      ? charts.noLoss
+      : [
+          charts.lossLabel(axis, formatLoss(first.value), formatLoss(points.at(-1)!.value)),
+          ...[told, saved === undefined ? '' : charts.savedAt(saved.step + 1)].filter((one) => one !== ''),
+        ].join(' ');
   return (
     <figure class="curve">
       <figcaption>
-        <span>{ownOnly ? 'this rank’s loss' : 'loss'}</span>
+        <span>{tellsOwnOnly(run.job, run.worldSize) ? charts.ownLoss : charts.loss}</span>
         <span class="number">
           {point === undefined ? '–' : formatLoss(point.value)}
-          {hovered.value !== null && point !== undefined && <span class="dim"> at {placeName(axis, point)}</span>}
+          {hovered.value !== null && point !== undefined && <At axis={axis} place={point} />}
         </span>
+        {saved !== undefined && <span class="dim small">{charts.savedKey}</span>}
       </figcaption>
       <Chart
-        sync="training"
+        {...chartProps(axis, shown, pointed, points)}
         data={data}
         marks={marks}
-        height={height}
+        height={160}
         points={false}
-        formatX={formatterOf(axis)}
         formatY={tickLoss}
-        onhover={(index) => (hovered.value = index)}
+        onhover={(index) => {
+          hovered.value = index;
+          tell(pointed, index === null ? undefined : points[index]);
+        }}
         label={label}
       />
-      <NumbersTable name="loss" rows={sample(points).map((one) => [one, formatLoss(one.value)])} />
+      <NumbersTable name={charts.loss} rows={sample(points).map((one) => [one, formatLoss(one.value)])} />
     </figure>
   );
 }
 
-export function AccuracyCurve({
-  evaluations,
-  losses,
-  axis,
-  height,
-}: {
-  evaluations: readonly Evaluation[];
-  losses: Series;
-  axis: XAxis;
-  height: number;
-}) {
+function AccuracyCurve({ run, axis, shown, pointed }: CurveProps) {
+  const { charts } = words.value;
+  const { evaluations, losses } = run;
   const hovered = useSignal<number | null>(null);
   const start = losses.points[0] ?? ORIGIN;
   const end = losses.pending.at(-1) ?? losses.points.at(-1) ?? { step: 0, at: 1000 };
@@ -104,36 +138,63 @@ export function AccuracyCurve({
     [evaluations, axis, start, end],
   );
   const one = (hovered.value === null ? undefined : evaluations[hovered.value - 1]) ?? evaluations.at(-1);
-  const label =
-    one === undefined ? 'Accuracy: not measured yet.' : `Accuracy by ${axis}: ${formatShare(one.accuracy, 1)} now.`;
   return (
     <figure class="curve">
       <figcaption>
-        <span>accuracy</span>
+        <span>{charts.accuracy}</span>
         <span class="number">
-          {one === undefined ? <span class="dim">not measured yet</span> : formatShare(one.accuracy, 1)}
-          {hovered.value !== null && one !== undefined && <span class="dim"> at {placeName(axis, one)}</span>}
+          {one === undefined ? <span class="dim">{charts.notMeasured}</span> : formatShare(one.accuracy, 1)}
+          {hovered.value !== null && one !== undefined && <At axis={axis} place={one} />}
         </span>
       </figcaption>
       <Chart
-        sync="training"
+        {...chartProps(axis, shown, pointed, losses.points)}
         data={data}
         marks={NO_MARKS}
-        height={height}
+        height={112}
         points
         range={[0, 1]}
-        formatX={formatterOf(axis)}
         formatY={(value) => formatShare(value)}
         onhover={(index) => (hovered.value = index)}
-        label={label}
+        label={one === undefined ? charts.noAccuracy : charts.accuracyLabel(axis, formatShare(one.accuracy, 1))}
       />
-      <NumbersTable name="accuracy" rows={sample(evaluations).map((row) => [row, formatShare(row.accuracy, 1)])} />
+      <NumbersTable
+        name={charts.accuracy}
+        rows={sample(evaluations).map((row) => [row, formatShare(row.accuracy, 1)])}
+      />
     </figure>
   );
 }
 
-function placeName(axis: XAxis, place: Place): string {
-  return axis === 'step' ? `step ${place.step + 1}` : formatClock(place.at);
+/** What charts of one run have in common. */
+function chartProps(
+  axis: XAxis,
+  shown: Signal<Range | null>,
+  pointed: Signal<Pointed | null>,
+  places: readonly Place[],
+) {
+  const at = pointed.value?.by === 'timeline' ? pointed.value.step : null;
+  const place = at === null ? undefined : places.find(({ step }) => step >= at);
+  return {
+    sync: 'training',
+    shown,
+    pointedX: at === null ? null : axis === 'step' ? at + 1 : place === undefined ? null : xOf(axis, place),
+    formatX: (value: number) => (axis === 'step' ? formatCount(value) : formatClock(value * 1000)),
+  };
+}
+
+/** Points at a place of the charts, or at none. */
+function tell(pointed: Signal<Pointed | null>, place: Place | undefined): void {
+  const now = pointed.peek();
+  if (now?.by === 'timeline' || now?.step === place?.step) return;
+  pointed.value = place === undefined ? null : { step: place.step, by: 'charts' };
+}
+
+function At({ axis, place }: { axis: XAxis; place: Place }) {
+  const { charts } = words.value;
+  return (
+    <span class="dim"> {axis === 'step' ? charts.atStep(place.step + 1) : charts.atTime(formatClock(place.at))}</span>
+  );
 }
 
 /** Ticks need fewer digits than values. */
@@ -150,13 +211,14 @@ function sample<Row>(rows: readonly Row[]): Row[] {
 }
 
 function NumbersTable({ name, rows }: { name: string; rows: readonly (readonly [Place, string])[] }) {
+  const { charts } = words.value;
   return (
     <div class="away">
       <table>
-        <caption>{name}, some of the values</caption>
+        <caption>{charts.someValues(name)}</caption>
         <thead>
           <tr>
-            <th>step</th>
+            <th>{charts.step}</th>
             <th>{name}</th>
           </tr>
         </thead>

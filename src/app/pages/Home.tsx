@@ -4,13 +4,11 @@ import { formatRoomCode, parseRoomCode, ROOM_CODE_LENGTH } from '../../protocol/
 import { Banner } from '../parts/Banner.tsx';
 import { SavedRuns } from '../parts/SavedRuns.tsx';
 import { Term } from '../parts/Term.tsx';
-import { SimulatedRing } from '../ring/SimulatedRing.tsx';
+import { ExplorableRing } from '../ring/ExplorableRing.tsx';
 import { roomHash } from '../route.ts';
 import { dismissFailure } from '../store.ts';
 import { words } from '../words/index.ts';
 import type { Failure } from '../view.ts';
-
-const MEMBERS = Array.from({ length: 4 }, () => ({ name: '' }));
 
 export function Home({ wrongCode, failure }: { wrongCode: string | null; failure: Failure | null }) {
   const { home } = words.value;
@@ -37,7 +35,7 @@ export function Home({ wrongCode, failure }: { wrongCode: string | null; failure
         </p>
         <SavedRuns />
       </div>
-      <SimulatedRing members={MEMBERS} you={null} />
+      <ExplorableRing />
     </main>
   );
 }

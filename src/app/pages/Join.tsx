@@ -21,15 +21,29 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
         class="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          joinRoom(room);
+          joinRoom(room, blocked.value);
         }}
       >
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
         <Preflight blocked={blocked} />
-        <button type="submit" class="primary" disabled={nameless || blocked.value || entering.value}>
-          {entering.value ? says.joiningNow : failure === null ? says.join : says.again}
-        </button>
-        <p class="dim small">{nameless ? says.nameFirst : says.whatFollows}</p>
+        <div class="row">
+          <button type="submit" class="primary grow" disabled={nameless || entering.value}>
+            {entering.value ? says.joiningNow : blocked.value ? says.watch : failure === null ? says.join : says.again}
+          </button>
+          {/* Whatever this device lacks, its user can look on. */}
+          {!blocked.value && (
+            <button
+              type="button"
+              class="quiet"
+              title={says.watchAbout}
+              disabled={nameless || entering.value}
+              onClick={() => joinRoom(room, true)}
+            >
+              {says.watch}
+            </button>
+          )}
+        </div>
+        <p class="dim small">{nameless ? says.nameFirst : blocked.value ? says.onlyWatches : says.whatFollows}</p>
       </form>
     </main>
   );

@@ -4,8 +4,10 @@ import { RankMark } from '../parts/RankMark.tsx';
 import { Term } from '../parts/Term.tsx';
 import { identityOf } from '../rankIdentity.ts';
 import type { Run } from '../view.ts';
+import { words } from '../words/index.ts';
 
 export function Lanes({ run }: { run: Run }) {
+  const { run: said } = words.value;
   const ranks = run.statistics?.ranks ?? [];
   const longest = Math.max(
     ...ranks.map((one) => Math.max(one.stepMs, one.computeMs + one.communicateMs)),
@@ -13,25 +15,29 @@ export function Lanes({ run }: { run: Run }) {
   );
   const part = (ms: number): string => `${((100 * ms) / longest).toFixed(2)}%`;
   return (
-    <section class="lanes" aria-label="Where each rank’s step goes">
+    <section class="lanes" aria-label={said.whereStepGoes}>
       <p class="small lanes-title">
-        <span>one step</span>
+        <span>{said.oneStep}</span>
         <span class="key">
-          <i class="swatch compute" /> computing <i class="swatch communicate" /> talking <i class="swatch rest" /> rest
+          <i class="swatch compute" /> {said.computing} <i class="swatch communicate" /> {said.talking}{' '}
+          <i class="swatch rest" /> {said.rest}
         </span>
-        <span class="dim">
-          the longest computing is the <Term of="straggler" />
-        </span>
+        <span class="dim">{said.longest(<Term of="straggler" />)}</span>
       </p>
       {ranks.length === 0 ? (
-        <p class="dim small">Known after the first exchange of statistics, at step {run.job.hashEvery}.</p>
+        <p class="dim small">{said.statisticsLater(run.job.hashEvery)}</p>
       ) : (
         <ul class="plain">
           {ranks.map((one) => (
             <li
               key={one.rank}
               style={{ '--own': `var(--rank-${identityOf(one.rank).colour})` }}
-              aria-label={`rank ${one.rank}: computing ${formatMs(one.computeMs)}, talking ${formatMs(one.communicateMs)}, step ${formatMs(one.stepMs)}`}
+              aria-label={said.laneLabel(
+                one.rank,
+                formatMs(one.computeMs),
+                formatMs(one.communicateMs),
+                formatMs(one.stepMs),
+              )}
             >
               <RankMark rank={one.rank} />
               <span class="lane">

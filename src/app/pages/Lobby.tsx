@@ -70,7 +70,9 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <Preview view={view} lobby={lobby} />
         </section>
         <section aria-labelledby="what" class="lobby-job">
-          <h2 id="what">{says.jobWith(lobby.job.job, lobby.job.model)}</h2>
+          <h2 id="what">
+            {lobby.job.job === 'lesson' ? words.value.lesson.heading : says.jobWith(lobby.job.job, lobby.job.model)}
+          </h2>
           {view.goesOnAfter !== null && <p>{says.goesOn(view.goesOnAfter)}</p>}
           {host && lobby.phase === 'FORMING' && view.goesOnAfter === null ? (
             <JobForm job={lobby.job} onjob={configure} />
@@ -137,7 +139,7 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
       </figure>
     );
   }
-  return <SimulatedRing members={tabs} you={you} bottom={words.value.lobby.previewBottom} />;
+  return <SimulatedRing members={tabs} you={you} kind={words.value.ring.preview} />;
 }
 
 function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {

@@ -41,7 +41,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         class="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          createRoom(job.value, startAt.value);
+          createRoom(job.value, startAt.value, { watches: blocked.value });
         }}
       >
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
@@ -65,9 +65,21 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         </JobForm>
         <Preflight blocked={blocked} />
         <div class="row">
-          <button type="submit" class="primary grow" disabled={nameless || blocked.value || entering.value}>
-            {entering.value ? says.opening : says.open}
+          <button type="submit" class="primary grow" disabled={nameless || entering.value}>
+            {entering.value ? says.opening : blocked.value ? says.openToWatch : says.open}
           </button>
+          {/* A projector that leads, and leaves the training to others. */}
+          {!blocked.value && (
+            <button
+              type="button"
+              class="quiet"
+              title={says.openToWatchAbout}
+              disabled={nameless || entering.value}
+              onClick={() => createRoom(job.value, startAt.value, { watches: true })}
+            >
+              {says.openToWatch}
+            </button>
+          )}
           <a class="button quiet" href="#">
             {says.back}
           </a>

@@ -1,13 +1,15 @@
 /** One line per rank: what it computes with, where its time goes, what it sent, and the fingerprint of its state. */
 import { dissenters } from '../../util/majority.ts';
-import { goneRanks, isHost, isOpen } from '../derive.ts';
+import { goneRanks, isHost, isOpen, ownRank } from '../derive.ts';
 import { formatBytes, formatMs, shortHash } from '../format.ts';
 import { RankMark } from '../parts/RankMark.tsx';
 import { RemoveButton } from '../parts/RemoveButton.tsx';
 import { Term } from '../parts/Term.tsx';
 import type { Run, View } from '../view.ts';
+import { words } from '../words/index.ts';
 
 export function RankTable({ view, run }: { view: View; run: Run }) {
+  const { run: said } = words.value;
   const { lobby } = view;
   const gone = goneRanks(run, lobby);
   const others = lobby?.members.filter((one) => run.members.every(({ member }) => member !== one.member)) ?? [];
@@ -23,24 +25,24 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               <Term of="rank" />
             </th>
             <th scope="col" class="adapter">
-              <span>computes with</span>
+              <span>{said.computesWith}</span>
             </th>
             <th scope="col" class="right">
-              computing
+              {said.computing}
             </th>
             <th scope="col" class="right">
-              talking
+              {said.talking}
             </th>
             <th scope="col" class="right">
-              sent
+              {said.sent}
             </th>
-            <th scope="col">link</th>
+            <th scope="col">{said.link}</th>
             <th scope="col">
-              <Term of="state hash">state</Term>
+              <Term of="state hash">{said.state}</Term>
             </th>
             {host && (
               <th scope="col">
-                <span class="away">remove</span>
+                <span class="away">{said.remove}</span>
               </th>
             )}
           </tr>
@@ -53,7 +55,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               <tr key={rank}>
                 <th scope="row">
                   <RankMark rank={rank} size={18} /> {one.name}
-                  {rank === run.rank && <span class="dim"> (you)</span>}
+                  {rank === ownRank(view, run) && <span class="dim"> {said.you}</span>}
                 </th>
                 <td class="adapter" title={one.device?.adapter}>
                   {one.device === null ? '–' : one.device.adapter}
@@ -64,7 +66,13 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                 <td class="right number">
                   {numbers === undefined ? '–' : formatBytes(numbers.gradientBytesSent + numbers.otherBytesSent)}
                 </td>
-                <td>{gone.includes(rank) ? <span class="wait">left</span> : <LinkTo run={run} rank={rank} />}</td>
+                <td>
+                  {gone.includes(rank) ? (
+                    <span class="wait">{said.hasLeft}</span>
+                  ) : (
+                    <LinkTo run={run} own={ownRank(view, run)} rank={rank} />
+                  )}
+                </td>
                 <td>
                   {hash === undefined ? (
                     '–'
@@ -95,10 +103,10 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               </td>
               <td colSpan={5} class="dim">
                 {one.device === null
-                  ? 'getting ready'
+                  ? said.gettingReady
                   : lobby !== null && isOpen(lobby)
-                    ? 'joins in a moment'
-                    : 'waits for the next run'}
+                    ? said.joinsSoon
+                    : said.waitsForNext}
               </td>
               {host && (
                 <td class="right">
@@ -113,16 +121,21 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
   );
 }
 
-/** Known for this rank's own two links only. */
-function LinkTo({ run, rank }: { run: Run; rank: number }) {
-  if (rank === run.rank) return <span class="dim">this tab</span>;
-  const link = run.links[rank];
-  if (link === undefined) return <span class="dim">not ours</span>;
-  if (!link.up) return <span class="wait">connecting …</span>;
+/** To its right neighbour: of this rank's own links as they are now, of others as those told. */
+function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: number }) {
+  const { run: said } = words.value;
+  if (run.worldSize === 1) return <span class="dim">–</span>;
+  const right = (rank + 1) % run.worldSize;
+  const own = rank === self ? run.links[right] : right === self ? run.links[rank] : undefined;
+  const told = run.telemetry?.ranks[rank]?.right;
+  if (own?.up === false) return <span class="wait">{said.connecting}</span>;
+  const { route, roundTripMs } = told ?? own ?? { route: null, roundTripMs: null };
+  if (route === null) return <span class="dim">–</span>;
   return (
     <>
-      {link.route === 'unknown' ? 'up' : link.route}
-      {link.roundTripMs !== null && <span class="dim"> {formatMs(link.roundTripMs)}</span>}
+      {said.routes[route]}
+      {roundTripMs !== null && <span class="dim"> {formatMs(roundTripMs)}</span>}
+      {run.telemetry?.ranks[rank]?.isHidden && <span class="wait"> {said.isHidden}</span>}
     </>
   );
 }

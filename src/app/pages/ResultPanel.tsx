@@ -2,10 +2,11 @@
 import type { RunResult } from '../../protocol/events.ts';
 import { dissenters } from '../../util/majority.ts';
 import { theoreticalBytes } from '../derive.ts';
-import { formatBytes, formatClock, formatLoss, formatMs, formatShare, list, plural, shortHash } from '../format.ts';
+import { formatBytes, formatClock, formatLoss, formatMs, formatShare, shortHash } from '../format.ts';
 import { Term } from '../parts/Term.tsx';
 import { closeRun, leave, start } from '../store.ts';
 import { hasServer } from '../strategies.ts';
+import { words } from '../words/index.ts';
 
 interface Props {
   result: RunResult;
@@ -15,6 +16,7 @@ interface Props {
 }
 
 export function ResultPanel({ result, isWhole, host }: Props) {
+  const { run: said } = words.value;
   const { worldSize } = result;
   const apart = dissenters(result.stateHash);
   const theory = theoreticalBytes(worldSize, result.gradientBytes, result.steps);
@@ -24,36 +26,33 @@ export function ResultPanel({ result, isWhole, host }: Props) {
     <section class="result" aria-labelledby="result-title">
       <div class="result-words">
         <h2 id="result-title">{formatShare(result.accuracy ?? NaN, 1)}</h2>
-        <p>
-          of the held-out samples are classified right, after {plural(result.steps, 'step')} in {formatClock(result.ms)}
-          .
-        </p>
+        <p>{said.classified(result.steps, formatClock(result.ms))}</p>
       </div>
       <dl class="facts">
         <div>
-          <dt>loss</dt>
+          <dt>{said.loss}</dt>
           <dd>{formatLoss(result.loss)}</dd>
         </div>
         <div>
-          <dt>a step took</dt>
+          <dt>{said.stepTook}</dt>
           <dd>
             {formatMs(result.stepMs.median)}{' '}
-            <span class="dim small">{formatMs(result.stepMs.communicate)} talking</span>
+            <span class="dim small">{said.ofThatTalking(formatMs(result.stepMs.communicate))}</span>
           </dd>
         </div>
         <div>
-          <dt>{hasServer(result.strategy) ? 'a rank sent, on average' : 'each rank sent'}</dt>
+          <dt>{hasServer(result.strategy) ? said.sentOnAverage : said.eachSent}</dt>
           <dd>
             {worldSize === 1 ? (
-              <span class="dim">nothing</span>
+              <span class="dim">{said.nothing}</span>
             ) : (
               <>
                 {formatBytes(sent)}{' '}
                 {isWhole && (
                   <span class="dim small">
                     {result.strategy === 'ring'
-                      ? `theory ${formatBytes(theory)}, ${overhead(sent, theory)}`
-                      : `a ring would send ${formatBytes(theory)}`}
+                      ? said.theory(formatBytes(theory), overhead(sent, theory))
+                      : said.ringWouldSend(formatBytes(theory))}
                   </span>
                 )}
               </>
@@ -62,7 +61,7 @@ export function ResultPanel({ result, isWhole, host }: Props) {
         </div>
         <div>
           <dt>
-            <Term of="state hash">final state</Term>
+            <Term of="state hash">{said.finalState}</Term>
           </dt>
           <dd>
             {apart.length === 0 ? (
@@ -71,7 +70,7 @@ export function ResultPanel({ result, isWhole, host }: Props) {
                 <span class="hash">{shortHash(result.stateHash[0] ?? '–')}</span> ✓
               </span>
             ) : (
-              <span class="wrong">rank {list(apart)} apart ✕</span>
+              <span class="wrong">{said.apart(apart)} ✕</span>
             )}
           </dd>
         </div>
@@ -80,17 +79,17 @@ export function ResultPanel({ result, isWhole, host }: Props) {
         {host ? (
           <>
             <button type="button" class="primary" onClick={start}>
-              Start again
+              {said.startAgain}
             </button>
             <button type="button" onClick={closeRun}>
-              Change the job
+              {said.changeJob}
             </button>
           </>
         ) : (
           <>
-            <span class="dim">The host may start again.</span>
+            <span class="dim">{said.hostMayStart}</span>
             <button type="button" class="quiet" onClick={leave}>
-              Leave
+              {words.value.shell.leave}
             </button>
           </>
         )}

@@ -1,11 +1,16 @@
-/** Training: the strip, the ring, the curves, one player for ring and grid, the ranks. */
+/** Training: the strip, the ring, the curves, one player for ring and grid, the timeline, the ranks and their links. */
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
-import { AccuracyCurve, LossCurve, type XAxis } from '../charts/Curves.tsx';
-import { isHost, isUnderWay, spokenState } from '../derive.ts';
+import { Curves, type Pointed } from '../charts/Curves.tsx';
+import { isHost, isUnderWay, ownRank, spokenState } from '../derive.ts';
 import { upperFirst } from '../format.ts';
 import { describeJob } from '../jobForm.ts';
 import { LearnedPanel } from '../learned/LearnedPanel.tsx';
+import { ExportButtons } from '../monitor/ExportButtons.tsx';
+import { Links } from '../monitor/Links.tsx';
+import { Stragglers } from '../monitor/Stragglers.tsx';
+import { timelineOf } from '../monitor/timeline.ts';
+import { TimelineView } from '../monitor/TimelineView.tsx';
 import { Banner } from '../parts/Banner.tsx';
 import { Fold } from '../parts/Fold.tsx';
 import { HostControls } from '../parts/HostControls.tsx';
@@ -16,10 +21,12 @@ import { PlayerBar } from '../ring/PlayerBar.tsx';
 import { RunRing } from '../ring/RunRing.tsx';
 import { Caption } from '../ring/SimulatedRing.tsx';
 import { usePlayer } from '../ring/usePlayer.ts';
+import type { Player } from '../ring/player.ts';
 import { pageWidth } from '../theme.ts';
-import { closeRun, start } from '../store.ts';
-import { insteadOfRing, tellsOwnOnly } from '../strategies.ts';
-import type { Run as RunView, View } from '../view.ts';
+import { closeRun, hidden, start } from '../store.ts';
+import { insteadOfRing, type Instead } from '../strategies.ts';
+import type { Failure, Run as RunView, View } from '../view.ts';
+import { words } from '../words/index.ts';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
 import { ResultPanel } from './ResultPanel.tsx';
@@ -29,34 +36,22 @@ import { Strip } from './Strip.tsx';
 const WATCHED = globalThis.peergradReport === undefined;
 
 export function Run({ view, run }: { view: View; run: RunView }) {
+  const { run: said } = words.value;
   const { trace, worldSize } = run;
   const stage = useMemo(() => (trace === null ? null : { trace, n: worldSize }), [trace, worldSize]);
   const player = usePlayer(stage, { autoplay: WATCHED, keys: true });
-  const axis = useSignal<XAxis>('step');
+  const pointed = useSignal<Pointed | null>(null);
   const alone = worldSize === 1;
-  const instead = insteadOfRing(run.job, worldSize, view.model?.bucketBytes ?? null);
+  // What has gone round the ring needs no guess.
+  const instead = trace === null ? insteadOfRing(run.job, worldSize, view.model?.bucketBytes ?? null) : null;
+  const hides = hidden.value;
   const hasRing = !alone && instead === null;
-  const ownOnly = tellsOwnOnly(run.job, worldSize);
   const spoken = spokenState(view);
   const narrow = pageWidth.value === 'narrow';
-  const names = run.members.map((one) => one.name);
   return (
     <main class="run wrap">
-      <h1 class="away">Training</h1>
-      {view.failure !== null && (
-        <Banner failure={view.failure}>
-          {!view.failure.fatal && isHost(view) && (
-            <button type="button" class="primary" onClick={start}>
-              Start again
-            </button>
-          )}
-          <button type="button" onClick={closeRun}>
-            {view.failure.fatal ? 'Join again' : 'Back to the lobby'}
-          </button>
-          {/* An engine that died without a word has told none. */}
-          {(!view.failure.fatal || view.recording !== null) && <RecordingButton />}
-        </Banner>
-      )}
+      <h1 class="away">{said.title}</h1>
+      {view.failure !== null && <Failed view={view} failure={view.failure} />}
       {run.result !== null && (
         <ResultPanel
           result={run.result}
@@ -66,87 +61,104 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       )}
       <Strip view={view} run={run} />
       <p class="small">
-        <span class="dim">{describeJob(run.job)}.</span> {spoken.text !== spoken.word && `${upperFirst(spoken.text)}.`}
+        {!hides.has('job') && <span class="dim">{describeJob(run.job)}. </span>}
+        {spoken.text !== spoken.word && `${upperFirst(spoken.text)}.`}
       </p>
       {view.note !== null && <p class="dim small">{view.note}</p>}
       <div class="run-columns">
-        <section class="stage" aria-label={hasRing ? 'The ring' : 'The ranks'}>
+        <section class="stage" aria-label={hasRing ? said.ring : said.ranks}>
           <RunRing view={view} run={run} player={player} instead={instead} />
           <p class="caption">
-            {alone ? (
-              <span class="dim">
-                Alone: nothing to exchange.
-                {instead === null && (
-                  <>
-                    {' '}
-                    With more tabs, an <Term of="all-reduce" /> goes round here.
-                  </>
-                )}
-              </span>
-            ) : instead !== null ? (
-              instead.words
-            ) : run.trace === null && player.stage.value === null ? (
-              isUnderWay(view) && (
-                <span class="dim">
-                  The next <Term of="all-reduce" /> will be replayed here.
-                </span>
-              )
-            ) : (
-              <Caption player={player} you={run.rank} />
-            )}
+            <RingCaption view={view} run={run} player={player} instead={instead} />
           </p>
         </section>
-        <section class="curves" aria-label="Curves">
-          <div class="axis-choice row small" role="group" aria-label="Horizontal axis">
-            {(['step', 'time'] as const).map((one) => (
-              <button
-                key={one}
-                type="button"
-                class="choice"
-                aria-pressed={axis.value === one}
-                onClick={() => (axis.value = one)}
-              >
-                {one}
-              </button>
-            ))}
-          </div>
-          <LossCurve losses={run.losses} changes={run.changes} ownOnly={ownOnly} axis={axis.value} height={160} />
-          {!narrow && (
-            <>
-              <AccuracyCurve evaluations={run.evaluations} losses={run.losses} axis={axis.value} height={112} />
-              <Lanes run={run} />
-            </>
-          )}
+        <section class="curves" aria-label={said.curvesSection}>
+          {!hides.has('curves') && <Curves run={run} pointed={pointed} />}
+          {!narrow && !hides.has('timeline') && <Lanes run={run} />}
         </section>
-        {hasRing && (
+        {hasRing && !hides.has('player') && (
           <div class="bar-place">
             <PlayerBar player={player} />
           </div>
         )}
       </div>
       <div class="run-columns lower">
-        {narrow && (
-          <Fold title="Accuracy, and where time goes" class="more-curves">
-            <AccuracyCurve evaluations={run.evaluations} losses={run.losses} axis={axis.value} height={112} />
-            <Lanes run={run} />
+        {hasRing && !hides.has('grid') && (
+          <Fold title={said.holds} class="holds">
+            <GridView names={run.members.map((one) => one.name)} player={player} clock={run.rank} />
           </Fold>
         )}
-        {hasRing && (
-          <Fold title="Who holds what" class="holds">
-            <GridView names={names} player={player} clock={run.rank} />
+        {!hides.has('ranks') && (
+          <Fold title={said.ranksPanel} class={hasRing && !hides.has('grid') ? 'ranks-panel' : 'ranks-panel alone'}>
+            <RankTable view={view} run={run} />
           </Fold>
         )}
-        <Fold title="Ranks" class={hasRing ? 'ranks-panel' : 'ranks-panel alone'}>
-          <RankTable view={view} run={run} />
-        </Fold>
+        {!hides.has('timeline') && (
+          <Fold title={said.timeline} class="whole-width">
+            {narrow && <Lanes run={run} />}
+            <Monitor run={run} pointed={pointed} />
+          </Fold>
+        )}
+        {!alone && !hides.has('ranks') && (
+          <Fold title={said.links} class="whole-width">
+            <Links run={run} />
+          </Fold>
+        )}
       </div>
-      <LearnedPanel key={run.number} run={run} />
+      {!hides.has('learned') && <LearnedPanel key={run.number} run={run} />}
       {view.failure === null && (
         <div class="row">
-          <RecordingButton />
+          <ExportButtons run={run} />
           {view.lobby !== null && isUnderWay(view) && isHost(view) && <HostControls lobby={view.lobby} />}
         </div>
       )}
     </main>
+  );
+}
+
+function Failed({ view, failure }: { view: View; failure: Failure }) {
+  const { run: said } = words.value;
+  return (
+    <Banner failure={failure}>
+      {!failure.fatal && isHost(view) && (
+        <button type="button" class="primary" onClick={start}>
+          {said.startAgain}
+        </button>
+      )}
+      <button type="button" onClick={closeRun}>
+        {failure.fatal ? said.joinAgain : said.backToLobby}
+      </button>
+      {/* An engine that died without a word has told none. */}
+      {(!failure.fatal || view.recording !== null) && <RecordingButton />}
+    </Banner>
+  );
+}
+
+interface CaptionProps {
+  view: View;
+  run: RunView;
+  player: Player;
+  instead: Instead | null;
+}
+
+function RingCaption({ view, run, player, instead }: CaptionProps) {
+  const { run: said } = words.value;
+  if (run.worldSize === 1) {
+    return <span class="dim">{instead === null ? said.aloneRing(<Term of="all-reduce" />) : said.alone}</span>;
+  }
+  if (instead !== null) return <>{instead.words}</>;
+  if (run.trace !== null || player.stage.value !== null) return <Caption player={player} you={ownRank(view, run)} />;
+  return isUnderWay(view) ? <span class="dim">{said.nextRing(<Term of="all-reduce" />)}</span> : null;
+}
+
+function Monitor({ run, pointed }: { run: RunView; pointed: Parameters<typeof TimelineView>[0]['pointed'] }) {
+  const { run: said } = words.value;
+  const { lanes, members, telemetry, rank } = run;
+  const timeline = useMemo(() => timelineOf({ lanes, members, telemetry, rank }), [lanes, members, telemetry, rank]);
+  return (
+    <>
+      <Stragglers run={run} />
+      <TimelineView timeline={timeline} you={rank} pointed={pointed} empty={said.statisticsLater(run.job.hashEvery)} />
+    </>
   );
 }

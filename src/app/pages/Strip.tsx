@@ -1,17 +1,19 @@
 /** The run in a line of numbers. */
 import type { ComponentChildren } from 'preact';
-import { agreement, samplesPerSecond, talking, timeLeft, type Agreement } from '../derive.ts';
-import { formatClock, formatCount, formatLoss, formatShare, list } from '../format.ts';
+import { agreement, isTraining, samplesPerSecond, talking, timeLeft, type Agreement } from '../derive.ts';
+import { formatClock, formatCount, formatLoss, formatShare } from '../format.ts';
 import { StatusLine } from '../parts/StatusLine.tsx';
 import { Term } from '../parts/Term.tsx';
 import { tellsOwnOnly } from '../strategies.ts';
 import type { Run, View } from '../view.ts';
+import { words } from '../words/index.ts';
 
 export function Strip({ view, run }: { view: View; run: Run }) {
+  const { run: said } = words.value;
   const { model } = view;
   const { last } = run;
   // Of a run that waits, nothing is known.
-  const isOn = view.state === 'RUNNING' || run.result !== null;
+  const isOn = isTraining(view) || run.result !== null;
   const rate = isOn ? samplesPerSecond(run) : null;
   const share = talking(run);
   const left = isOn && view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
@@ -26,16 +28,16 @@ export function Strip({ view, run }: { view: View; run: Run }) {
         {last === null ? '–' : last.dataEpoch + 1}
         <span class="dim"> / {run.job.epochs}</span>
       </Cell>
-      <Cell label="step">
+      <Cell label={said.stepLabel}>
         {last === null ? '–' : last.step + 1}
         {model !== null && <span class="dim"> / {model.totalSteps}</span>}
       </Cell>
-      <Cell label={ownOnly ? 'own samples/s' : 'samples/s'}>{rate === null ? '–' : formatCount(rate)}</Cell>
-      <Cell label={ownOnly ? <Term of="own loss" /> : 'loss'}>{last === null ? '–' : formatLoss(last.loss)}</Cell>
+      <Cell label={ownOnly ? said.ownRate : said.sampleRate}>{rate === null ? '–' : formatCount(rate)}</Cell>
+      <Cell label={ownOnly ? <Term of="own loss" /> : said.loss}>{last === null ? '–' : formatLoss(last.loss)}</Cell>
       <Cell label={<Term of="world size" />}>
-        {run.worldSize} <span class="dim">{run.worldSize === 1 ? 'rank' : 'ranks'}</span>
+        {run.worldSize} <span class="dim">{said.ranksUnit(run.worldSize)}</span>
       </Cell>
-      <Cell label={<Term of="state hash">same state?</Term>}>
+      <Cell label={<Term of="state hash">{said.sameState}</Term>}>
         <Agrees of={agreement(run.hashes)} worldSize={run.worldSize} />
       </Cell>
       <Cell label={<Term of="talking" />}>
@@ -45,11 +47,11 @@ export function Strip({ view, run }: { view: View; run: Run }) {
           '–'
         ) : (
           <>
-            {formatShare(share.share)} <span class="dim small">{formatShare(share.hidden)} hidden</span>
+            {formatShare(share.share)} <span class="dim small">{said.hidden(formatShare(share.hidden))}</span>
           </>
         )}
       </Cell>
-      <Cell label="time left">{run.result !== null ? 'done' : left === null ? '–' : formatClock(left)}</Cell>
+      <Cell label={said.timeLeft}>{run.result !== null ? said.done : left === null ? '–' : formatClock(left)}</Cell>
     </dl>
   );
 }
@@ -63,21 +65,15 @@ function Cell({ label, children }: { label: ComponentChildren; children: Compone
   );
 }
 
-/** Short, for the strip; the table marks each of them. */
-function differing(ranks: readonly number[], worldSize: number): string {
-  if (ranks.length === 0) return 'not all';
-  if (ranks.length === 1) return `not rank ${ranks[0]}`;
-  return ranks.length === 2 ? `not ${list(ranks)}` : `not ${ranks.length} of ${worldSize}`;
-}
-
 function Agrees({ of, worldSize }: { of: Agreement; worldSize: number }) {
+  const { run: said } = words.value;
   switch (of.kind) {
     case 'unknown':
-      return <span class="dim">not yet</span>;
+      return <span class="dim">{said.notYet}</span>;
     case 'agree':
-      return <span class="good">{worldSize === 1 ? 'one copy ✓' : 'all agree ✓'}</span>;
+      return <span class="good">{worldSize === 1 ? said.oneCopy : said.allAgree} ✓</span>;
     case 'differ':
-      return <span class="wrong">{differing(of.ranks, worldSize)} ✕</span>;
+      return <span class="wrong">{said.notAgreeing(of.ranks, worldSize)} ✕</span>;
     default:
       return of satisfies never;
   }

@@ -28,7 +28,7 @@ export function JobForm({
       return messageOf(error);
     }
   };
-  const set = (change: Partial<JobSpec>): string | null => offer({ ...job, ...change });
+  const trains = job.job !== 'lesson';
   return (
     <div class="form">
       <div class="fields">
@@ -38,41 +38,60 @@ export function JobForm({
           options={says.jobs}
           onpick={(value) => offer(withJob(job, value, serverHasData.value ? SERVER_DATA : null))}
         />
-        <Select label={says.model} value={job.model} options={says.models} onpick={(model) => set({ model })} />
-      </div>
-      <StrategyFields job={job} offer={offer} />
-      <details class="fold">
-        <summary>{says.advanced}</summary>
-        <div class="fields three">
+        {trains && (
           <Select
-            label={says.optimizer}
-            value={job.optimizer}
-            options={says.optimizers}
-            onpick={(value) => offer(withOptimizer(job, value))}
+            label={says.model}
+            value={job.model}
+            options={says.models}
+            onpick={(model) => offer({ ...job, model })}
           />
-          <NumberField
-            label={says.learningRate}
-            value={job.learningRate}
-            onpick={(learningRate) => set({ learningRate })}
-          />
-          <NumberField
-            label={says.batch[workerWord(job)]}
-            value={job.batchSize}
-            onpick={(batchSize) => set({ batchSize })}
-          />
-          <NumberField label={says.epochs} value={job.epochs} onpick={(epochs) => set({ epochs })} />
-          <NumberField
-            label={says.maxSteps}
-            value={job.maxSteps}
-            empty={says.noLimit}
-            onpick={(maxSteps) => set({ maxSteps })}
-          />
-          <NumberField label={says.seed} value={job.seed} onpick={(seed) => set({ seed })} />
-          {job.job === 'mnist' && <DataFields job={job} offer={offer} />}
-          {children}
-        </div>
-      </details>
+        )}
+      </div>
+      {trains && <StrategyFields job={job} offer={offer} />}
+      {(trains || children !== undefined) && (
+        <details class="fold">
+          <summary>{says.advanced}</summary>
+          <div class="fields three">
+            {trains && <TrainingFields job={job} offer={offer} />}
+            {job.job === 'mnist' && <DataFields job={job} offer={offer} />}
+            {children}
+          </div>
+        </details>
+      )}
     </div>
+  );
+}
+
+function TrainingFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+  const { job: says } = words.value;
+  const set = (change: Partial<JobSpec>): string | null => offer({ ...job, ...change });
+  return (
+    <>
+      <Select
+        label={says.optimizer}
+        value={job.optimizer}
+        options={says.optimizers}
+        onpick={(value) => offer(withOptimizer(job, value))}
+      />
+      <NumberField
+        label={says.learningRate}
+        value={job.learningRate}
+        onpick={(learningRate) => set({ learningRate })}
+      />
+      <NumberField
+        label={says.batch[workerWord(job)]}
+        value={job.batchSize}
+        onpick={(batchSize) => set({ batchSize })}
+      />
+      <NumberField label={says.epochs} value={job.epochs} onpick={(epochs) => set({ epochs })} />
+      <NumberField
+        label={says.maxSteps}
+        value={job.maxSteps}
+        empty={says.noLimit}
+        onpick={(maxSteps) => set({ maxSteps })}
+      />
+      <NumberField label={says.seed} value={job.seed} onpick={(seed) => set({ seed })} />
+    </>
   );
 }
 

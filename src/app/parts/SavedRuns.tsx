@@ -51,7 +51,7 @@ function Saved({ run }: { run: SavedRun }) {
   const goOn = async (): Promise<void> => {
     checking.value = true;
     const whole = await latestWhole(run);
-    if (whole) createRoom(whole.job, null, whole.id);
+    if (whole) createRoom(whole.job, null, { resume: whole.id });
     checking.value = false;
   };
   const name = `${job.job}/${job.model}`;

@@ -1,12 +1,13 @@
 /**
- * The chunks on their way. Where there is room, a chunk is a capsule with its letter and one slot per rank, filled for
- * each rank whose numbers are in its sum; in a crowd it is a bar that fills, and in a throng a dot. One per sending
- * rank, moved by hand on every frame.
+ * The chunks on their way. Where there is room, a chunk is a capsule with its letter, its numbers if they are known, and one
+ * slot per rank, filled for each rank whose numbers are in its sum; in a crowd it is a bar that fills, and in a throng a dot.
+ * One per sending rank, moved by hand on every frame.
  */
 import { effect } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { chunkName, includes, type Flight } from './frameAt.ts';
 import { angleAlong, capsuleFor, pointAt, type RingLayout } from './geometry.ts';
+import { currentValues, extentOf, formatValue, type Numbers } from './numbers.ts';
 import type { Player } from './player.ts';
 
 interface Props {
@@ -17,34 +18,39 @@ interface Props {
 }
 
 export function Chunks({ layout, n, player, textSize }: Props) {
-  const { frame } = player;
   const group = useRef<SVGGElement>(null);
-  const capsule = useMemo(() => capsuleFor(layout, n, textSize), [layout, n, textSize]);
+  const numbers = player.stage.value?.numbers;
+  const letters = useMemo(() => (numbers === undefined ? 0 : extentOf(numbers).letters), [numbers]);
+  const capsule = useMemo(() => capsuleFor(layout, n, textSize, letters), [layout, n, textSize, letters]);
   useEffect(() => {
     const elements = [...(group.current?.children ?? [])];
     const half = { width: capsule.width / 2, height: capsule.height / 2 };
-    let filled = -1;
+    let filled = '';
     return effect(() => {
-      const now = frame.value;
+      const now = player.frame.value;
       const flights = now?.flights ?? [];
-      const completed = now === null || flights.length === 0 ? -1 : now.completed;
+      const picked = player.picked.value?.chunk;
+      const content = flights.length === 0 ? '' : `${now!.completed} ${picked}`;
       elements.forEach((element, rank) => {
         const flight = flights[rank];
         element.setAttribute('visibility', flight === undefined ? 'hidden' : 'visible');
         if (flight === undefined) return;
-        if (completed !== filled) fill(element, flight, n);
+        if (content !== filled) {
+          fill(element, flight, n, numbers);
+          element.setAttribute('class', picked === undefined ? '' : flight.chunk === picked ? 'lit' : 'pale');
+        }
         const { x, y } = pointAt(layout, angleAlong(layout, n, rank, flight.progress, half));
         element.setAttribute('transform', `translate(${x.toFixed(1)},${y.toFixed(1)})`);
       });
-      filled = completed;
+      filled = content;
     });
-  }, [layout, capsule, n, frame]);
-  const { width, height, letter, slot } = capsule;
+  }, [layout, capsule, n, player, numbers]);
+  const { width, height, letter, figure, slots } = capsule;
   const left = -width / 2;
-  const top = -height / 2;
-  const slotsAt = left + letter + 2;
+  const slot = slots.width / n;
+  const baseline = (figure > 0 ? (slots.y - height / 2) / 2 : 0) + textSize * 0.36;
   return (
-    <g ref={group} aria-hidden="true">
+    <g ref={group} class="chunks" aria-hidden="true">
       {Array.from({ length: n }, (_, rank) => (
         <g key={rank} visibility="hidden">
           {capsule.kind === 'dot' ? (
@@ -52,7 +58,7 @@ export function Chunks({ layout, n, player, textSize }: Props) {
           ) : (
             <rect
               x={left}
-              y={top}
+              y={-height / 2}
               width={width}
               height={height}
               rx={capsule.kind === 'bar' ? 2 : 4}
@@ -60,19 +66,27 @@ export function Chunks({ layout, n, player, textSize }: Props) {
             />
           )}
           {capsule.kind === 'bar' && (
-            <rect x={left + 1} y={top + 1} width={width - 2} height={height - 2} class="bar" />
+            <rect x={left + 1} y={1 - height / 2} width={width - 2} height={height - 2} class="bar" />
           )}
           {capsule.kind === 'slots' && (
             <>
-              <text x={left + 2 + letter / 2} y={textSize * 0.36} text-anchor="middle" class="chunk-name" />
-              <rect x={slotsAt} y={top + 4} width={slot * n} height={height - 8} class="slots" />
+              <text
+                x={left + 2 + letter / 2}
+                y={baseline}
+                text-anchor="middle"
+                class={figure > 0 ? 'chunk-name aside' : 'chunk-name'}
+              />
+              {figure > 0 && (
+                <text x={left + letter + figure / 2 - 2} y={baseline} text-anchor="middle" class="chunk-values" />
+              )}
+              <rect {...slots} class="slots" />
               {Array.from({ length: n }, (__, one) => (
                 <rect
                   key={one}
-                  x={slotsAt + one * slot + 0.5}
-                  y={top + 4}
+                  x={slots.x + one * slot + 0.5}
+                  y={slots.y}
                   width={slot - 1}
-                  height={height - 8}
+                  height={slots.height}
                   class="slot"
                   style={{ fill: `var(--rank-${one})` }}
                 />
@@ -86,12 +100,16 @@ export function Chunks({ layout, n, player, textSize }: Props) {
 }
 
 /** Once a ring step: what is in the chunk that this capsule stands for now. */
-function fill(element: Element, flight: Flight, n: number): void {
+function fill(element: Element, { chunk, parts }: Flight, n: number, numbers: Numbers | undefined): void {
   const letter = element.querySelector('.chunk-name');
-  if (letter !== null) letter.textContent = chunkName(flight.chunk);
+  if (letter !== null) letter.textContent = chunkName(chunk);
+  const values = element.querySelector('.chunk-values');
+  if (values !== null && numbers !== undefined) {
+    values.textContent = currentValues(parts, numbers, chunk).map(formatValue).join(', ');
+  }
   element.querySelectorAll('.slot').forEach((slot, rank) => {
-    slot.setAttribute('opacity', includes(flight.parts, n, rank) ? '1' : '0');
+    slot.setAttribute('opacity', includes(parts, n, rank) ? '1' : '0');
   });
   const bar = element.querySelector<SVGElement>('.bar');
-  if (bar !== null) bar.style.transform = `scaleX(${flight.parts.count / n})`;
+  if (bar !== null) bar.style.transform = `scaleX(${parts.count / n})`;
 }

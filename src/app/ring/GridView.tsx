@@ -1,17 +1,21 @@
 /**
- * Who holds what: a row per rank, a column per chunk, and in each cell one slot per rank whose numbers are in the sum.
- * Reads like a loom: at first each row has only its own colour, at the end all rows are the same. The rows' labels and
- * the columns' letters are text; the cells, up to 64 x 64 of them, are a canvas.
+ * Who holds what (after Gibiansky's figures, "Bringing HPC techniques to deep learning", 2017): a row per rank, a column per
+ * chunk, and in each cell whose numbers are in the sum. Reads like a loom: at first each row has only its own colour, at the
+ * end all rows are the same. The rows' labels and the columns' letters are text; the cells, up to 64 x 64 of them, are a canvas.
  */
-import { effect, useSignal, type ReadonlySignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { effect, useComputed, useSignal } from '@preact/signals';
+import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
 import { RankMark } from '../parts/RankMark.tsx';
 import { useSize } from '../parts/useSize.ts';
-import { theme, zoom } from '../theme.ts';
-import { drawGrid, readPalette } from './drawGrid.ts';
-import { chunkName, type Frame } from './frameAt.ts';
-import { narrateCell } from './narrate.ts';
+import { smallText, theme, zoom } from '../theme.ts';
+import { words } from '../words/index.ts';
+import { Detail } from './Detail.tsx';
+import { drawGrid, drawReceiving, filledBy, readPalette, type Picture } from './drawGrid.ts';
+import { chunkName } from './frameAt.ts';
+import { narratePicked } from './narrate.ts';
+import { extentOf } from './numbers.ts';
 import type { Player } from './player.ts';
+import { useLit, type Lit } from './useLit.ts';
 
 interface Props {
   names: readonly string[];
@@ -20,15 +24,171 @@ interface Props {
   clock: number | null;
 }
 
-export function GridView({ names, player }: Props) {
+export function GridView({ names, player, clock }: Props) {
   const n = names.length;
-  const { frame } = player;
+  const lit = useLit(player, n);
+  const hasNumbers = useComputed(() => player.stage.value?.numbers !== undefined).value;
+  const rowHeight = rowHeightOf(n, hasNumbers) * (n <= 16 ? zoom.value : 1);
+  return (
+    <div class="grid" style={{ '--row': `${rowHeight}px` }}>
+      <div class="grid-columns" aria-hidden="true">
+        {names.map((_, chunk) => (
+          <Column key={chunk} chunk={chunk} n={n} lit={lit} />
+        ))}
+      </div>
+      <div class="grid-rows" aria-hidden="true">
+        {names.map((name, rank) => (
+          <Row key={rank} rank={rank} n={n} name={name} lit={lit} />
+        ))}
+      </div>
+      <Cells n={n} player={player} lit={lit} height={rowHeight * n} />
+      <div class="grid-note">
+        <Detail player={player} clock={clock} />
+      </div>
+    </div>
+  );
+}
+
+/** Pixels: as high as cells can be with all of them on one screen. */
+function rowHeightOf(n: number, hasNumbers: boolean): number {
+  if (n <= 8) return hasNumbers ? 40 : n <= 4 ? 32 : 24;
+  if (n <= 16) return hasNumbers ? 24 : 16;
+  return n <= 32 ? 10 : 6;
+}
+
+/** Every which rank or chunk has its name beside it. */
+function tickOf(n: number): number {
+  return n <= 16 ? 1 : n <= 32 ? 4 : 8;
+}
+
+/** Whether there is room for the name of rank or chunk `i`, where `lit` needs some for its own. */
+function isNamed(i: number, n: number, lit: number | null): boolean {
+  const every = tickOf(n);
+  return i === lit || (i % every === 0 && (lit === null || Math.abs(i - lit) >= every / 2));
+}
+
+function Column({ chunk, n, lit }: { chunk: number; n: number; lit: Lit | null }) {
+  const named = lit?.chunk ?? null;
+  return <span class={named === chunk ? 'lit' : ''}>{isNamed(chunk, n, named) ? chunkName(chunk) : ''}</span>;
+}
+
+function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; lit: Lit | null }) {
+  const named = lit === null ? null : (lit.rank ?? lit.to);
+  const isLit = n <= 16 ? lit !== null && [lit.from, lit.to, lit.rank].includes(rank) : named === rank;
+  return (
+    <span class={isLit ? 'grid-row lit' : 'grid-row'}>
+      {n <= 16 ? (
+        <>
+          <RankMark rank={rank} /> {n <= 8 && <span class="ellipsis">{name}</span>}
+        </>
+      ) : (
+        isNamed(rank, n, named) && <span class="number">{rank}</span>
+      )}
+    </span>
+  );
+}
+
+/** The canvas, what lies over it, and one cell that the keys go from. */
+function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Lit | null; height: number }) {
+  const id = useId();
+  const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const { width } = useSize(canvas);
-  const hovered = useSignal<{ rank: number; chunk: number } | null>(null);
-  const rowHeight = (n <= 4 ? 32 : n <= 8 ? 24 : n <= 16 ? 16 : n <= 32 ? 10 : 6) * (n <= 16 ? zoom.value : 1);
-  const height = rowHeight * n;
+  const { width } = useSize(box);
+  usePainted(canvas, player, { n, width, height });
+  /** Where the keys are. */
+  const cursor = useSignal({ rank: 0, chunk: 0 });
+  const at = { rank: Math.min(n - 1, cursor.value.rank), chunk: Math.min(n - 1, cursor.value.chunk) };
+  const within = (i: number): number => Math.min(n - 1, Math.max(0, i));
+  const hasFocus = (): boolean => document.activeElement === box.current;
+  const go = (rank: number, chunk: number): void => {
+    cursor.value = { rank, chunk };
+    player.picked.value = cursor.value;
+  };
+  const point = (event: PointerEvent): void => {
+    const place = box.current!.getBoundingClientRect();
+    const rank = within(Math.floor(((event.clientY - place.top) / place.height) * n));
+    const chunk = within(Math.floor(((event.clientX - place.left) / place.width) * n));
+    const old = player.picked.peek();
+    if (old?.rank !== rank || old.chunk !== chunk) go(rank, chunk);
+  };
+  const onkey = (event: KeyboardEvent): void => {
+    if (event.key === 'ArrowLeft') go(at.rank, within(at.chunk - 1));
+    else if (event.key === 'ArrowRight') go(at.rank, within(at.chunk + 1));
+    else if (event.key === 'ArrowUp') go(within(at.rank - 1), at.chunk);
+    else if (event.key === 'ArrowDown') go(within(at.rank + 1), at.chunk);
+    else if (event.key === 'Home') go(at.rank, 0);
+    else if (event.key === 'End') go(at.rank, n - 1);
+    else if (event.key === 'Escape') box.current!.blur();
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <div
+      ref={box}
+      class="grid-cells"
+      style={{ height: `${height}px` }}
+      tabIndex={0}
+      role="grid"
+      aria-label={words.value.ring.grid(n)}
+      aria-rowcount={n}
+      aria-colcount={n}
+      aria-activedescendant={`${id}-${at.rank}-${at.chunk}`}
+      onFocus={() => (player.picked.value = cursor.peek())}
+      onBlur={() => (player.picked.value = null)}
+      onKeyDown={onkey}
+      onPointerMove={point}
+      onPointerDown={point}
+      onPointerLeave={(event) => {
+        // A finger that is lifted leaves too: what it tapped stays.
+        if (event.pointerType === 'mouse' && !hasFocus()) player.picked.value = null;
+      }}
+    >
+      <canvas ref={canvas} aria-hidden="true" />
+      {lit !== null && <Lights n={n} lit={lit} />}
+      {/* Of as many as 4096 cells, a screen reader needs the one that the keys are on. */}
+      <div key={`${at.rank}-${at.chunk}`} class="away" role="row" aria-rowindex={at.rank + 1}>
+        <div role="gridcell" id={`${id}-${at.rank}-${at.chunk}`} aria-colindex={at.chunk + 1}>
+          <CellText player={player} n={n} rank={at.rank} chunk={at.chunk} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function CellText({ player, n, rank, chunk }: { player: Player; n: number; rank: number; chunk: number }) {
+  const text = useComputed(() => {
+    const now = player.frame.value;
+    if (now === null || now.cells.length !== n) return words.value.ring.cell(rank, chunkName(chunk));
+    return narratePicked(now, { rank, chunk }, player.stage.value?.numbers);
+  });
+  return <>{text}</>;
+}
+
+/** Over the canvas: the column of the chunk that somebody looks at, where it comes from and goes to, and the cell itself. */
+function Lights({ n, lit: { chunk, from, to, rank } }: { n: number; lit: Lit }) {
+  const share = (i: number): string => `${(100 * i) / n}%`;
+  const cell = (row: number) => ({ left: share(chunk), top: share(row), width: share(1), height: share(1) });
+  return (
+    <>
+      <i class="veil" style={{ left: 0, width: share(chunk) }} />
+      <i class="veil" style={{ left: share(chunk + 1), right: 0 }} />
+      <i class="light from" style={cell(from)} />
+      <i class="light to" style={cell(to)} />
+      {rank !== null && <i class="light at" style={cell(rank)} />}
+    </>
+  );
+}
+
+/** Paints the canvas whenever what it shows changes; from one ring step to the next that is a cell per rank. */
+function usePainted(
+  canvas: { readonly current: HTMLCanvasElement | null },
+  player: Player,
+  { n, width, height }: Pick<Picture, 'n' | 'width' | 'height'>,
+): void {
   const colours = theme.value;
+  const textSize = smallText.value;
+  const numbers = useComputed(() => player.stage.value?.numbers).value;
+  const shown = useMemo(() => (numbers === undefined ? null : { own: numbers, extent: extentOf(numbers) }), [numbers]);
   useEffect(() => {
     const element = canvas.current;
     const context = element?.getContext('2d') ?? null;
@@ -36,86 +196,27 @@ export function GridView({ names, player }: Props) {
     const scale = devicePixelRatio;
     element.width = Math.round(width * scale);
     element.height = Math.round(height * scale);
+    context.setTransform(scale, 0, 0, scale, 0, 0);
     const palette = readPalette(element);
-    let completed = -1;
-    let flying = false;
-    const draw = (now: Frame | null): void => {
-      context.setTransform(scale, 0, 0, scale, 0, 0);
-      drawGrid(context, { n, width, height, frame: now, palette });
-    };
-    const stop = effect(() => {
-      const now = frame.value;
+    const family = getComputedStyle(element).fontFamily;
+    let painted: { completed: number; filled: number } | null = null;
+    return effect(() => {
+      const now = player.frame.value;
       // Of another world, until its first trace: nothing to show.
-      if (now === null || now.cells.length !== n) {
-        completed = -1;
-        draw(null);
-        return;
+      const frame = now === null || now.cells.length !== n ? null : now;
+      const picture = { n, width, height, scale, frame, numbers: shown, palette, textSize, family };
+      const flight = frame?.flights[0];
+      const next = frame && {
+        completed: frame.completed,
+        filled: flight === undefined ? -1 : filledBy(flight.progress),
+      };
+      const steps = next === null || painted === null ? -1 : next.completed - painted.completed;
+      if (steps !== 0 && steps !== 1) drawGrid(context, picture);
+      else if (steps === 1 || next!.filled !== painted!.filled) {
+        if (steps === 1) drawReceiving(context, picture, painted!.completed);
+        drawReceiving(context, picture, next!.completed);
       }
-      const newlyFlying = now.flights.length > 0;
-      if (now.completed === completed && newlyFlying === flying) return;
-      completed = now.completed;
-      flying = newlyFlying;
-      draw(now);
+      painted = next;
     });
-    return () => {
-      stop();
-    };
-  }, [canvas, n, width, height, colours, frame]);
-  const point = (event: PointerEvent): void => {
-    if (width === 0) return;
-    const rank = Math.min(n - 1, Math.floor((event.offsetY / height) * n));
-    const chunk = Math.min(n - 1, Math.floor((event.offsetX / width) * n));
-    const old = hovered.peek();
-    if (old?.rank !== rank || old.chunk !== chunk) hovered.value = { rank, chunk };
-  };
-  return (
-    <div class="grid">
-      <div class="grid-rows" style={{ '--row': `${rowHeight}px` }} aria-hidden="true">
-        {names.map((name, rank) => (
-          <span key={rank} class="grid-row">
-            {n <= 16 ? (
-              <>
-                <RankMark rank={rank} /> {n <= 8 && <span class="dim ellipsis">{name}</span>}
-              </>
-            ) : (
-              rank % 8 === 0 && <span class="number grid-tick">{rank}</span>
-            )}
-          </span>
-        ))}
-      </div>
-      <div class="grid-columns" aria-hidden="true">
-        {names.map((_, chunk) => (
-          <span key={chunk}>{n <= 16 || chunk % 8 === 0 ? chunkName(chunk) : ''}</span>
-        ))}
-      </div>
-      <canvas
-        ref={canvas}
-        class="grid-cells"
-        style={{ height: `${height}px` }}
-        role="img"
-        aria-label="Ranks by chunks; the caption says what is happening."
-        onPointerMove={point}
-        onPointerLeave={() => (hovered.value = null)}
-      />
-      <p class="grid-note dim small">
-        <CellNote frame={frame} n={n} at={hovered.value} />
-      </p>
-    </div>
-  );
-}
-
-function CellNote({
-  frame,
-  n,
-  at,
-}: {
-  frame: ReadonlySignal<Frame | null>;
-  n: number;
-  at: { rank: number; chunk: number } | null;
-}) {
-  // Under no cell the note never changes: do not follow every frame for it.
-  const now = at === null ? null : frame.value;
-  if (at === null || now === null)
-    return <>One column per chunk; a slot per rank whose numbers are in it. Equal rows: done.</>;
-  return <>{narrateCell(now, n, at.rank, at.chunk)}</>;
+  }, [canvas, n, width, height, colours, textSize, player, shown]);
 }

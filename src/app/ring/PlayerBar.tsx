@@ -1,14 +1,19 @@
-/** Play, pause, step, scrub; and how much slower than life it is. */
-import { formatCount, formatMs } from '../format.ts';
+/** Restart, step, play, pause, scrub; how fast it is played, and how much slower than life that is. */
+import { useComputed } from '@preact/signals';
 import { ringStepCount } from '../../collectives/ringPlan.ts';
+import { formatCount, formatMs } from '../format.ts';
+import { words } from '../words/index.ts';
 import type { Player } from './player.ts';
+import { DOUBLINGS, nextSpeed, speedText } from './speed.ts';
 
 /** Resolution of the scrubber. */
 const SCRUB = 1000;
 
 const MOST_TICKS = 40;
 
-const SPEEDS = [0.25, 0.5, 1, 2, 4] as const;
+/** Of the speed's slider, in doublings: fine enough to drag, and a little pull towards powers of two. */
+const SPEED_STEP = 0.05;
+const SPEED_PULL = 0.12;
 
 interface Props {
   player: Player;
@@ -17,63 +22,67 @@ interface Props {
 }
 
 export function PlayerBar({ player, simulated = false }: Props) {
+  const { ring } = words.value;
   const empty = player.stage.value === null;
   const playing = player.playing.value;
+  const play = playing ? ring.pause : ring.play;
   return (
     <div class="player">
       <div class="row player-buttons">
-        <button
-          type="button"
-          class="icon"
+        <Press name={ring.restart} hint="Home" disabled={empty} onpress={() => player.restart()} icon={RESTART} />
+        <Press name={ring.back} hint="←" disabled={empty} onpress={() => player.stepBy(-1)} icon={BACK} />
+        <Press
+          name={play}
+          hint={ring.space}
           disabled={empty}
-          aria-label="One ring step back"
-          title="One ring step back (←)"
-          onClick={() => player.stepBy(-1)}
-        >
-          <Icon d="M4,3v10M13,3L6,8l7,5z" />
-        </button>
-        <button
-          type="button"
-          class="icon play"
-          disabled={empty}
-          aria-label={playing ? 'Pause' : 'Play'}
-          title={playing ? 'Pause (space)' : 'Play (space)'}
-          onClick={() => player.toggle()}
-        >
-          <Icon d={playing ? 'M4.5,3h2v10h-2zM9.5,3h2v10h-2z' : 'M4.5,2.5L13,8l-8.5,5.5z'} />
-        </button>
-        <button
-          type="button"
-          class="icon"
-          disabled={empty}
-          aria-label="One ring step on"
-          title="One ring step on (→)"
-          onClick={() => player.stepBy(1)}
-        >
-          <Icon d="M12,3v10M3,3l7,5l-7,5z" />
-        </button>
+          onpress={() => player.toggle()}
+          icon={playing ? PAUSE : PLAY}
+          main
+        />
+        <Press name={ring.on} hint="→" disabled={empty} onpress={() => player.stepBy(1)} icon={ON} />
       </div>
       <Scrubber player={player} disabled={empty} />
-      <label class="speed">
-        <span class="away">Speed</span>
-        <select
-          value={player.speed.value}
-          disabled={empty}
-          onChange={(event) => (player.speed.value = SPEEDS[event.currentTarget.selectedIndex]!)}
-        >
-          {SPEEDS.map((speed) => (
-            <option key={speed} value={speed}>
-              {speed === 0.25 ? '¼ ×' : speed === 0.5 ? '½ ×' : `${speed} ×`}
-            </option>
-          ))}
-        </select>
-      </label>
-      <p class="dim small slowdown">{simulated ? 'simulated' : <Slowdown player={player} />}</p>
+      <Speed player={player} disabled={empty} />
+      <p class="dim small slowdown">{simulated ? ring.simulated : <Slowdown player={player} />}</p>
     </div>
   );
 }
 
+const RESTART = 'M8,3.2a4.8,4.8 0 1 1 -4.6,3.4M8.4,0.6L5.6,3.3L8.4,6';
+const BACK = 'M4,3v10M13,3L6,8l7,5z';
+const PLAY = 'M4.5,2.5L13,8l-8.5,5.5z';
+const PAUSE = 'M4.5,3h2v10h-2zM9.5,3h2v10h-2z';
+const ON = 'M12,3v10M3,3l7,5l-7,5z';
+
+interface PressProps {
+  name: string;
+  /** The key that does the same. */
+  hint: string;
+  disabled: boolean;
+  onpress: () => void;
+  icon: string;
+  main?: boolean;
+}
+
+function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps) {
+  return (
+    <button
+      type="button"
+      class={main ? 'icon play' : 'icon'}
+      disabled={disabled}
+      aria-label={name}
+      title={words.value.ring.withKey(name, hint)}
+      onClick={onpress}
+    >
+      <svg width="16" height="16" viewBox="0 0 16 16" aria-hidden="true">
+        <path d={icon} class={icon === RESTART ? 'glyph-path open' : 'glyph-path'} />
+      </svg>
+    </button>
+  );
+}
+
 function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
+  const { ring } = words.value;
   const ends = player.watch.value?.ends ?? [];
   // Ticks closer than a few pixels are noise: then only where adding up turns into handing out.
   const turn = ends[ends.length / 2 - 1] ?? 0.5;
@@ -82,10 +91,10 @@ function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
     <div class="scrub">
       <div class="phases small dim" aria-hidden="true">
         <span>
-          adding up <span class="phase-name">reduce-scatter</span>
+          {ring.adding} <span class="phase-name">reduce-scatter</span>
         </span>
         <span>
-          handing out <span class="phase-name">all-gather</span>
+          {ring.handing} <span class="phase-name">all-gather</span>
         </span>
       </div>
       <div class="track">
@@ -101,19 +110,18 @@ function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
 }
 
 function Handle({ player, disabled }: { player: Player; disabled: boolean }) {
-  const position = player.position.value;
-  const done = player.frame.value?.completed ?? 0;
-  const all = ringStepCount(player.stage.value?.n ?? 1);
+  const { ring } = words.value;
+  const done = useComputed(() => player.frame.value?.completed ?? 0);
   return (
     <input
       type="range"
-      aria-label="Place in the round"
-      aria-valuetext={`${done} of ${all} ring steps done`}
+      aria-label={ring.place}
+      aria-valuetext={ring.done(done.value, ringStepCount(player.stage.value?.n ?? 1))}
       min={0}
       max={SCRUB}
       step={1}
       disabled={disabled}
-      value={Math.round(position * SCRUB)}
+      value={Math.round(player.position.value * SCRUB)}
       onInput={(event) => player.seek(event.currentTarget.valueAsNumber / SCRUB)}
       onKeyDown={(event) => {
         if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;
@@ -124,24 +132,48 @@ function Handle({ player, disabled }: { player: Player; disabled: boolean }) {
   );
 }
 
-function Slowdown({ player }: { player: Player }) {
-  const watch = player.watch.value;
-  if (watch === null) return <>nothing to replay yet</>;
-  const took = formatMs(watch.timeline.duration);
-  const slower = watch.slowdown / player.speed.value;
-  const pace = slower >= 1 ? `${formatCount(slower)}× slower` : `${formatCount(1 / slower)}× faster`;
+/** Logarithmic: every step of the scale is a doubling, and so is every press of a key. */
+function Speed({ player, disabled }: { player: Player; disabled: boolean }) {
+  const { ring } = words.value;
+  const speed = player.speed.value;
+  const text = speedText(speed);
   return (
-    <>
-      took {took} as timed by this rank; replayed {pace}
-      {watch.stretched && ', quick hops more'}
-    </>
+    <label class="speed small" title={ring.withKey(ring.speed, '[ ]')}>
+      <span class="away">{ring.speed}</span>
+      <div class="track">
+        <input
+          type="range"
+          aria-valuetext={text}
+          min={-DOUBLINGS}
+          max={DOUBLINGS}
+          step={SPEED_STEP}
+          disabled={disabled}
+          value={Math.log2(speed)}
+          onInput={(event) => {
+            const doublings = event.currentTarget.valueAsNumber;
+            const whole = Math.round(doublings);
+            player.speed.value = 2 ** (Math.abs(doublings - whole) < SPEED_PULL ? whole : doublings);
+          }}
+          onKeyDown={(event) => {
+            const up = event.key === 'ArrowRight' || event.key === 'ArrowUp';
+            if (!up && event.key !== 'ArrowLeft' && event.key !== 'ArrowDown') return;
+            event.preventDefault();
+            player.speed.value = nextSpeed(speed, up ? 1 : -1);
+          }}
+        />
+      </div>
+      <span class="number speed-text" aria-hidden="true">
+        {text}
+      </span>
+    </label>
   );
 }
 
-function Icon({ d }: { d: string }) {
-  return (
-    <svg width="16" height="16" viewBox="0 0 16 16" aria-hidden="true">
-      <path d={d} class="glyph-path" />
-    </svg>
-  );
+function Slowdown({ player }: { player: Player }) {
+  const { ring } = words.value;
+  const watch = player.watch.value;
+  if (watch === null) return <>{ring.nothing}</>;
+  const slower = watch.slowdown / player.speed.value;
+  const pace = slower >= 1 ? ring.slower(formatCount(slower)) : ring.faster(formatCount(1 / slower));
+  return <>{ring.took(formatMs(watch.timeline.duration), pace, watch.stretched)}</>;
 }

@@ -7,7 +7,17 @@ import { useSize } from '../parts/useSize.ts';
 import { identityOf, shapePath } from '../rankIdentity.ts';
 import { smallText } from '../theme.ts';
 import { Chunks } from './Chunks.tsx';
-import { angleAlong, angleOf, arcPath, capsuleFor, layoutRing, pointAt, type RingLayout } from './geometry.ts';
+import { EdgeKeys, EdgeLight } from './EdgeKeys.tsx';
+import {
+  angleAlong,
+  angleOf,
+  arcPath,
+  capsuleFor,
+  layoutRing,
+  MOST_INSIDE,
+  pointAt,
+  type RingLayout,
+} from './geometry.ts';
 import type { Player } from './player.ts';
 
 export interface RingMember {
@@ -68,12 +78,14 @@ export function RingView({ members, you, lines = 'ring', edges, player, centre, 
             </g>
           )}
           <Centre layout={layout} n={n} centre={centre} textSize={textSize} />
+          {player !== null && n > 1 && <EdgeLight layout={layout} n={n} player={player} />}
           {members.map((member, rank) => (
             <Mark key={rank} layout={layout} n={n} rank={rank} member={member} you={rank === you} textSize={textSize} />
           ))}
           {player !== null && n > 1 && <Chunks layout={layout} n={n} player={player} textSize={textSize} />}
         </svg>
       )}
+      {player !== null && n > 1 && lines === 'ring' && <EdgeKeys layout={layout} n={n} player={player} />}
     </div>
   );
 }
@@ -94,7 +106,7 @@ function Edge({ layout, n, rank, edge, textSize }: PlaceProps & { edge: RingEdge
   const middle = (from + to) / 2;
   const label = n <= 6 && layout.named ? (edge?.label ?? '') : '';
   // Beyond what passes on the edge, whichever way it leans here.
-  const { width, height } = capsuleFor(layout, n, textSize);
+  const { width, height } = capsuleFor(layout, n, textSize, 0);
   const reach = (width * Math.abs(Math.cos(middle)) + height * Math.abs(Math.sin(middle))) / 2;
   const at = pointAt(layout, middle, layout.radius + reach + textSize * 0.6);
   return (
@@ -132,7 +144,7 @@ function Mark({ layout, n, rank, member, you, textSize }: PlaceProps & { member:
   const angle = angleOf(rank, n);
   const { x, y } = pointAt(layout, angle);
   const { shape, colour, outlined } = identityOf(rank);
-  const numberInside = n <= 16;
+  const numberInside = n <= MOST_INSIDE;
   const gap = layout.mark * 1.4 + (numberInside ? 6 : 2);
   const anchor = anchorFor(angle, 0.25);
   const beside = pointAt(layout, angle, layout.radius + gap);
@@ -174,8 +186,14 @@ function Mark({ layout, n, rank, member, you, textSize }: PlaceProps & { member:
   );
 }
 
+/** Width of a letter of the title, to the size of small text. */
+const LETTER = 0.95;
+
 function Centre({ layout, n, centre, textSize }: Omit<PlaceProps, 'rank'> & { centre: Props['centre'] }) {
   const { cx } = layout;
+  // A long title may not run into the marks on both sides.
+  const width = centre.title.length * LETTER * textSize;
+  const isLong = n > 1 && width > 2 * (layout.radius - 1.5 * layout.mark);
   // Alone, the one rank has the middle.
   const cy = n === 1 ? layout.cy + layout.mark * 1.4 + textSize * 1.6 : layout.cy;
   return (
@@ -183,7 +201,7 @@ function Centre({ layout, n, centre, textSize }: Omit<PlaceProps, 'rank'> & { ce
       <text x={cx} y={cy - textSize * 1.5} class="centre-side">
         {centre.top}
       </text>
-      <text x={cx} y={cy + textSize * 0.45} class="centre-title">
+      <text x={cx} y={cy + textSize * 0.45} class={isLong ? 'centre-title long' : 'centre-title'}>
         {centre.title}
       </text>
       <text x={cx} y={cy + textSize * 2.2} class="centre-side">

@@ -1,8 +1,9 @@
 /** The ring of a run: its members, its edges as far as this rank knows them, and the replay in its centre. */
 import { useComputed } from '@preact/signals';
-import { edgeRates, goneRanks, neighbours, spokenState } from '../derive.ts';
+import { edgeRates, goneRanks, neighbours, ownRank, spokenState } from '../derive.ts';
 import { formatBytes } from '../format.ts';
 import type { Run, View } from '../view.ts';
+import { words } from '../words/index.ts';
 import { narrate } from './narrate.ts';
 import type { Player } from './player.ts';
 import { RingView, type RingEdge } from './RingView.tsx';
@@ -19,33 +20,39 @@ interface Props {
 export function RunRing({ view, run, player, instead }: Props) {
   const title = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? null : narrate(frame, frame.cells.length, run.rank).title;
+    return frame === null ? null : narrate(frame, frame.cells.length, ownRank(view, run)).title;
   }).value;
   const stage = player.stage.value;
   const spoken = spokenState(view);
   const gone = goneRanks(run, view.lobby);
+  const { ring } = words.value;
+  const bytes = formatBytes(stage?.trace.bytes ?? 0);
   const buckets = view.model?.bucketBytes.length ?? 0;
   const centre =
     stage === null || title === null
       ? {
           top: '',
-          title: run.worldSize === 1 ? 'alone' : spoken.word,
+          title: run.worldSize === 1 ? ring.titles.alone : spoken.word,
           bottom: '',
         }
       : {
-          top: `replay of step ${stage.trace.step + 1}`,
+          top: ring.replay(stage.trace.step + 1),
           title,
-          bottom: `${buckets > 1 ? `bucket ${stage.trace.bucket + 1} of ${buckets}, ` : ''}${formatBytes(stage.trace.bytes)}`,
+          bottom: buckets > 1 ? ring.bucket(stage.trace.bucket + 1, buckets, bytes) : bytes,
         };
   return (
     <RingView
       members={run.members.map((one, rank) => ({ name: one.name, pale: gone.includes(rank) }))}
-      you={run.rank}
+      you={ownRank(view, run)}
       lines={instead?.lines ?? 'ring'}
       edges={edgesOf(run)}
       player={player}
       centre={centre}
-      label={`${centre.title}. ${instead === null ? 'A ring of ' : 'No ring, world size '}${run.worldSize}: ${run.members.map((one, rank) => `rank ${rank} ${one.name}`).join(', ')}.`}
+      label={ring.membersOf(
+        centre.title,
+        instead === null,
+        run.members.map((one) => one.name),
+      )}
     />
   );
 }
@@ -60,10 +67,10 @@ function edgesOf(run: Run): RingEdge[] {
     const link = peer === null || !ours.includes(peer) ? undefined : run.links[peer];
     const up = peer === null || link?.up === true;
     const rate = rates[from];
-    const words = [
+    const shown = [
       rate === null || rate === undefined ? '' : `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} MB/s`,
-      link?.up === true && link.route !== 'unknown' ? link.route : '',
+      link?.up === true && link.route !== 'unknown' ? words.value.ring.routes[link.route] : '',
     ];
-    return { up, label: up ? words.filter((word) => word !== '').join(' ') : 'connecting' };
+    return { up, label: up ? shown.filter((word) => word !== '').join(' ') : words.value.ring.connecting };
   });
 }

@@ -1,8 +1,9 @@
 /** The ring by itself, before anything runs: the same plan and player on times that nobody measured. */
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
-import { narrate } from './narrate.ts';
 import { Term } from '../parts/Term.tsx';
+import { words } from '../words/index.ts';
+import { narrate, narratePicked } from './narrate.ts';
 import type { Player } from './player.ts';
 import { RingView, type RingMember } from './RingView.tsx';
 import { simulatedTrace } from './simulatedTrace.ts';
@@ -11,51 +12,67 @@ import { usePlayer } from './usePlayer.ts';
 interface Props {
   members: readonly RingMember[];
   you: number | null;
-  bottom?: string;
+  /** What it is, below the middle of the ring. */
+  kind: string;
 }
 
-export function SimulatedRing({ members, you, bottom = 'simulated' }: Props) {
-  const n = members.length;
-  const stage = useMemo(() => (n < 2 ? null : { trace: simulatedTrace(n), n }), [n]);
-  const player = usePlayer(stage, { autoplay: true, keys: true });
+export function SimulatedRing({ members, you, kind }: Props) {
+  const player = useSimulated(members.length);
+  const isClosed = members.length >= 2;
   return (
     <figure class="simulated">
-      <TitledRing members={members} you={you} player={player} bottom={n < 2 ? '' : bottom} />
+      <TitledRing members={members} you={you} player={player} kind={isClosed ? kind : ''} />
       <figcaption class="caption">
-        {n < 2 ? (
-          <span class="dim">The ring closes when a second tab joins.</span>
-        ) : (
-          <Caption player={player} you={you} />
-        )}
+        {isClosed ? <Caption player={player} you={you} /> : <span class="dim">{words.value.ring.closes}</span>}
       </figcaption>
-      {n >= 2 && (
-        <p class="legend dim small">
-          A capsule is a chunk of a{' '}
-          <span class="nowrap">
-            <Term of="gradient" />;
-          </span>{' '}
-          its slots show whose numbers are in it.
-        </p>
-      )}
+      {isClosed && <Legend />}
     </figure>
   );
 }
 
-function TitledRing({ members, you, player, bottom }: Required<Props> & { player: Player }) {
+/** A player of a round of `n` ranks that nobody timed, and its keys. */
+export function useSimulated(n: number): Player {
+  const stage = useMemo(() => (n < 2 ? null : { trace: simulatedTrace(n), n }), [n]);
+  return usePlayer(stage, { autoplay: true, keys: true });
+}
+
+export function TitledRing({ members, you, player, kind }: Props & { player: Player }) {
   const n = members.length;
   const title = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? 'alone' : narrate(frame, frame.cells.length, null).title;
+    return frame === null ? words.value.ring.titles.alone : narrate(frame, frame.cells.length, null).title;
   }).value;
-  const label = `A ring of ${n} ranks that exchange chunks, ${bottom}.`;
-  return <RingView members={members} you={you} player={player} centre={{ top: '', title, bottom }} label={label} />;
+  return (
+    <RingView
+      members={members}
+      you={you}
+      player={player}
+      centre={{ top: '', title, bottom: kind }}
+      label={words.value.ring.picture(n, kind)}
+    />
+  );
 }
 
-/** The frame in words. Not a live region on purpose: it changes all the time. */
+export function Legend() {
+  return (
+    <p class="legend dim small">
+      {words.value.ring.legend(
+        <span class="nowrap">
+          <Term of="gradient" />
+        </span>,
+      )}
+    </p>
+  );
+}
+
+/** The frame in words, or the chunk on the ring that somebody looks at. Not a live region on purpose: it changes all the time. */
 export function Caption({ player, you }: { player: Player; you: number | null }) {
   const text = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? '' : narrate(frame, frame.cells.length, you).text;
+    const picked = player.picked.value;
+    if (frame === null) return '';
+    if (picked?.rank === null) return narratePicked(frame, picked, player.stage.value?.numbers);
+    return narrate(frame, frame.cells.length, you).text;
   });
   return <>{text.value}</>;
 }

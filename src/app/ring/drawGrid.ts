@@ -1,14 +1,25 @@
 /** Paints the grid of cells; knows colours and rectangles, not the page. */
+import { ringStepCount, transfersAt } from '../../collectives/ringPlan.ts';
 import { identityOf, SHAPES } from '../rankIdentity.ts';
-import { includes, type Frame } from './frameAt.ts';
+import { includes, type Frame, type Parts } from './frameAt.ts';
+import { currentValues, formatValue, type Extent, type Numbers } from './numbers.ts';
 
-/** Beyond this many ranks the slots of single ranks are too thin to see: a shade says how many are in. */
+/** Beyond this many ranks the slots of single ranks are too thin for colours: one bar tells from where to where on the ring. */
 const MOST_SLOTS = 16;
+/** Where columns are narrower than this, pixels, no bar can tell that either: a shade says how many are in. */
+const LEAST_BAR = 9;
+/** A receiving cell fills over this last part of its chunk's way. */
+const FILLING = 0.25;
+/** How much of a cell's colour is that of its number, at the largest: what is left keeps the digits readable. */
+const MOST_TINT = 0.5;
 
 export interface Palette {
   ink: string;
-  line: string;
+  dim: string;
   cell: string;
+  /** Of numbers below and above zero. */
+  less: string;
+  more: string;
   ranks: string[];
 }
 
@@ -18,44 +29,59 @@ export function readPalette(element: Element): Palette {
   const colour = (name: string) => style.getPropertyValue(name).trim();
   return {
     ink: colour('--ink'),
-    line: colour('--line'),
+    dim: colour('--dim'),
     cell: colour('--cell'),
+    less: colour('--less'),
+    more: colour('--more'),
     ranks: SHAPES.map((_, i) => colour(`--rank-${i}`)),
   };
 }
 
-interface Picture {
+export interface Picture {
   n: number;
   width: number;
   height: number;
+  /** Device pixels to a pixel. */
+  scale: number;
   /** `null`: nobody knows yet, the cells are empty. */
   frame: Frame | null;
+  numbers: { own: Numbers; extent: Extent } | null;
   palette: Palette;
+  /** A font's size and family, for `font`. */
+  textSize: number;
+  family: string;
 }
 
+/** All cells. */
 export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): void {
-  const { n, width, height, frame, palette } = picture;
-  const cellWidth = width / n;
-  const cellHeight = height / n;
-  const gap = n <= 8 ? 4 : n <= 16 ? 3 : 1;
-  context.clearRect(0, 0, width, height);
-  const arriving = new Map(frame?.flights.map((flight) => [flight.to, flight.chunk]));
-  for (let rank = 0; rank < n; rank++) {
-    for (let chunk = 0; chunk < n; chunk++) {
-      const box = {
-        x: chunk * cellWidth + gap / 2,
-        y: rank * cellHeight + gap / 2,
-        width: cellWidth - gap,
-        height: cellHeight - gap,
-      };
-      drawCell(context, picture, box, rank, chunk);
-      if (arriving.get(rank) === chunk && n <= 32) {
-        context.strokeStyle = palette.ink;
-        context.lineWidth = 1.5;
-        context.strokeRect(box.x - 0.75, box.y - 0.75, box.width + 1.5, box.height + 1.5);
-      }
-    }
+  context.clearRect(0, 0, picture.width, picture.height);
+  for (let rank = 0; rank < picture.n; rank++) {
+    for (let chunk = 0; chunk < picture.n; chunk++) drawCell(context, picture, rank, chunk, null);
   }
+  if (picture.frame !== null) drawReceiving(context, picture, picture.frame.completed);
+}
+
+/** The cells that chunks go to in a ring step: from one picture to the next, all that changes. */
+export function drawReceiving(context: CanvasRenderingContext2D, picture: Picture, ringStep: number): void {
+  const { n, frame } = picture;
+  if (frame === null || ringStep >= ringStepCount(n)) return;
+  const flights = ringStep === frame.completed ? frame.flights : [];
+  for (const { from, to, chunk } of transfersAt(n, ringStep)) {
+    const flight = flights[from];
+    const arrival = flight === undefined ? null : { parts: flight.parts, filled: filledBy(flight.progress) };
+    drawCell(context, picture, to, chunk, arrival);
+  }
+}
+
+/** 0 .. 1: how far the cell that a chunk goes to has filled. */
+export function filledBy(progress: number): number {
+  return Math.max(0, (progress - 1 + FILLING) / FILLING);
+}
+
+interface Arrival {
+  parts: Parts;
+  /** 0 .. 1 */
+  filled: number;
 }
 
 interface Box {
@@ -67,28 +93,132 @@ interface Box {
 
 function drawCell(
   context: CanvasRenderingContext2D,
-  { n, frame, palette }: Picture,
-  box: Box,
+  picture: Picture,
   rank: number,
   chunk: number,
+  arrival: Arrival | null,
 ): void {
-  context.fillStyle = palette.cell;
-  context.fillRect(box.x, box.y, box.width, box.height);
+  const { n, frame, palette, scale } = picture;
+  // All on whole device pixels: what is painted twice must look like what is painted once.
+  const whole = (length: number): number => Math.round(length * scale) / scale;
+  const gap = whole(n <= 8 ? 4 : n <= 16 ? 3 : 1);
+  const left = whole((picture.width * chunk) / n);
+  const top = whole((picture.height * rank) / n);
+  const box = {
+    x: left + whole(gap / 2),
+    y: top + whole(gap / 2),
+    width: whole((picture.width * (chunk + 1)) / n) - left - gap,
+    height: whole((picture.height * (rank + 1)) / n) - top - gap,
+  };
+  fill(context, palette.cell, box);
   const parts = frame?.cells[rank]?.[chunk];
   if (parts === undefined) return;
-  if (n > MOST_SLOTS) {
-    context.fillStyle = palette.ink;
+  if (picture.numbers !== null && n <= MOST_SLOTS) drawNumbers(context, picture, box, parts, chunk);
+  else if (n <= MOST_SLOTS) drawSlots(context, picture, box, parts, arrival);
+  else drawBar(context, picture, box, parts, arrival);
+  if (arrival === null) return;
+  // A chunk is on its way here.
+  const line = n <= MOST_SLOTS ? 1.5 : 1;
+  context.strokeStyle = palette.ink;
+  context.lineWidth = line;
+  context.strokeRect(box.x + line / 2, box.y + line / 2, box.width - line, box.height - line);
+}
+
+/** A slot per rank, at its place and in its colour if its numbers are in. */
+function drawSlots(
+  context: CanvasRenderingContext2D,
+  picture: Picture,
+  box: Box,
+  parts: Parts,
+  arrival: Arrival | null,
+): void {
+  const { n, palette, textSize } = picture;
+  const count = `${parts.count}/${n}`;
+  context.font = `${textSize}px ${picture.family}`;
+  const words = context.measureText(`${n}/${n}`).width + 12;
+  const hasCount = box.height >= textSize && box.width - words >= n * 8;
+  const slots = hasCount ? { ...box, width: box.width - words } : box;
+  const width = slots.width / n;
+  for (let one = 0; one < n; one++) {
+    const isIn = includes(parts, n, one);
+    const comes = arrival !== null && includes(arrival.parts, n, one);
+    if (!isIn && !comes) continue;
+    const height = box.height * (isIn ? 1 : arrival!.filled);
+    fill(context, palette.ranks[identityOf(one).colour]!, {
+      x: slots.x + one * width,
+      y: box.y + (box.height - height) / 2,
+      width,
+      height,
+    });
+  }
+  if (!hasCount) return;
+  context.fillStyle = parts.count === n ? palette.ink : palette.dim;
+  context.textAlign = 'right';
+  context.textBaseline = 'middle';
+  context.fillText(count, box.x + box.width - 6, box.y + box.height / 2 + 1);
+}
+
+/**
+ * One bar, from the first rank whose numbers are in to the last; it may go over the end, and on at the beginning. What is
+ * finished is darker.
+ */
+function drawBar(
+  context: CanvasRenderingContext2D,
+  { n, width, palette }: Picture,
+  box: Box,
+  parts: Parts,
+  arrival: Arrival | null,
+): void {
+  if (width / n < LEAST_BAR) {
     context.globalAlpha = 0.12 + (0.88 * parts.count) / n;
-    context.fillRect(box.x, box.y, box.width, box.height);
+    fill(context, palette.ink, box);
     context.globalAlpha = 1;
     return;
   }
-  const slot = box.width / n;
+  const bar = ({ first, count }: Parts, height: number): void => {
+    const y = box.y + (box.height - height) / 2;
+    const whole = Math.min(count, n - first);
+    const unit = box.width / n;
+    const colour = count === n ? palette.ink : palette.dim;
+    fill(context, colour, { x: box.x + first * unit, y, width: whole * unit, height });
+    fill(context, colour, { x: box.x, y, width: (count - whole) * unit, height });
+  };
+  bar(parts, box.height);
+  if (arrival !== null && arrival.filled > 0) bar(arrival.parts, box.height * arrival.filled);
+}
+
+/** The numbers by now, on a colour between those of less and more than zero; whose they are in a line of slots below. */
+function drawNumbers(context: CanvasRenderingContext2D, picture: Picture, box: Box, parts: Parts, chunk: number): void {
+  const { n, palette, textSize } = picture;
+  const { own, extent } = picture.numbers!;
+  const values = currentValues(parts, own, chunk);
+  values.forEach((value, i) => {
+    context.globalAlpha = extent.largest > 0 ? (MOST_TINT * Math.abs(value)) / extent.largest : 0;
+    const width = box.width / values.length;
+    fill(context, value < 0 ? palette.less : palette.more, { ...box, x: box.x + i * width, width });
+  });
+  context.globalAlpha = 1;
+  const strip = Math.min(5, box.height / 4);
+  const width = box.width / n;
   for (let one = 0; one < n; one++) {
     if (!includes(parts, n, one)) continue;
-    const { colour, outlined } = identityOf(one);
-    const height = outlined ? box.height / 2 : box.height;
-    context.fillStyle = palette.ranks[colour]!;
-    context.fillRect(box.x + one * slot, box.y + (box.height - height) / 2, slot, height);
+    const x = box.x + one * width + 0.5;
+    const y = box.y + box.height - strip;
+    fill(context, palette.ranks[identityOf(one).colour]!, { x, y, width: width - 1, height: strip });
   }
+  const each = box.width / Math.max(1, values.length);
+  context.font = `600 ${textSize}px ${picture.family}`;
+  context.fillStyle = palette.ink;
+  context.textAlign = 'center';
+  context.textBaseline = 'middle';
+  values.forEach((value, i) => {
+    const text = formatValue(value);
+    if (context.measureText(text).width > each - 4 || box.height - strip < textSize) return;
+    context.fillText(text, box.x + (i + 0.5) * each, box.y + (box.height - strip) / 2 + 1);
+  });
+}
+
+function fill(context: CanvasRenderingContext2D, colour: string, { x, y, width, height }: Box): void {
+  context.fillStyle = colour;
+  context.fillRect(x, y, width, height);
 }

@@ -24,7 +24,7 @@ export interface Frame {
   completed: number;
   /** The phase that is under way; `done` when every rank holds every sum. */
   phase: RingPhase | 'done';
-  /** Chunks on their way now: none between two ring steps. */
+  /** Chunks on their way now, by their senders' ranks: none between two ring steps. */
   flights: Flight[];
   /** `cells[rank][chunk]`. */
   cells: Parts[][];
@@ -50,11 +50,11 @@ export function timelineOf(trace: Trace, n: number): Timeline {
   const steps = ringStepCount(n);
   const hops = Array.from({ length: steps }, (_, ringStep) => trace.hops.find((one) => one.ringStep === ringStep));
   const times = hops.flatMap((hop) => [sinceStart(trace, hop?.sentAt), sinceStart(trace, hop?.receivedAt)]);
-  const latest = Math.max(0, ...times.filter((time) => time !== null));
-  const least = (LEAST_STEP * latest) / Math.max(1, steps);
+  const end = Math.max(0, ...times.filter((time) => time !== null));
+  const least = (LEAST_STEP * end) / Math.max(1, steps);
   // A ring step that nobody timed (yet) lasts as long as those before it on average.
   const timed = hops.filter((hop) => hop !== undefined && (hop.receivedAt ?? hop.sentAt) !== null).length;
-  const usual = latest > 0 ? latest / timed : 1;
+  const usual = end > 0 ? end / timed : 1;
   const leaves: number[] = [];
   const arrives: number[] = [];
   let now = 0;

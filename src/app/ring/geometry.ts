@@ -13,6 +13,9 @@ export interface RingLayout {
   named: boolean;
 }
 
+/** Ranks whose marks are large enough for their numbers. */
+export const MOST_INSIDE = 16;
+
 /** Rank 0 on top, then clockwise: to the right neighbour is to the right. */
 export function angleOf(rank: number, n: number): number {
   return -Math.PI / 2 + (2 * Math.PI * rank) / n;
@@ -27,7 +30,9 @@ export function layoutRing(width: number, height: number, n: number, textSize: n
   // Names may not press the ring so small that its own middle has no room: then marks and numbers must do.
   const fits = named && n <= 12 && withNames >= textSize * 7.5;
   // Alone, the one rank is its own centre.
-  const radius = n === 1 ? 0 : Math.max(24, fits ? withNames : radiusWith(1.6, 1.6));
+  // Numbers stand inside large marks, and beside small ones; a halo round a mark needs a little too.
+  const beside = n <= MOST_INSIDE ? 0.7 : 1.6;
+  const radius = n === 1 ? 0 : Math.max(24, fits ? withNames : radiusWith(beside, beside));
   return { width, height, cx: width / 2, cy: height / 2, radius, mark, named: fits || (named && n === 1) };
 }
 
@@ -69,31 +74,73 @@ export function arcPath(layout: RingLayout, a: number, b: number): string {
   return `M${from.x.toFixed(1)},${from.y.toFixed(1)}A${r},${r} 0 ${large} 1 ${to.x.toFixed(1)},${to.y.toFixed(1)}`;
 }
 
-/** How a chunk on its way is drawn, pixels. */
+/** Least distance from the ring, pixels, at which a pointer is still on it: as far as a finger is wide. */
+const REACH = 28;
+
+/** The rank at the beginning of the edge that a pointer is on; `null` away from the ring. */
+export function edgeAt(layout: RingLayout, n: number, x: number, y: number): number | null {
+  const dx = x - layout.cx;
+  const dy = y - layout.cy;
+  if (Math.abs(Math.hypot(dx, dy) - layout.radius) > Math.max(REACH, layout.mark * 1.5)) return null;
+  const turn = (Math.atan2(dy, dx) - angleOf(0, n)) / (2 * Math.PI);
+  return Math.floor((turn - Math.floor(turn)) * n) % n;
+}
+
+/** How a chunk on its way is drawn, pixels from its middle. */
 export interface Capsule {
   kind: 'slots' | 'bar' | 'dot';
   width: number;
   height: number;
-  /** Room for the letter, in a capsule with slots. */
+  /** Where the letter begins, and what it and the number behind it are as wide as; in a capsule with slots. */
   letter: number;
-  /** Width of one rank's slot. */
-  slot: number;
+  figure: number;
+  /** One slot per rank: beside the letter, or in a line below it where there is a number. */
+  slots: { x: number; y: number; width: number; height: number };
 }
 
 /** Slots of more ranks than there are colours could not be told apart. */
 const MOST_SLOTS = 8;
+/** Width of a digit, to its height. */
+const DIGIT = 0.64;
 
-/** The most telling capsule that can still be seen to move between two marks. */
-export function capsuleFor(layout: RingLayout, n: number, textSize: number): Capsule {
+/**
+ * The most telling capsule that can still be seen to move between two marks.
+ *
+ * @param letters of the longest number to show in it; 0: none.
+ */
+export function capsuleFor(layout: RingLayout, n: number, textSize: number, letters: number): Capsule {
   const free = (2 * Math.PI * layout.radius) / n - 2.9 * layout.mark;
-  const letter = textSize * 1.25;
-  for (const size of [8, 6, 5, 4, 3]) {
-    const slot = (size * textSize) / 13;
-    const width = letter + slot * n + 6;
-    if (n <= MOST_SLOTS && width <= free * 0.8) {
-      return { kind: 'slots', width, height: Math.round(textSize * 1.55), letter, slot };
-    }
+  if (n <= MOST_SLOTS) {
+    const fitting = letters > 0 ? numbered(n, textSize, letters) : slotted(n, textSize, free);
+    if (fitting.width <= free * 0.8) return fitting;
+    if (letters > 0) return capsuleFor(layout, n, textSize, 0);
   }
-  if (free >= 24) return { kind: 'bar', width: 20, height: 8, letter: 0, slot: 0 };
-  return { kind: 'dot', width: 5, height: 5, letter: 0, slot: 0 };
+  const none = { letter: 0, figure: 0, slots: { x: 0, y: 0, width: 0, height: 0 } };
+  if (free >= 24) return { kind: 'bar', width: 20, height: 8, ...none };
+  return { kind: 'dot', width: 5, height: 5, ...none };
+}
+
+/** A letter, and slots beside it, as wide as there is room for. */
+function slotted(n: number, textSize: number, free: number): Capsule {
+  const letter = textSize * 1.25;
+  const widthWith = (slot: number): number => letter + slot * n + 6;
+  const sizes = [8, 6, 5, 4, 3].map((size) => (size * textSize) / 13);
+  const slot = sizes.find((size) => widthWith(size) <= free * 0.8) ?? sizes.at(-1)!;
+  const width = widthWith(slot);
+  const height = Math.round(textSize * 1.55);
+  const slots = { x: -width / 2 + letter + 2, y: 4 - height / 2, width: slot * n, height: height - 8 };
+  return { kind: 'slots', width, height, letter, figure: 0, slots };
+}
+
+/** A letter and a number, and a line of slots below them. */
+function numbered(n: number, textSize: number, letters: number): Capsule {
+  const letter = textSize * 1.25;
+  const figure = (letters * DIGIT + 0.8) * textSize;
+  const line = textSize * 0.4;
+  const width = Math.max(letter + figure, n * 4 + 8);
+  const height = Math.round(textSize * 1.5 + line);
+  return {
+    ...{ kind: 'slots', width, height, letter, figure },
+    slots: { x: 4 - width / 2, y: height / 2 - line - 3, width: width - 8, height: line },
+  };
 }

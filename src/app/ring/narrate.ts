@@ -1,7 +1,9 @@
 /** What a frame of the ring shows, as a sentence: the caption that a person new to all-reduce reads, and a screen reader's. */
-import { modulo, transferFrom } from '../../collectives/ringPlan.ts';
-import { plural } from '../format.ts';
-import { chunkName, type Frame } from './frameAt.ts';
+import { modulo, transferFrom, transfersAt, type Transfer } from '../../collectives/ringPlan.ts';
+import { words } from '../words/index.ts';
+import { chunkName, type Frame, type Parts } from './frameAt.ts';
+import { sumsOf, type Numbers } from './numbers.ts';
+import type { Picked } from './player.ts';
 
 export interface Narration {
   /** Two or three words for the ring's centre. */
@@ -9,56 +11,68 @@ export interface Narration {
   text: string;
 }
 
+/** Beyond this many ranks a list of them is no sentence. */
+const MOST_LISTED = 6;
+
 /** @param you this page's rank, if it is one of the ring's. */
 export function narrate(frame: Frame, n: number, you: number | null): Narration {
+  const { ring } = words.value;
   const half = n - 1;
-  // Who is in no ring yet has not met ranks.
-  const each = you === null ? 'tab' : 'rank';
-  if (frame.phase === 'done') {
-    return {
-      title: 'all the same',
-      text: `Every ${each} now holds the same sums, and so the same average gradient: all take the same step.`,
-    };
-  }
-  if (frame.completed === 0 && frame.flights.length === 0) {
-    return {
-      title: 'own gradients',
-      text: `Every ${each} has computed a gradient from its own share of the samples, and cut it into ${plural(n, 'chunk')}.`,
-    };
-  }
-  // From the plan, not the flights: between two ring steps this is what comes next.
-  const yours = you === null ? null : transferFrom(n, frame.completed, you);
-  const theirs = you === null ? null : transferFrom(n, frame.completed, modulo(you - 1, n));
-  if (frame.phase === 'reduce-scatter') {
-    const title = `adding up ${frame.completed + 1}/${half}`;
-    if (theirs === null || yours === null) {
-      return {
-        title,
-        text: `Each ${each} passes one chunk to the right, and adds its own numbers to the one that comes in.`,
-      };
-    }
-    return {
-      title,
-      text: `You send chunk ${chunkName(yours.chunk)} to rank ${yours.to}, and add your numbers to chunk ${chunkName(theirs.chunk)} from rank ${theirs.from}.`,
-    };
-  }
-  const title = `handing out ${frame.completed - half + 1}/${half}`;
-  if (theirs === null || yours === null) {
-    return { title, text: `Each finished sum travels round once more, and every ${each} that it meets keeps a copy.` };
-  }
-  return {
-    title,
-    text: `You pass the finished chunk ${chunkName(yours.chunk)} on to rank ${yours.to}, and keep a copy of chunk ${chunkName(theirs.chunk)} from rank ${theirs.from}.`,
-  };
+  const isRun = you !== null;
+  if (frame.phase === 'done') return { title: ring.titles.done, text: ring.doneText(isRun) };
+  if (frame.completed === 0 && frame.flights.length === 0)
+    return { title: ring.titles.own, text: ring.ownText(isRun, n) };
+  const step = shownStep(frame);
+  const isAdding = step < half;
+  const title = isAdding ? ring.titles.adding(step + 1, half) : ring.titles.handing(step - half + 1, half);
+  if (you === null) return { title, text: isAdding ? ring.addingText(isRun) : ring.handingText(isRun) };
+  const yours = transferFrom(n, step, you);
+  const theirs = transferFrom(n, step, modulo(you - 1, n));
+  const say = isAdding ? ring.youAdd : ring.youCopy;
+  return { title, text: say(chunkName(yours.chunk), yours.to, chunkName(theirs.chunk), theirs.from) };
 }
 
-/** The same for one cell of the grid. */
-export function narrateCell(frame: Frame, n: number, rank: number, chunk: number): string {
-  const parts = frame.cells[rank]?.[chunk];
-  if (parts === undefined) return '';
-  const name = `Rank ${rank}, chunk ${chunkName(chunk)}`;
-  if (parts.count === n) return `${name}: the finished sum of all ${plural(n, 'rank')}.`;
-  if (parts.count === 1) return `${name}: its own numbers only.`;
-  const ranks = Array.from({ length: parts.count }, (_, i) => (parts.first + i) % n).sort((a, b) => a - b);
-  return `${name}: the sum of ranks ${ranks.slice(0, -1).join(', ')} and ${ranks.at(-1)} so far.`;
+/** The same for the chunk that somebody looks at: `Rank 2, chunk B: the sum of ranks 1 and 2 so far, 5 + 2 = 7.` */
+export function narratePicked(frame: Frame, picked: Picked, numbers: Numbers | undefined): string {
+  const { ring } = words.value;
+  const holder = holderOf(frame, picked);
+  const name = chunkName(picked.chunk);
+  const parts = frame.cells[holder]![picked.chunk]!;
+  const isOnItsWay = picked.rank === null && frame.flights.length > 0;
+  const sums = numbers === undefined ? '' : sumsOf(parts, numbers, picked.chunk).join('; ');
+  return ring.says(
+    isOnItsWay ? ring.travelling(name) : ring.cell(holder, name),
+    holds(parts, frame.cells.length),
+    sums,
+  );
+}
+
+function holds({ first, count }: Parts, n: number): string {
+  const { ring } = words.value;
+  if (count === n) return ring.holdsAll(n);
+  if (count === 1) return ring.holdsOwn(first);
+  if (count > MOST_LISTED) return ring.holdsMany(first, (first + count - 1) % n, count, n);
+  return ring.holdsSome(Array.from({ length: count }, (_, i) => (first + i) % n).sort((a, b) => a - b));
+}
+
+/** The rank whose copy of a chunk somebody looks at; of the one that travels, the sender's is alike. */
+export function holderOf(frame: Frame, { rank, chunk }: Picked): number {
+  if (rank !== null) return rank;
+  const { from, to } = moveOf(frame, chunk);
+  return frame.flights.length > 0 || frame.completed === 0 ? from : to;
+}
+
+/** The way that `chunk` goes in the ring step that the frame shows. */
+export function moveOf(frame: Frame, chunk: number): Transfer {
+  return transfersAt(frame.cells.length, shownStep(frame)).find((one) => one.chunk === chunk)!;
+}
+
+/** The ring step that a frame shows, 0 .. 2(n-1)-1: between two, the one that is done. */
+export function shownStep({ completed, flights }: Frame): number {
+  return flights.length > 0 ? completed : Math.max(0, completed - 1);
+}
+
+/** The chunk on the edge from `rank` to its right neighbour, in that ring step. */
+export function chunkOnEdge(frame: Frame, rank: number): number {
+  return transferFrom(frame.cells.length, shownStep(frame), rank).chunk;
 }

@@ -42,15 +42,45 @@ export function currentValues(parts: Parts, numbers: Numbers, chunk: number): nu
   return valuesOf(parts, numbers, chunk).elements.map(({ sums }) => sums.at(-1)!);
 }
 
-/** The largest number there is, at the start, at the end or on the way, without its sign: what colours are measured by. */
-export function largestOf(numbers: Numbers): number {
+/** Each element's sum written out: `3 + 5 + 2 = 10`; a single term is itself. */
+export function sumsOf(parts: Parts, numbers: Numbers, chunk: number): string[] {
+  return valuesOf(parts, numbers, chunk).elements.map(({ terms, sums }) =>
+    terms.length === 1 ? formatValue(terms[0]!) : `${terms.map(asTerm).join(' + ')} = ${formatValue(sums.at(-1)!)}`,
+  );
+}
+
+/** `3`, `-0.25`, `17.1`: at most two digits behind the point, which is what fits in a cell. */
+export function formatValue(value: number): string {
+  return String(Number(value.toFixed(2))).replace('-', '−');
+}
+
+function asTerm(value: number): string {
+  return value < 0 ? `(${formatValue(value)})` : formatValue(value);
+}
+
+/** How much room numbers and colours need, at the start, at the end and on the way. */
+export interface Extent {
+  /** The largest of all numbers, without its sign: what colours are measured by. */
+  largest: number;
+  /** Letters of the longest chunk, its elements one after another. */
+  letters: number;
+}
+
+export function extentOf(numbers: Numbers): Extent {
   const n = numbers.length;
   let largest = 0;
+  let letters = 0;
+  const meet = (parts: Parts, chunk: number): void => {
+    const values = currentValues(parts, numbers, chunk);
+    largest = Math.max(largest, ...values.map(Math.abs));
+    letters = Math.max(letters, values.map(formatValue).join(', ').length);
+  };
   for (let chunk = 0; chunk < n; chunk++) {
-    // Every partial sum of a chunk is on the way to this one; who is not in it yet holds a term.
-    const whole = valuesOf({ first: (chunk + 1) % n, count: n }, numbers, chunk);
-    for (const { terms, sums } of whole.elements)
-      for (const one of [...terms, ...sums]) largest = Math.max(largest, Math.abs(one));
+    // What a chunk is at some time: somebody's own, or a part of the sum that begins behind its owner.
+    for (let i = 1; i <= n; i++) {
+      meet({ first: i - 1, count: 1 }, chunk);
+      meet({ first: (chunk + 1) % n, count: i }, chunk);
+    }
   }
-  return largest;
+  return { largest, letters };
 }

@@ -1,9 +1,11 @@
-/** A player for as long as a page shows it, with its keys: Space plays and pauses, the arrows step. */
-import { useSignal } from '@preact/signals';
+/** A player for as long as a page shows it, at the speed that the address asks for, with its keys. */
+import { useComputed, useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { reducedMotion } from '../env.ts';
-import { computesOnCpu } from '../store.ts';
+import { computesOnCpu, route } from '../store.ts';
 import { createPlayer, type Player, type Stage } from './player.ts';
+import { nextSpeed, speedForAddress, speedIn } from './speed.ts';
+import { useInAddress } from './useInAddress.ts';
 
 /** @param newest what to play; a new object only when it is new. */
 export function usePlayer(newest: Stage | null, options: { autoplay: boolean; keys: boolean }): Player {
@@ -16,13 +18,15 @@ export function usePlayer(newest: Stage | null, options: { autoplay: boolean; ke
   useEffect(() => {
     source.value = newest;
   }, [source, newest]);
+  const asked = speedIn(route.value.query);
+  useEffect(() => {
+    player.speed.value = asked;
+  }, [player, asked]);
+  useInAddress(useComputed(() => ({ speed: speedForAddress(player.speed.value) })));
   useEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
-      if (event.ctrlKey || event.metaKey || event.altKey || isForSomethingElse(event.target)) return;
-      if (event.key === ' ') player.toggle();
-      else if (event.key === 'ArrowLeft') player.stepBy(-1);
-      else if (event.key === 'ArrowRight') player.stepBy(1);
-      else return;
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      if (isForSomethingElse(event.target) || !press(player, event.key)) return;
       event.preventDefault();
     };
     if (keys) addEventListener('keydown', onkey);
@@ -32,6 +36,37 @@ export function usePlayer(newest: Stage | null, options: { autoplay: boolean; ke
     };
   }, [player, keys]);
   return player;
+}
+
+/** Whether the player has a use for this key. */
+function press(player: Player, key: string): boolean {
+  switch (key) {
+    case ' ':
+      player.toggle();
+      return true;
+    case 'ArrowLeft':
+      player.stepBy(-1);
+      return true;
+    case 'ArrowRight':
+      player.stepBy(1);
+      return true;
+    case 'Home':
+      player.restart();
+      return true;
+    case 'End':
+      player.seek(1);
+      return true;
+    case '[':
+    case '-':
+      player.speed.value = nextSpeed(player.speed.peek(), -1);
+      return true;
+    case ']':
+    case '+':
+      player.speed.value = nextSpeed(player.speed.peek(), 1);
+      return true;
+    default:
+      return false;
+  }
 }
 
 /** Controls have their own use for these keys. */

@@ -24,7 +24,7 @@ const optimizers = {
 
 export const job = {
   job: 'Job',
-  jobs: { digits: 'digits (drawn here)', mnist: 'mnist (handwritten)' },
+  jobs: { digits: 'digits (drawn here)', mnist: 'mnist (handwritten)', lesson: 'the lesson: add up numbers by hand' },
   model: 'Model',
   models: { mlp: 'mlp (quick)', cnn: 'cnn (slower, better)' },
   strategy: 'Strategy',
@@ -63,6 +63,7 @@ export const job = {
   notNumber: 'This must be a number.',
   /** `Ring; 1 pass over the data, 32 samples per step and tab, Adam at 0.002` */
   describe: (spec: JobSpec, who: 'tab' | 'worker') => {
+    if (spec.job === 'lesson') return 'Every tab has a few small numbers, and all add them up together, step by step';
     const length = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
     return `${upperFirst(job.describeStrategy(spec))}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}`;
   },

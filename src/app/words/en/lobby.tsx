@@ -19,7 +19,6 @@ export const lobby = {
   host: 'host',
   roles: (roles: readonly string[]) => ` (${roles.join(', ')})`,
   preview: 'Preview',
-  previewBottom: 'simulated: a preview',
   previewLabel: (ranks: number) => `${plural(ranks, 'rank')}.`,
   jobWith: (job: ComponentChildren, model: ComponentChildren) => (
     <>
@@ -32,6 +31,7 @@ export const lobby = {
   automatic: (at: number, missing: number) =>
     `Starts by itself when ${at} are ready${missing > 0 ? ` (${missing} more)` : ''}.`,
   obstacle: {
+    onlySpectators: 'Nobody is ready who trains: this tab only watches.',
     files: 'Choose the data files first.',
     warming: 'This tab is still getting ready.',
     oneTab: (ready: number) => `Workers in one tab train alone, and ${ready} tabs are ready: choose another strategy.`,
@@ -46,10 +46,12 @@ export const lobby = {
     workers: (count: number) => `This tab starts ${plural(count, 'worker')}.`,
     laterOpen: 'Who comes later joins while it trains.',
     laterFixed: 'Who comes later can join when the run has ended.',
+    oneAlone: 'One tab can start alone; there is nothing to exchange then.',
     alone: 'You can start alone; there is nothing to exchange then.',
     all: (tabs: number) => `All ${tabs} tabs are ready.`,
   },
   outside: {
+    watching: 'This room is training: you will see it in a moment.',
     next: 'This room is training: you can join its next run.',
     connecting: 'Connecting: this tab trains in a moment.',
     paused: (more: number) => `This room’s run is paused: it goes on when ${plural(more, 'more tab')} can take part.`,

@@ -40,6 +40,8 @@ export const state = {
   paused: 'paused',
   pausedFor: (more: number) => `: waiting for ${plural(more, 'more tab')}`,
   pausedByHost: ' by the host',
+  watching: 'watching',
+  watchingNothing: ': nothing trains yet',
   comingBack: 'coming back',
   comingBackAbout: ': this tab was let go, and the others train on meanwhile',
   rejoining: 'rejoining',

@@ -1,3 +1,29 @@
 import type { Words } from '../en/index.ts';
 
-export const charts: Words['charts'] = {};
+export const charts: Words['charts'] = {
+  axis: '横轴',
+  step: '步数',
+  time: '时间',
+  wholeRun: '↔ 全程',
+  wholeRunTitle: '重新显示全程（Esc 或双击）',
+  loss: '损失',
+  ownLoss: '本 rank 的损失',
+  accuracy: '准确率',
+  notMeasured: '尚未测量',
+  noLoss: '损失：还没有一步。',
+  noAccuracy: '准确率：尚未测量。',
+  lossLabel: (axis, first, now) => `损失（按${axis === 'step' ? '步数' : '时间'}）：开始时 ${first}，现在 ${now}。`,
+  accuracyLabel: (axis, now) => `准确率（按${axis === 'step' ? '步数' : '时间'}）：现在 ${now}。`,
+  changed: (what, step) => `第 ${step} 步之后：${what}。`,
+  savedAt: (step) => `最近一次保存在第 ${step} 步之后。`,
+  savedKey: '▲ 已保存',
+  atStep: (step) => `第 ${step} 步`,
+  atTime: (time) => `${time} 时`,
+  someValues: (name) => `${name}（部分数值）`,
+  lastStep: '每个 rank 的最近一步',
+  list: (names) => names.join('、'),
+  joined: (who) => `${who} 加入`,
+  returned: (who) => `${who} 回来`,
+  left: (who) => `${who} 离开`,
+  ranks: (from, to) => `${from} → ${to} 个 rank`,
+};

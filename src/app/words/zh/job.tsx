@@ -24,7 +24,7 @@ const optimizers = {
 
 export const job: Words['job'] = {
   job: '任务',
-  jobs: { digits: 'digits（在此绘制的数字）', mnist: 'mnist（手写数字）' },
+  jobs: { digits: 'digits（在此绘制的数字）', mnist: 'mnist（手写数字）', lesson: '课堂：动手把数加起来' },
   model: '模型',
   models: { mlp: 'mlp（快）', cnn: 'cnn（慢一些，更准）' },
   strategy: '策略',
@@ -57,6 +57,7 @@ export const job: Words['job'] = {
   folder: '文件夹地址',
   notNumber: '这里要填一个数。',
   describe: (spec, who) => {
+    if (spec.job === 'lesson') return '每个标签页有几个小数字，大家一步一步一起把它们加起来';
     const length = spec.maxSteps === null ? '' : `，最多 ${formatCount(spec.maxSteps)} 步`;
     const each = who === 'tab' ? '标签页' : '工作线程';
     return `${job.describeStrategy(spec)}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}`;

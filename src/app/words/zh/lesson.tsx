@@ -1,3 +1,219 @@
 import type { Words } from '../en/index.ts';
 
-export const lesson: Words['lesson'] = {};
+const listed = (items: readonly (string | number)[]): string => items.join('、');
+
+export const lesson: Words['lesson'] = {
+  heading: '课堂',
+  simulated: '模拟：所有这些 rank 都在这个标签页里',
+  place: (page, of) => `第 ${page} 页，共 ${of} 页`,
+  next: '下一页',
+  back: '上一页',
+  pages: '课堂的各页',
+  hostIsAt: (page) => `全班在第 ${page} 页。`,
+  goThere: '跳到那里',
+  leading: '由你带领：全班跟着你翻页。',
+
+  thoughts: {
+    numbers: ({ k }) => ({
+      title: `每人 ${k} 个数`,
+      text: `每个标签页都有自己的 ${k} 个小数字。在训练中它们就是梯度：成千上万个数，说明模型该怎样改变。`,
+      task: '想改就改你的数字。',
+    }),
+    goal: ({ n, firstSum }) => ({
+      title: '大家都想要总和',
+      text: (
+        <>
+          每个位置上都要 {n} 个标签页的总和。第一个位置是：<b class="nowrap">{firstSum}</b>
+          。每个人都要全部的总和，而每个人只有自己的一行。
+        </>
+      ),
+      task: '如果只能传纸条，你会怎么做？',
+    }),
+    chunks: ({ n, chunks }) => ({
+      title: '切成块',
+      text: `标签页排成一个环，每个只和右边的邻居说话。有几个标签页，一行就切成几块，这里是 ${n} 块：${chunks}。一个在算 A 的时候，下一个可以算 B：谁也不闲着。`,
+    }),
+    adding: ({ n }) => ({
+      title: '第一圈：相加',
+      text: `每一步，每个标签页把一块传给右边，再把自己的数加到从左边来的那一块上。${n - 1} 步之后，每个标签页都有一块算好的总和。这叫 reduce-scatter。`,
+      task: '一步一步来，盯住其中一块，看它怎么走。',
+    }),
+    handing: ({ n }) => ({
+      title: '第二圈：分发',
+      text: `算好的总和再走一圈。这次谁也不加，每个都留一份。再走 ${n - 1} 步，所有的行都一样：这叫 all-gather，全归约（all-reduce）也就完成了。`,
+      task: '继续，直到每一行都是同样的总和。',
+    }),
+    bytes: ({ n, k }) => ({
+      title: '数一数字节',
+      text: `一个数是 4 个字节。${2 * (n - 1)} 步里，每条线路每步送一块：一共 2 × ${k} × ${n - 1} ÷ ${n} 个数，不到一行的两倍，而且没有哪条线路比别的多。`,
+      task: '线路可以同时收和发：每一步只算收、发里较大的那个。',
+    }),
+    server: ({ n, k }) => ({
+      title: '最容易想到的办法',
+      text: `大家都把自己的一行发给 rank 0，由它相加，再把总和发回来：这叫参数服务器。只要两步，可是 ${n - 1} 行、每行 ${k} 个数都从一条线路进来，又有 ${n - 1} 行出去。`,
+      task: '选“参数服务器”，走完它的两步，看看各条线路。',
+    }),
+    compare: () => ({
+      title: '更多标签页',
+      text: '有 N 个标签页、每个 K 个数时，最忙的线路在服务器那里要送 2K(N−1) 个数，在环上只有 2K(N−1)/N 个：不管来多少，都不到一行的两倍。',
+      task: '拖动滑块。十六台电脑，你会怎么安排？',
+    }),
+    slow: () => ({
+      title: '弄坏它：一条慢线路',
+      text: '有一条线路，每送一块要好几秒。先是它右边的邻居等；下一步，再后面的也要等：停顿每一步向前走一个 rank，直到整个环都按最慢的线路的速度走。',
+      task: '让一条线路变慢，然后一次走完所有步，看时间线。',
+    }),
+    drop: () => ({
+      title: '弄坏它：有人离开',
+      text: '标签页关掉了，电池没电了。两边的邻居找到彼此，环在缺口处合拢，用剩下的数重新开始这一轮。',
+      task: '先走一两步，再让一个离开。',
+    }),
+    training: () => ({
+      title: '标签页就是这样训练的',
+      text: '把你的数换成梯度：这里最小的模型有 25 450 个数。每一步之后，标签页都做你刚才做的事，只要几毫秒，然后用同样的总和走同样的一步。这就是数据并行训练。',
+    }),
+  },
+
+  own: {
+    title: '你的数字',
+    number: (place) => `你的第 ${place} 个数`,
+    range: (most) => `−${most} 到 ${most} 的整数。`,
+    locked: '下一轮开始之前不能改。',
+    nextRound: '从下一轮开始算数。',
+    others: '换一批数字',
+  },
+
+  ring: {
+    label: (n, done, of) => `${n} 个 rank 组成的环；共 ${of} 步，已走 ${done} 步。`,
+    star: (n) => `${n} 个 rank：都发给 rank 0，rank 0 再发给大家。`,
+    slow: (seconds) => `慢：${seconds} 秒`,
+    simulated: '模拟',
+  },
+
+  phases: {
+    before: '准备好了',
+    adding: '相加',
+    handing: '分发',
+    gathering: '发给 rank 0',
+    returning: 'rank 0 发回',
+    done: '全都一样',
+  },
+  steps: {
+    title: '这一轮',
+    round: (number) => `第 ${number} 轮`,
+    taken: (done, of) => `第 ${done} 步，共 ${of} 步`,
+    next: '下一步',
+    all: '走完所有步',
+    again: '新的一轮',
+    host: '由主持人走每一步。',
+    leader: (rank) => `由 rank ${rank} 走每一步。`,
+    moving: '进行中……',
+    waitsFor: (rank) => `这个标签页在等 rank ${rank}。`,
+    finish: '结束课堂',
+    finishQuestion: '为所有人结束？',
+    finishYes: '结束',
+    finishNo: '继续',
+  },
+
+  retold: {
+    ready: '还什么都没有发送：每一行都是各自的。',
+    alone: '第二个标签页加入时，环就合拢了。',
+    waiting: '你来时这一轮已经开始：你参加下一轮。',
+    added: (sent, to, got, from, sum) => `你把 ${sent} 传给 rank ${to}；rank ${from} 给了你 ${got}：${sum}。`,
+    copied: (sent, to, got, from) => `你把算好的 ${sent} 传给 rank ${to}，并留下 rank ${from} 给的 ${got}。`,
+    chunk: (name, numbers) => `${name}（${numbers}）`,
+    gave: '你把自己的一行发给了 rank 0。',
+    gathered: '所有的行都到了你这里，你把它们加起来了。',
+    returned: '你把总和发给了大家。',
+    took: '总和从 rank 0 回来了。',
+  },
+
+  grid: {
+    caption: '每个 rank 现在的数',
+    rank: 'Rank',
+    you: '你',
+    place: (place) => `位置 ${place}`,
+    chunk: (name) => `块 ${name}`,
+    sum: '应得的总和',
+    waits: '等待下一轮',
+    cell: (rank, place, text, ranks) =>
+      ranks.length === 1
+        ? `Rank ${rank}，${place}：${text}，是它自己的数。`
+        : `Rank ${rank}，${place}：${text}，来自 rank ${listed(ranks)}。`,
+    hint: '指向一个数，或用方向键移到它，就能看到它由什么组成。',
+    some: (n) => `共 ${n} 个 rank，这里是你和你的邻居。`,
+  },
+
+  modes: {
+    title: '怎样相加',
+    ring: '环',
+    'parameter-server': '参数服务器',
+    note: '换一种方式会开始新的一轮。',
+  },
+
+  bytes: {
+    title: '每条线路送了多少',
+    line: (rank, bytes, sent, received) => `Rank ${rank}：线路 ${bytes}；发送 ${sent}，接收 ${received}。`,
+    sent: '发送',
+    received: '接收',
+    busiest: (rank, bytes) => `最忙的是 rank ${rank}：${bytes}。`,
+    equal: (bytes) => `所有线路送的一样多：${bytes}。`,
+    none: '还没有。',
+    formula: (n, k) => `在这一轮中测得。${n} 个 rank，每个 ${k} 个数，每个数 4 字节。`,
+    formulaSolo: (n, k) => `在这一轮中数出。${n} 个 rank，每个 ${k} 个数，每个数 4 字节。`,
+  },
+
+  compare: {
+    title: '最忙的线路',
+    tabs: '标签页数 N',
+    numbers: (k) => `每个 K = ${k} 个数`,
+    ring: '环，2K(N−1)/N',
+    'parameter-server': '服务器，2K(N−1)',
+    measured: (bytes) => `这里测得：${bytes}`,
+    counted: (bytes) => `这里数出：${bytes}`,
+    times: (n) => `在服务器那里是 ${n} 倍。`,
+  },
+
+  stall: {
+    title: '一条慢线路',
+    from: '哪一条',
+    line: (from, to) => `rank ${from} 到 rank ${to}`,
+    lineOf: (rank) => `rank ${rank} 发送的`,
+    seconds: '需要',
+    longer: (seconds) => `每条消息 ${seconds} 秒`,
+    slow: '让它变慢',
+    fast: '恢复到和别的一样快',
+    is: (rank, seconds) => `rank ${rank} 发送的每条消息要多花 ${seconds} 秒。`,
+    timeline: '谁在哪一步等待',
+    row: (rank, waits) => `Rank ${rank}：${waits}。`,
+    step: (step, time) => `第 ${step} 步用了 ${time}`,
+    none: '走了步之后，时间线就会出现。',
+    note: '一格是一步，从备齐要发的到收到要来的：画斜线的是在等待。',
+    ownClocks: '每个 rank 用自己的时钟。',
+  },
+
+  drop: {
+    title: '让一个离开',
+    rank: (rank) => `去掉 rank ${rank}`,
+    who: 'Rank',
+    yes: '去掉它',
+    few: '至少要有两个 rank。',
+    room: '关掉一个标签页，或断开一台设备的网络。',
+    host: '主持人可以请一个离开，或者有人关掉自己的标签页。',
+  },
+
+  change: {
+    left: (who, remain) => `${listed(who)} 离开了：环在缺口处合拢，还剩 ${remain} 份数字。`,
+    joined: (who) => `${listed(who)} 加入了。`,
+    rank: (rank, name) => (name === '' ? `Rank ${rank}` : `Rank ${rank}（${name}）`),
+    restarted: '这一轮重新开始。',
+    later: '从下一轮开始参加。',
+  },
+
+  solo: { ranks: 'Rank 数', startRoom: '开一个房间', lessonRoom: '和全班一起做' },
+  over: {
+    title: '课堂结束了。',
+    text: '房间还开着：主持人可以再开始一次，或者用同样的标签页训练一个模型。',
+  },
+  room: { again: '重新开始', join: '重新加入', lobby: '回到房间' },
+};

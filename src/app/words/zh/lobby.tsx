@@ -16,7 +16,6 @@ export const lobby: Words['lobby'] = {
   host: '主持人',
   roles: (roles) => `（${roles.join('，')}）`,
   preview: '预览',
-  previewBottom: '模拟：预览',
   previewLabel: (ranks) => `${ranks} 个 rank。`,
   jobWith: (job, model) => (
     <>
@@ -28,6 +27,7 @@ export const lobby: Words['lobby'] = {
   waitingForHost: '等主持人开始。',
   automatic: (at, missing) => `${at} 个就绪时自动开始${missing > 0 ? `（还差 ${missing} 个）` : ''}。`,
   obstacle: {
+    onlySpectators: '还没有能训练的标签页就绪：本标签页只观看。',
     files: '先选择数据文件。',
     warming: '本标签页还在准备。',
     oneTab: (ready) => `“单页多工作线程”只能独自训练，而现在有 ${ready} 个标签页就绪：请换一种策略。`,
@@ -41,10 +41,12 @@ export const lobby: Words['lobby'] = {
     workers: (count) => `本标签页会启动 ${count} 个工作线程。`,
     laterOpen: '后来的人可以中途加入。',
     laterFixed: '后来的人要等这次训练结束才能加入。',
+    oneAlone: '一个标签页可以独自开始，那样就没有什么要交换的。',
     alone: '你可以独自开始，那样就没有什么要交换的。',
     all: (tabs) => `${tabs} 个标签页全部就绪。`,
   },
   outside: {
+    watching: '这个房间正在训练：你马上就能看到。',
     next: '这个房间正在训练：你可以加入下一次。',
     connecting: '正在连接：本标签页马上开始训练。',
     paused: (more) => `这个房间的训练暂停了：再有 ${more} 个标签页就能继续。`,

@@ -1,3 +1,84 @@
 import type { Words } from '../en/index.ts';
 
-export const ring: Words['ring'] = {};
+const each = (isRun: boolean): string => (isRun ? '每个 rank ' : '每个标签页');
+const all = (ranks: readonly number[]): string => `${ranks.slice(0, -1).join('、')} 和 ${ranks.at(-1)}`;
+
+export const ring: Words['ring'] = {
+  restart: '回到开头',
+  back: '后退一步',
+  play: '播放',
+  pause: '暂停',
+  on: '前进一步',
+  space: '空格',
+  withKey: (does, key) => `${does}（${key}）`,
+  place: '进行到哪里',
+  done: (steps, of) => `环上共 ${of} 步，已完成 ${steps} 步`,
+  speed: '速度',
+  adding: '累加',
+  handing: '分发',
+  simulated: '模拟',
+  nothing: '还没有可以回放的',
+  took: (ms, slower, isStretched) =>
+    `实际用时 ${ms}（本 rank 计时）；回放${slower}${isStretched ? '，太快的步再放慢' : ''}`,
+  slower: (times) => `放慢 ${times} 倍`,
+  faster: (times) => `加快 ${times} 倍`,
+
+  titles: {
+    own: '各自的梯度',
+    adding: (hop, of) => `累加 ${hop}/${of}`,
+    handing: (hop, of) => `分发 ${hop}/${of}`,
+    done: '全都相同',
+    alone: '只有自己',
+  },
+  ownText: (isRun, n) => `${each(isRun)}都用自己那份样本算出了梯度，并切成 ${n} 块。`,
+  addingText: (isRun) => `${each(isRun)}把一块传给右边，再把自己的数加到收到的那块上。`,
+  youAdd: (chunk, to, comes, from) =>
+    `你把块 ${chunk} 发给 rank ${to}，并把自己的数加到 rank ${from} 发来的块 ${comes} 上。`,
+  handingText: (isRun) => `每个算完的总和再绕环一圈，经过的${each(isRun)}都留下一份。`,
+  youCopy: (chunk, to, comes, from) => `你把算完的块 ${chunk} 传给 rank ${to}，并留下 rank ${from} 发来的块 ${comes}。`,
+  doneText: (isRun) => `现在${each(isRun)}都有同样的总和，也就有同样的平均梯度：大家走同样的一步。`,
+
+  cell: (rank, chunk) => `rank ${rank} 的块 ${chunk}`,
+  travelling: (chunk) => `途中的块 ${chunk}`,
+  holdsAll: (n) => `全部 ${n} 个 rank 的总和，已算完`,
+  holdsOwn: (rank) => `只有 rank ${rank} 的数`,
+  holdsSome: (ranks) => `目前是 rank ${all(ranks)} 的和`,
+  holdsMany: (first, last, count, n) => `目前是 ${n} 个 rank 中 ${count} 个的和，从 ${first} 沿环到 ${last}`,
+  says: (what, holds, sums) => `${what}：${holds}${sums === '' ? '' : `，${sums}`}。`,
+  chunk: (name, bytes) => `块 ${name}${bytes === null ? '' : `（${bytes}）`}：`,
+  moves: (from, to, step, of) => (
+    <>
+      环上第 {step} 步（共 {of} 步），从 {from} 到 {to}。
+    </>
+  ),
+  left: (ms, clock) => `本轮开始后 ${ms} 发出，按 rank ${clock} 的时钟。`,
+  arrived: (ms, clock) => `本轮开始后 ${ms} 到达，按 rank ${clock} 的时钟。`,
+  ownTimes: (clock, left, arrived) =>
+    left === null && arrived === null
+      ? `计时的 rank ${clock} 没有这一步的时间。`
+      : `rank ${clock} 看不到它，按自己的时间来画：${[
+          ...(left === null ? [] : [`自己的块在 ${left} 时发出`]),
+          ...(arrived === null ? [] : [`下一块在 ${arrived} 时到达`]),
+        ].join('，')}。`,
+  noTimes: '模拟：没有人计时。',
+  hint: '每列是一块，每行是一个 rank；每个小格表示哪个 rank 的数已经加进来。各行相同就完成了。指向一格，就能跟随那一块。',
+  grid: (n) => `谁有什么：${n} 个 rank、${n} 块。用方向键逐格移动，Esc 离开；播放器下的文字说明正在发生什么。`,
+  onEdges: '环上的块：用方向键绕环移动，Esc 离开。',
+  edge: (chunk, from, to) => `块 ${chunk}，从 rank ${from} 到 rank ${to}`,
+
+  picture: (n, kind) => `${n} 个 rank 组成的环，正在交换数据块，${kind}。`,
+  preview: '模拟预览',
+  closes: '再有一个标签页加入，环就闭合了。',
+  legend: (gradient) => <>一个胶囊是{gradient}的一块；里面的小格表示谁的数已经加进来。</>,
+  explore: '逐步看',
+  fold: '收起',
+  ranks: 'rank 个数',
+  stage: '一步一步看全归约',
+
+  replay: (step) => `回放第 ${step} 步`,
+  bucket: (bucket, of, bytes) => `第 ${bucket}/${of} 桶，${bytes}`,
+  connecting: '连接中',
+  routes: { direct: '直连', relayed: '中继', memory: '内存' },
+  membersOf: (title, isRing, names) =>
+    `${title}。${isRing ? '环上的 rank 数：' : '没有环，rank 数：'}${names.length}：${names.map((name, rank) => `rank ${rank} ${name}`).join('、')}。`,
+};

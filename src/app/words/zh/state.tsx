@@ -36,6 +36,8 @@ export const state: Words['state'] = {
   paused: '已暂停',
   pausedFor: (more) => `：还差 ${more} 个标签页`,
   pausedByHost: '：主持人暂停了训练',
+  watching: '观看中',
+  watchingNothing: '：还没有开始训练',
   comingBack: '正在回来',
   comingBackAbout: '：本标签页掉了队，其他人仍在训练',
   rejoining: '重新连接',

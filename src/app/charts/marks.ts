@@ -1,0 +1,41 @@
+/** What is marked on the curves of a run, in words; pure. */
+import type { Run, WorldChange } from '../view.ts';
+import { words } from '../words/index.ts';
+import type { Mark } from './Chart.tsx';
+
+export type XAxis = 'step' | 'time';
+
+export interface Place {
+  step: number;
+  at: number;
+}
+
+/** Steps from 1, or seconds. */
+export function xOf(axis: XAxis, place: Place): number {
+  return axis === 'step' ? place.step + 1 : place.at / 1000;
+}
+
+/** More names in a line than this are counted. */
+const MOST_NAMES = 2;
+
+/** `ada joined`, `ben left, ada is back`, `6 joined`. */
+export function sayChange({ joined, returned, left, from, to }: WorldChange): string {
+  const { charts } = words.value;
+  const parts = [
+    { names: joined, say: charts.joined },
+    { names: returned, say: charts.returned },
+    { names: left, say: charts.left },
+  ].flatMap(({ names, say }) => {
+    if (names.length === 0) return [];
+    return [say(names.length <= MOST_NAMES ? charts.list(names) : String(names.length))];
+  });
+  return parts.length > 0 ? parts.join(', ') : charts.ranks(from, to);
+}
+
+/** In the order of x. */
+export function marksOf({ changes, saves }: Pick<Run, 'changes' | 'saves'>, axis: XAxis): Mark[] {
+  return [
+    ...changes.map((one) => ({ x: xOf(axis, one), label: sayChange(one) })),
+    ...saves.map((one) => ({ x: xOf(axis, one), label: null })),
+  ].sort((a, b) => a.x - b.x);
+}

@@ -1,0 +1,56 @@
+/** What each rank's line has carried in the round: how evenly the ring shares the work, and how a server does not. */
+import { lineBytes } from '../../engine/lessonRound.ts';
+import { formatBytes } from '../format.ts';
+import { RankMark } from '../parts/RankMark.tsx';
+import { words } from '../words/index.ts';
+import type { Desk } from './desk.ts';
+import { rowsOf } from './rows.ts';
+
+export function Bytes({ desk: { state, you, isSolo } }: { desk: Desk }) {
+  const { bytes } = words.value.lesson;
+  const { round } = state;
+  const { n, steps, own } = round;
+  const lines = lineBytes(round);
+  const total = (rank: number, way: 'sentBytes' | 'receivedBytes'): number =>
+    steps.reduce((sum, ranks) => sum + ranks[rank]![way], 0);
+  const sent = lines.map((_, rank) => total(rank, 'sentBytes'));
+  const received = lines.map((_, rank) => total(rank, 'receivedBytes'));
+  const most = Math.max(1, ...sent, ...received);
+  const busiest = Math.max(...lines);
+  const share = (one: number): string => `${((one / most) * 100).toFixed(2)}%`;
+  return (
+    <>
+      <p class="small dim legend-row">
+        <span class="swatch sent" aria-hidden="true" /> {bytes.sent} <span class="swatch received" aria-hidden="true" />{' '}
+        {bytes.received}
+      </p>
+      <ul class="plain lines">
+        {rowsOf(n, Math.min(you, n - 1)).map((rank) => (
+          <li key={rank}>
+            <span class="away">
+              {bytes.line(rank, formatBytes(lines[rank]!), formatBytes(sent[rank]!), formatBytes(received[rank]!))}
+            </span>
+            <span aria-hidden="true">
+              <RankMark rank={rank} />
+            </span>
+            <span class="line-bars" aria-hidden="true">
+              <i class="sent" style={{ width: share(sent[rank]!) }} />
+              <i class="received" style={{ width: share(received[rank]!) }} />
+            </span>
+            <span class="number right" aria-hidden="true">
+              {formatBytes(lines[rank]!)}
+            </span>
+          </li>
+        ))}
+      </ul>
+      <p>
+        {busiest === 0
+          ? bytes.none
+          : lines.every((one) => one === busiest)
+            ? bytes.equal(formatBytes(busiest))
+            : bytes.busiest(lines.indexOf(busiest), formatBytes(busiest))}
+      </p>
+      <p class="dim small">{(isSolo ? bytes.formulaSolo : bytes.formula)(n, own[0]!.length)}</p>
+    </>
+  );
+}

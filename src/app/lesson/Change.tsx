@@ -1,0 +1,22 @@
+/** Who has gone and who has come, and what that means for the round. */
+import type { LessonState } from '../../protocol/lesson.ts';
+import { words } from '../words/index.ts';
+
+export function Change({ state: { change, members } }: { state: LessonState }) {
+  const { change: says } = words.value.lesson;
+  const named = (ones: readonly { rank: number; name: string }[]): string[] =>
+    ones.map(({ rank, name }) => says.rank(rank, name));
+  const sentences =
+    change === null
+      ? []
+      : [
+          ...(change.left.length > 0 ? [says.left(named(change.left), members.length - change.joined.length)] : []),
+          ...(change.joined.length > 0 ? [says.joined(named(change.joined))] : []),
+          ...(change.isRestarted ? [says.restarted] : []),
+        ];
+  return (
+    <p class="lesson-change" role="status">
+      {sentences.join(' ')}
+    </p>
+  );
+}

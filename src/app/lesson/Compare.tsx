@@ -1,0 +1,63 @@
+/** The busiest line's bytes by the formulas, for any number of tabs; and what was measured with as many as there are. */
+import { useSignal } from '@preact/signals';
+import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
+import { formatBytes } from '../format.ts';
+import { words } from '../words/index.ts';
+import type { Desk } from './desk.ts';
+import { SOLO_RANKS } from './solo.ts';
+
+/** Bytes over the busiest line in a whole round of `n` ranks with `k` float32 each: 2K(N-1)/N on the ring, 2K(N-1) at a server. */
+export function busiestBytes(mode: LessonMode, n: number, k: number): number {
+  const all = 2 * k * (n - 1) * Float32Array.BYTES_PER_ELEMENT;
+  return mode === 'ring' ? all / n : all;
+}
+
+export function Compare({ desk: { state, isSolo } }: { desk: Desk }) {
+  const { compare } = words.value.lesson;
+  const { round, measured } = state;
+  const k = round.own[0]!.length;
+  const chosen = useSignal<number | null>(null);
+  const n = chosen.value ?? Math.min(SOLO_RANKS.max, Math.max(SOLO_RANKS.min, round.n));
+  const most = busiestBytes('parameter-server', SOLO_RANKS.max, k);
+  return (
+    <>
+      <label class="lesson-slider">
+        <span>
+          {compare.tabs} <b class="number">{n}</b>
+        </span>
+        <input
+          type="range"
+          min={SOLO_RANKS.min}
+          max={SOLO_RANKS.max}
+          step={1}
+          value={n}
+          onInput={(event) => (chosen.value = event.currentTarget.valueAsNumber)}
+        />
+      </label>
+      <dl class="compare">
+        {LESSON_MODES.map((mode) => {
+          const bytes = busiestBytes(mode, n, k);
+          const seen = measured[mode];
+          return (
+            <div key={mode}>
+              <dt class="small">{compare[mode]}</dt>
+              <dd>
+                <span class="compare-bar" data-mode={mode} aria-hidden="true">
+                  <i style={{ width: `${((bytes / most) * 100).toFixed(2)}%` }} />
+                </span>
+                <span class="number">{formatBytes(bytes)}</span>{' '}
+                {seen !== null && seen.n === n && (
+                  <span class="dim small nowrap">
+                    {(isSolo ? compare.counted : compare.measured)(formatBytes(seen.bytes))}
+                  </span>
+                )}
+              </dd>
+            </div>
+          );
+        })}
+      </dl>
+      <p>{compare.times(n)}</p>
+      <p class="dim small">{compare.numbers(k)}</p>
+    </>
+  );
+}

@@ -1,0 +1,56 @@
+/** Lets a rank go: a click alone, in a room a tab that is sent out or closed. */
+import { useSignal } from '@preact/signals';
+import type { LessonState } from '../../protocol/lesson.ts';
+import { RemoveButton } from '../parts/RemoveButton.tsx';
+import { RankMark } from '../parts/RankMark.tsx';
+import { words } from '../words/index.ts';
+import type { Desk } from './desk.ts';
+import { SOLO_RANKS } from './solo.ts';
+
+export function Drop({ desk }: { desk: Desk }) {
+  const { drop } = words.value.lesson;
+  const { state, you, mayDrop } = desk;
+  if (desk.drop !== null) return <DropImagined state={state} ondrop={desk.drop} />;
+  if (!mayDrop) return <p class="dim">{drop.host}</p>;
+  return (
+    <>
+      <ul class="plain lesson-members">
+        {state.members.map(
+          ({ member, name }, rank) =>
+            rank !== you && (
+              <li key={member}>
+                <RankMark rank={rank} /> <span class="ellipsis">{name}</span>{' '}
+                <RemoveButton member={member} name={name} />
+              </li>
+            ),
+        )}
+      </ul>
+      <p class="dim small">{drop.room}</p>
+    </>
+  );
+}
+
+function DropImagined({ state, ondrop }: { state: LessonState; ondrop: (rank: number) => void }) {
+  const { drop } = words.value.lesson;
+  const n = state.members.length;
+  const chosen = useSignal(2);
+  const rank = Math.min(chosen.value, n - 1);
+  if (n <= SOLO_RANKS.min) return <p class="dim">{drop.few}</p>;
+  return (
+    <div class="row lesson-form">
+      <label class="field">
+        <span>{drop.who}</span>
+        <select value={rank} onChange={(event) => (chosen.value = event.currentTarget.selectedIndex + 1)}>
+          {state.members.slice(1).map((_, i) => (
+            <option key={i} value={i + 1}>
+              {i + 1}
+            </option>
+          ))}
+        </select>
+      </label>
+      <button type="button" aria-label={drop.rank(rank)} onClick={() => ondrop(rank)}>
+        {drop.yes}
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,93 @@
+/** The lesson: on one side a thought at a time, on the other the ranks and their numbers that it is about. */
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { words } from '../words/index.ts';
+import { Bytes } from './Bytes.tsx';
+import { Compare } from './Compare.tsx';
+import type { Desk } from './desk.ts';
+import { Drop } from './Drop.tsx';
+import { Modes } from './Modes.tsx';
+import { NumbersGrid } from './NumbersGrid.tsx';
+import { OwnNumbers } from './OwnNumbers.tsx';
+import { LESSON_PAGES } from './pages.ts';
+import { Part } from './Part.tsx';
+import { RoundRing } from './RoundRing.tsx';
+import { Stall } from './Stall.tsx';
+import { Steps } from './Steps.tsx';
+import { Text } from './Text.tsx';
+
+interface Props {
+  desk: Desk;
+  /** Index of the page that is read. */
+  page: number;
+  onpage: (page: number) => void;
+  /** Said above all else. */
+  news?: ComponentChildren;
+  /** Further controls, and what comes at the end of the text. */
+  besideSteps?: ComponentChildren;
+  besideOwn?: ComponentChildren;
+  ending?: ComponentChildren;
+}
+
+export function LessonPage({ desk, page, onpage, news, besideSteps, besideOwn, ending }: Props) {
+  const { lesson } = words.value;
+  const { round } = desk.state;
+  // The keys may be quicker than effects.
+  const shown = useRef({ page, onpage });
+  shown.current = { page, onpage };
+  useEffect(() => {
+    const onkey = (event: KeyboardEvent): void => {
+      const { key, target } = event;
+      const turns = key === 'ArrowRight' ? 1 : key === 'ArrowLeft' ? -1 : 0;
+      if (turns === 0 || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+      // Fields and the grid have their own use for arrows.
+      if (target instanceof Element && target.closest('input, select, textarea, dialog, [role="grid"]') !== null)
+        return;
+      const next = shown.current.page + turns;
+      if (next < 0 || next >= LESSON_PAGES.length) return;
+      event.preventDefault();
+      shown.current.onpage(next);
+    };
+    addEventListener('keydown', onkey);
+    return () => removeEventListener('keydown', onkey);
+  }, []);
+  return (
+    <main class="lesson wrap">
+      <h1 class="away">{lesson.heading}</h1>
+      {news}
+      <div class="lesson-columns">
+        <Text desk={desk} page={page} onpage={onpage} ending={ending} />
+        <div class={round.n > 8 ? 'lesson-stage crowd' : 'lesson-stage'}>
+          <Part names={['steps']} page={page} title={lesson.steps.title}>
+            <Steps desk={desk}>{besideSteps}</Steps>
+          </Part>
+          <Part names={['modes']} page={page} title={lesson.modes.title} titled>
+            <Modes desk={desk} />
+          </Part>
+          <Part names={['ring']} page={page} title={lesson.steps.title}>
+            <RoundRing key={`${round.number} ${round.mode} ${round.n}`} desk={desk} />
+          </Part>
+          <Part names={['own']} page={page} title={lesson.own.title} titled>
+            <OwnNumbers desk={desk} />
+            {besideOwn}
+          </Part>
+          <Part names={['grid', 'sums']} page={page} title={lesson.grid.caption}>
+            <NumbersGrid desk={desk} litSums={LESSON_PAGES[page]!.lights === 'sums'} />
+          </Part>
+          <Part names={['bytes']} page={page} title={lesson.bytes.title} titled>
+            <Bytes desk={desk} />
+          </Part>
+          <Part names={['compare']} page={page} title={lesson.compare.title} titled>
+            <Compare desk={desk} />
+          </Part>
+          <Part names={['stall']} page={page} title={lesson.stall.title} titled>
+            <Stall desk={desk} />
+          </Part>
+          <Part names={['drop']} page={page} title={lesson.drop.title} titled>
+            <Drop desk={desk} />
+          </Part>
+        </div>
+      </div>
+    </main>
+  );
+}

@@ -1,0 +1,29 @@
+/** Round the ring, or by way of rank 0. */
+import { LESSON_MODES } from '../../protocol/lesson.ts';
+import { words } from '../words/index.ts';
+import type { Desk } from './desk.ts';
+
+export function Modes({ desk: { state, leads, isMoving, order } }: { desk: Desk }) {
+  const { modes } = words.value.lesson;
+  const { mode } = state.round;
+  if (!leads) return <p>{modes[mode]}</p>;
+  return (
+    <>
+      <div class="row lesson-modes" role="group" aria-label={modes.title}>
+        {LESSON_MODES.map((one) => (
+          <button
+            key={one}
+            type="button"
+            class="choice"
+            aria-pressed={one === mode}
+            disabled={isMoving}
+            onClick={() => one !== mode && order({ type: 'begin', mode: one })}
+          >
+            {modes[one]}
+          </button>
+        ))}
+      </div>
+      <p class="dim small">{modes.note}</p>
+    </>
+  );
+}

@@ -1,0 +1,163 @@
+/**
+ * What every rank holds, as the ranks have told it: a row per rank, a column per number, under each number a mark for every rank
+ * whose numbers are in it. A finished sum stands out, and so does what has just come.
+ */
+import { useComputed, useSignal } from '@preact/signals';
+import { chunkRange } from '../../collectives/ringPlan.ts';
+import { movesAt, partsAfter } from '../../engine/lessonRound.ts';
+import type { LessonRound } from '../../protocol/lesson.ts';
+import { RankMark } from '../parts/RankMark.tsx';
+import { identityOf } from '../rankIdentity.ts';
+import { chunkName } from '../ring/frameAt.ts';
+import { words } from '../words/index.ts';
+import type { Desk } from './desk.ts';
+import { numberText, sumText } from './retell.ts';
+import { rowsOf } from './rows.ts';
+
+/** Marks of more ranks are too thin to see. */
+const MOST_MARKS = 8;
+
+export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean }) {
+  const { grid } = words.value.lesson;
+  const { state, you } = desk;
+  const { round, members } = state;
+  const { n, mode, held, own } = round;
+  const parts = partsAfter(mode, n, round.steps.length);
+  const fresh = freshOf(round);
+  const columns = columnsOf(round);
+  const places = own[0]!.length;
+  const ranks = rowsOf(n, Math.min(you, n - 1));
+  const waiting = members.slice(n);
+  const at = useSignal({ row: 0, place: 0 });
+  const picked = useSignal<{ row: number; place: number } | null>(null);
+  const cursor = { row: Math.min(at.value.row, ranks.length - 1), place: Math.min(at.value.place, places - 1) };
+  const nameOf = (place: number): string => columns.find(({ end }) => place < end)!.name;
+  const text = useComputed(() => picked.value).value;
+  const describe = (row: number, place: number): string => {
+    const rank = ranks[row]!;
+    const inIt = parts[rank]![place]!;
+    const value = numberText(held[rank]![place]!);
+    const terms = inIt.map((one) => own[one]![place]!);
+    return grid.cell(rank, nameOf(place), terms.length > 1 ? `${sumText(terms)} = ${value}` : value, inIt);
+  };
+  const onkey = (event: KeyboardEvent): void => {
+    const go = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (go === undefined) return;
+    event.preventDefault();
+    const row = Math.min(ranks.length - 1, Math.max(0, cursor.row + go[0]!));
+    const place = Math.min(places - 1, Math.max(0, cursor.place + go[1]!));
+    at.value = picked.value = { row, place };
+    const table = (event.currentTarget as HTMLElement).closest('table')!;
+    table.querySelector<HTMLElement>(`[data-at="${row} ${place}"]`)?.focus();
+  };
+  return (
+    <>
+      <div class="numbers-scroll">
+        <table class={`numbers ${n > 4 ? 'many' : ''} ${n > 8 ? 'dense' : ''}`} role="grid" aria-label={grid.caption}>
+          <thead>
+            <tr>
+              <th scope="col">
+                <span class="away">{grid.rank}</span>
+              </th>
+              {columns.map(({ name, short, start, end }) => (
+                <th key={start} scope="colgroup" colSpan={end - start} aria-label={name}>
+                  {short}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody onKeyDown={onkey}>
+            {ranks.map((rank, row) => (
+              <tr key={rank} class={rank === you ? 'mine' : ''}>
+                <th scope="row">
+                  <RankMark rank={rank} />{' '}
+                  <span class="ellipsis dim small">{rank === you ? grid.you : members[rank]!.name}</span>
+                </th>
+                {held[rank]!.map((value, place) => {
+                  const inIt = parts[rank]![place]!;
+                  const isDone = inIt.length === n && n > 1;
+                  const isFresh = fresh(rank, place);
+                  return (
+                    <td
+                      key={place}
+                      data-at={`${row} ${place}`}
+                      class={`${isDone ? 'done' : ''} ${isFresh ? 'fresh' : ''}`}
+                      tabIndex={row === cursor.row && place === cursor.place ? 0 : -1}
+                      aria-label={describe(row, place)}
+                      onPointerEnter={() => (picked.value = { row, place })}
+                      onPointerLeave={() => (picked.value = null)}
+                      onFocus={() => (at.value = picked.value = { row, place })}
+                      onBlur={() => (picked.value = null)}
+                    >
+                      {numberText(value)}
+                      {n <= MOST_MARKS && <Marks n={n} parts={inIt} />}
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+            {waiting.map(({ member, name }, i) => (
+              <tr key={member} class="waits">
+                <th scope="row">
+                  <RankMark rank={n + i} /> <span class="ellipsis dim small">{n + i === you ? grid.you : name}</span>
+                </th>
+                <td colSpan={places} class="dim small">
+                  {grid.waits}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+          <tfoot class={litSums ? 'lit' : ''}>
+            <tr>
+              <th scope="row" class="dim small">
+                {grid.sum}
+              </th>
+              {own[0]!.map((_, place) => (
+                <td key={place}>{numberText(own.reduce((sum, list) => sum + list[place]!, 0))}</td>
+              ))}
+            </tr>
+          </tfoot>
+        </table>
+      </div>
+      <p class="numbers-note dim small">
+        {text === null || text.row >= ranks.length || text.place >= places
+          ? ranks.length < n
+            ? grid.some(n)
+            : grid.hint
+          : describe(text.row, text.place)}
+      </p>
+    </>
+  );
+}
+
+function Marks({ n, parts }: { n: number; parts: readonly number[] }) {
+  return (
+    <span class="parts" aria-hidden="true">
+      {Array.from({ length: n }, (_, rank) => (
+        <i key={rank} style={parts.includes(rank) ? { background: `var(--rank-${identityOf(rank).colour})` } : {}} />
+      ))}
+    </span>
+  );
+}
+
+/** On the ring a column is a chunk; otherwise every number goes with all others. */
+function columnsOf({ mode, n, own }: LessonRound): { name: string; short: string; start: number; end: number }[] {
+  const { grid } = words.value.lesson;
+  const places = own[0]!.length;
+  if (mode === 'ring') {
+    return Array.from({ length: n }, (_, chunk) => {
+      const short = chunkName(chunk);
+      return { name: grid.chunk(short), short, ...chunkRange(places, n, chunk) };
+    });
+  }
+  return Array.from({ length: places }, (_, place) => {
+    return { name: grid.place(place + 1), short: String(place + 1), start: place, end: place + 1 };
+  });
+}
+
+/** Whether a rank got a number in the last step. */
+function freshOf({ mode, n, steps }: LessonRound): (rank: number, place: number) => boolean {
+  if (steps.length === 0) return () => false;
+  const moves = movesAt(mode, n, steps.length - 1);
+  return (rank, place) => moves.some(({ to, start, end }) => to === rank && place >= start && place < end);
+}

@@ -1,0 +1,66 @@
+/** This tab's own numbers: fields before a round, and for the next one while this tab is in none. */
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { isUnderWay } from '../../engine/lessonRound.ts';
+import { MAX_NUMBER } from '../../protocol/lesson.ts';
+import { words } from '../words/index.ts';
+import type { Desk } from './desk.ts';
+
+export function OwnNumbers({ desk: { state, you, order } }: { desk: Desk }) {
+  const { own } = words.value.lesson;
+  const { numbers, round } = state;
+  const mine = numbers[you]!;
+  const isInRound = isUnderWay(round) && you < round.n;
+  return (
+    <>
+      <div class="own-numbers">
+        {mine.map((value, place) => (
+          <NumberInput
+            key={place}
+            label={own.number(place + 1)}
+            value={value}
+            disabled={isInRound}
+            onnumber={(next) => order({ type: 'edit', rank: you, place, value: next })}
+          />
+        ))}
+      </div>
+      <p class="dim small">{isInRound ? own.locked : isUnderWay(round) ? own.nextRound : own.range(MAX_NUMBER)}</p>
+    </>
+  );
+}
+
+interface InputProps {
+  label: string;
+  value: number;
+  disabled: boolean;
+  onnumber: (value: number) => void;
+}
+
+function NumberInput({ label, value, disabled, onnumber }: InputProps) {
+  /** What was typed there, be it no number yet; what stands there may be older, as it has gone round by the one who leads. */
+  const typed = useSignal<string | null>(null);
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (document.activeElement !== input.current) typed.value = null;
+  }, [value, typed]);
+  return (
+    <input
+      ref={input}
+      type="number"
+      aria-label={label}
+      min={-MAX_NUMBER}
+      max={MAX_NUMBER}
+      step={1}
+      required
+      disabled={disabled}
+      value={typed.value ?? value}
+      onInput={({ currentTarget }) => {
+        typed.value = currentTarget.value;
+        if (currentTarget.validity.valid) onnumber(currentTarget.valueAsNumber);
+      }}
+      onBlur={({ currentTarget }) => {
+        if (!currentTarget.validity.valid) typed.value = null;
+      }}
+    />
+  );
+}

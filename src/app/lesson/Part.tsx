@@ -1,0 +1,37 @@
+/** A part of the lesson's screen, lit while the text speaks of it. */
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { reducedMotion } from '../env.ts';
+import { pageWidth } from '../theme.ts';
+import { isShown, LESSON_PAGES, type LessonPart } from './pages.ts';
+
+interface Props {
+  /** More than one where the text speaks of a part of it. */
+  names: readonly LessonPart[];
+  page: number;
+  title: string;
+  /** For the eye too, not only for screen readers. */
+  titled?: boolean;
+  children: ComponentChildren;
+}
+
+export function Part({ names, page, title, titled = false, children }: Props) {
+  const section = useRef<HTMLElement>(null);
+  const lights = LESSON_PAGES[page]!.lights;
+  const isLit = lights !== null && names.includes(lights);
+  const shown = useRef(page);
+  useEffect(() => {
+    const isTurned = shown.current !== page;
+    shown.current = page;
+    // In one column what is lit comes right behind the text.
+    if (!isLit || !isTurned || pageWidth.peek() === 'narrow') return;
+    section.current?.scrollIntoView({ block: 'nearest', behavior: reducedMotion.peek() ? 'auto' : 'smooth' });
+  }, [isLit, page]);
+  if (!names.some((name) => isShown(name, page))) return null;
+  return (
+    <section ref={section} class={isLit ? 'lesson-part lit' : 'lesson-part'} data-part={names[0]} aria-label={title}>
+      {titled && <h2>{title}</h2>}
+      {children}
+    </section>
+  );
+}

@@ -1,0 +1,98 @@
+/** The lesson in a room: its ranks are the tabs, the host's page leads. */
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { isHost, isUnderWay, spokenState } from '../derive.ts';
+import { upperFirst } from '../format.ts';
+import { Banner } from '../parts/Banner.tsx';
+import { ConfirmButton } from '../parts/ConfirmButton.tsx';
+import { closeRun, lessonOrder, start } from '../store.ts';
+import type { Run, View } from '../view.ts';
+import { words } from '../words/index.ts';
+import { Change } from './Change.tsx';
+import { LessonPage } from './LessonPage.tsx';
+import { pageWithin } from './pages.ts';
+
+export function RoomLesson({ view, run }: { view: View; run: Run }) {
+  const { lesson } = words.value;
+  const state = run.lesson?.state ?? null;
+  const led = pageWithin(state?.page ?? 0);
+  const page = useSignal(led);
+  const you = state?.members.findIndex(({ member }) => member === view.member) ?? -1;
+  const isOn = isUnderWay(view) && state?.isOver === false;
+  const leads = isOn && you === state.leader;
+  useEffect(() => {
+    // Who reads ahead comes back when the class turns the page; what the leader hears of it is its own word, and old.
+    if (!leads) page.value = led;
+  }, [page, led, leads]);
+  if (run.lesson === null || state === null || you < 0) {
+    return (
+      <main class="lesson wrap">
+        <h1 class="away">{lesson.heading}</h1>
+        <Trouble view={view} />
+        <p class="dim">{upperFirst(spokenState(view).text)} …</p>
+      </main>
+    );
+  }
+  const { isMoving, waitsFor } = run.lesson;
+  return (
+    <LessonPage
+      desk={{
+        ...{ state, you, isSolo: false, leads, mayDrop: isOn && isHost(view), isMoving, waitsFor },
+        order: lessonOrder,
+        drop: null,
+      }}
+      page={page.value}
+      onpage={(next) => {
+        page.value = next;
+        if (leads) lessonOrder({ type: 'page', page: next });
+      }}
+      news={
+        <>
+          <Trouble view={view} />
+          {state.isOver ? (
+            <div class="banner over">
+              <p>
+                <strong>{lesson.over.title}</strong> {lesson.over.text}
+              </p>
+              <button type="button" class="primary" onClick={closeRun}>
+                {lesson.room.lobby}
+              </button>
+            </div>
+          ) : (
+            view.failure === null &&
+            view.state !== 'RUNNING' && <p class="wait">{upperFirst(spokenState(view).text)} …</p>
+          )}
+          <Change state={state} />
+        </>
+      }
+      besideSteps={
+        leads && (
+          <ConfirmButton
+            class="quiet"
+            label={lesson.steps.finish}
+            question={lesson.steps.finishQuestion}
+            yes={lesson.steps.finishYes}
+            no={lesson.steps.finishNo}
+            onyes={() => lessonOrder({ type: 'finish' })}
+          />
+        )
+      }
+    />
+  );
+}
+
+function Trouble({ view }: { view: View }) {
+  if (view.failure === null) return null;
+  return (
+    <Banner failure={view.failure}>
+      {!view.failure.fatal && isHost(view) && (
+        <button type="button" class="primary" onClick={start}>
+          {words.value.lesson.room.again}
+        </button>
+      )}
+      <button type="button" onClick={closeRun}>
+        {view.failure.fatal ? words.value.lesson.room.join : words.value.lesson.room.lobby}
+      </button>
+    </Banner>
+  );
+}

@@ -1,0 +1,62 @@
+/** The ring of a round: its chunks travel from the last step that was shown to the last that was taken. */
+import { useEffect, useMemo } from 'preact/hooks';
+import { modulo, ringStepCount, transferFrom } from '../../collectives/ringPlan.ts';
+import { stepCount } from '../../engine/lessonRound.ts';
+import type { LessonRound } from '../../protocol/lesson.ts';
+import { RingView } from '../ring/RingView.tsx';
+import type { Stage } from '../ring/player.ts';
+import { usePlayer } from '../ring/usePlayer.ts';
+import { words } from '../words/index.ts';
+import type { Desk } from './desk.ts';
+import { phaseOf } from './retell.ts';
+
+export function RoundRing({ desk }: { desk: Desk }) {
+  const { lesson } = words.value;
+  const { state, you, isSolo } = desk;
+  const { round, members, slow } = state;
+  const { n, mode, steps } = round;
+  const isRing = mode === 'ring';
+  const at = Math.min(you, n - 1);
+  const stage = useMemo(() => (isRing && n > 1 ? stageOf(round, at) : null), [round, at, isRing, n]);
+  const player = usePlayer(stage, { autoplay: false, keys: false });
+  const taken = steps.length;
+  useEffect(() => player.showStep(taken), [player, taken]);
+  const count = stepCount(mode, n);
+  const names = members
+    .slice(0, n)
+    .map(({ name }, rank) => ({ name: rank === you && isSolo ? lesson.grid.you : name }));
+  const edges = names.map((_, rank) => {
+    const isSlow = slow?.rank === rank;
+    return { up: !isSlow, label: isSlow ? lesson.ring.slow(slow.seconds) : '' };
+  });
+  return (
+    <RingView
+      members={names}
+      you={you < n ? you : null}
+      lines={isRing ? 'ring' : 'star'}
+      edges={edges}
+      player={isRing ? player : null}
+      centre={{
+        top: lesson.phases[phaseOf(round)],
+        title: n > 1 ? `${taken} / ${count}` : '',
+        bottom: isSolo ? lesson.ring.simulated : '',
+      }}
+      label={isRing ? lesson.ring.label(n, taken, count) : lesson.ring.star(n)}
+    />
+  );
+}
+
+/** The round as the ring's player takes it: by the times of one rank. */
+function stageOf({ number, n, own, steps }: LessonRound, rank: number): Stage {
+  const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => {
+    const times = steps[ringStep]?.[rank];
+    return {
+      ringStep,
+      sentChunk: transferFrom(n, ringStep, rank).chunk,
+      receivedChunk: transferFrom(n, ringStep, modulo(rank - 1, n)).chunk,
+      sentAt: times?.sentAt ?? null,
+      receivedAt: times?.receivedAt ?? null,
+    };
+  });
+  return { trace: { step: number, bucket: 0, bytes: 0, startedAt: 0, hops }, n, numbers: own };
+}

@@ -1,0 +1,88 @@
+/** The lesson alone: all ranks are imagined, and how it is set up is in the address. */
+import { useEffect, useMemo } from 'preact/hooks';
+import { keepInAddress, route } from '../store.ts';
+import { words } from '../words/index.ts';
+import { Change } from './Change.tsx';
+import { LessonPage } from './LessonPage.tsx';
+import { pageWithin } from './pages.ts';
+import { createSolo, SOLO_RANKS } from './solo.ts';
+
+const MAX_SEED = 0xffffffff;
+
+export function SoloLesson() {
+  const { lesson } = words.value;
+  const { query } = route.value;
+  const seed = numberIn(query, 'seed', 0, MAX_SEED) ?? 1;
+  const solo = useMemo(() => {
+    return createSolo(numberIn(route.peek().query, 'n', SOLO_RANKS.min, SOLO_RANKS.max) ?? SOLO_RANKS.usual, seed);
+  }, [seed]);
+  useEffect(() => solo.dispose, [solo]);
+  const state = solo.state.value;
+  const page = pageWithin((numberIn(query, 'page', 1, Infinity) ?? 1) - 1);
+  const n = state.members.length;
+  const resize = (count: number): void => {
+    solo.resize(count);
+    keepInAddress({ n: String(count) });
+  };
+  return (
+    <LessonPage
+      desk={{
+        ...{ state, you: 0, isSolo: true, leads: true, mayDrop: false, waitsFor: null },
+        isMoving: solo.isMoving.value,
+        order: (order) => solo.order(order),
+        drop: (rank) => {
+          solo.drop(rank);
+          keepInAddress({ n: String(n - 1) });
+        },
+      }}
+      page={page}
+      onpage={(next) => keepInAddress({ page: String(next + 1) })}
+      news={
+        <>
+          <p class="dim small">{lesson.simulated}</p>
+          <Change state={state} />
+        </>
+      }
+      besideSteps={
+        <label class="lesson-ranks">
+          <span class="dim small">{lesson.solo.ranks}</span>
+          <select value={n} onChange={(event) => resize(event.currentTarget.selectedIndex + SOLO_RANKS.min)}>
+            {Array.from({ length: SOLO_RANKS.max - SOLO_RANKS.min + 1 }, (_, i) => (
+              <option key={i} value={i + SOLO_RANKS.min}>
+                {i + SOLO_RANKS.min}
+              </option>
+            ))}
+          </select>
+        </label>
+      }
+      besideOwn={
+        <p>
+          <button
+            type="button"
+            class="small-button"
+            onClick={() => keepInAddress({ seed: String((seed + 1) % MAX_SEED), n: String(n) })}
+          >
+            {lesson.own.others}
+          </button>
+        </p>
+      }
+      ending={
+        <div class="row">
+          <a class="button primary" href="#new">
+            {lesson.solo.startRoom}
+          </a>
+          <a class="button" href="#new?job=lesson">
+            {lesson.solo.lessonRoom}
+          </a>
+        </div>
+      }
+    />
+  );
+}
+
+/** A whole number of the address; `null`: there is none that may be. */
+function numberIn(query: URLSearchParams, name: string, min: number, max: number): number | null {
+  const text = query.get(name);
+  const value = text !== null && /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  return value >= min && value <= max ? value : null;
+}

@@ -1,0 +1,127 @@
+/** Slows a line down, and shows who waited for whom: a lane per rank, a block per step. */
+import { useSignal } from '@preact/signals';
+import { elapsed } from '../../engine/lessonRound.ts';
+import type { LessonRound } from '../../protocol/lesson.ts';
+import { formatMs } from '../format.ts';
+import { RankMark } from '../parts/RankMark.tsx';
+import { words } from '../words/index.ts';
+import type { Desk } from './desk.ts';
+import { rowsOf } from './rows.ts';
+
+const SECONDS = [2, 4, 6, 8] as const;
+const USUAL_SECONDS = 4;
+/** A step that takes so many milliseconds longer than the shortest has waited for a slow line. */
+const STALL_MS = 1000;
+
+export function Stall({ desk }: { desk: Desk }) {
+  const { stall } = words.value.lesson;
+  const { state, leads, isMoving, order } = desk;
+  const { slow, round } = state;
+  const n = round.n;
+  const rank = useSignal(0);
+  const seconds = useSignal<number>(USUAL_SECONDS);
+  const from = Math.min(rank.value, n - 1);
+  return (
+    <>
+      {leads && slow === null && n > 1 && (
+        <div class="row lesson-form">
+          <label class="field">
+            <span>{stall.from}</span>
+            <select value={from} onChange={(event) => (rank.value = event.currentTarget.selectedIndex)}>
+              {round.own.map((_, one) => (
+                <option key={one} value={one}>
+                  {round.mode === 'ring' ? stall.line(one, (one + 1) % n) : stall.lineOf(one)}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label class="field">
+            <span>{stall.seconds}</span>
+            <select
+              value={seconds.value}
+              onChange={(event) => (seconds.value = SECONDS[event.currentTarget.selectedIndex]!)}
+            >
+              {SECONDS.map((one) => (
+                <option key={one} value={one}>
+                  {stall.longer(one)}
+                </option>
+              ))}
+            </select>
+          </label>
+          <button
+            type="button"
+            disabled={isMoving}
+            onClick={() => order({ type: 'slow', slow: { rank: from, seconds: seconds.value } })}
+          >
+            {stall.slow}
+          </button>
+        </div>
+      )}
+      {slow !== null && (
+        <div class="row">
+          <p class="wait">{stall.is(slow.rank, slow.seconds)}</p>
+          {leads && (
+            <button type="button" disabled={isMoving} onClick={() => order({ type: 'slow', slow: null })}>
+              {stall.fast}
+            </button>
+          )}
+        </div>
+      )}
+      {round.steps.length === 0 ? <p class="dim small">{stall.none}</p> : <Timeline desk={desk} />}
+    </>
+  );
+}
+
+function Timeline({ desk: { state, you, isSolo } }: { desk: Desk }) {
+  const { lesson } = words.value;
+  const { stall } = lesson;
+  const { round } = state;
+  const whole = elapsed(round);
+  const at = (ms: number): string => `${((ms / whole) * 100).toFixed(2)}%`;
+  return (
+    <figure class="stalls">
+      <figcaption class="small">{stall.timeline}</figcaption>
+      <ul class="plain">
+        {rowsOf(round.n, Math.min(you, round.n - 1)).map((rank) => {
+          const blocks = blocksOf(round, rank);
+          const waits = blocks.map(({ from, to }, step) => stall.step(step + 1, formatMs(to - from)));
+          return (
+            <li key={rank}>
+              <span class="away">{stall.row(rank, waits.join(', '))}</span>
+              <span aria-hidden="true">
+                <RankMark rank={rank} />
+              </span>
+              <span class="stall-lane" aria-hidden="true">
+                {blocks.map(({ from, to, isStalled }, step) => (
+                  <i key={step} class={isStalled ? 'stalled' : ''} style={{ left: at(from), width: at(to - from) }}>
+                    {isStalled && blocks.length <= 16 ? step + 1 : ''}
+                  </i>
+                ))}
+              </span>
+            </li>
+          );
+        })}
+      </ul>
+      <p class="row spread small dim" aria-hidden="true">
+        <span>0</span>
+        <span class="number">{formatMs(whole)}</span>
+      </p>
+      <p class="dim small">
+        {stall.note} {isSolo ? lesson.simulated : stall.ownClocks}
+      </p>
+    </figure>
+  );
+}
+
+/** What a rank's steps took: from having what it sends, to having what it gets. */
+export function blocksOf({ steps }: LessonRound, rank: number): { from: number; to: number; isStalled: boolean }[] {
+  const took = steps
+    .flat()
+    .flatMap(({ startedAt, receivedAt }) => (receivedAt === null ? [] : [receivedAt - startedAt]));
+  const least = Math.min(...took);
+  return steps.map((ranks) => {
+    const { startedAt: from, receivedAt } = ranks[rank]!;
+    const to = receivedAt ?? from;
+    return { from, to, isStalled: to - from > least + STALL_MS };
+  });
+}

@@ -1,0 +1,68 @@
+/** Where the round is, what this rank has just done, and the buttons that take the next steps. */
+import type { ComponentChildren } from 'preact';
+import { isDone, isUnderWay, stepCount } from '../../engine/lessonRound.ts';
+import { chunkName } from '../ring/frameAt.ts';
+import { words } from '../words/index.ts';
+import type { Words } from '../words/en/index.ts';
+import type { Desk } from './desk.ts';
+import { numberText, phaseOf, retell, sumText } from './retell.ts';
+
+export function Steps({ desk, children }: { desk: Desk; children: ComponentChildren }) {
+  const { lesson } = words.value;
+  const { steps } = lesson;
+  const { state, leads, isMoving, waitsFor, order } = desk;
+  const { round, leader, members } = state;
+  const count = stepCount(round.mode, round.n);
+  const rest = isMoving || isDone(round);
+  const isStuck = isMoving && waitsFor !== null;
+  return (
+    <>
+      <div class="row spread lesson-steps">
+        <p class="lesson-where">
+          <strong>{steps.round(round.number)}</strong>{' '}
+          <span class="dim">
+            {steps.taken(round.steps.length, count)} · {lesson.phases[phaseOf(round)]}
+          </span>
+        </p>
+        {leads ? (
+          <div class="row">
+            <button type="button" class="primary" disabled={rest} onClick={() => order({ type: 'steps', count: 1 })}>
+              {steps.next}
+            </button>
+            <button type="button" disabled={rest} onClick={() => order({ type: 'steps', count })}>
+              {steps.all}
+            </button>
+            <button
+              type="button"
+              disabled={isMoving || (!isUnderWay(round) && round.n === members.length)}
+              onClick={() => order({ type: 'begin', mode: round.mode })}
+            >
+              {steps.again}
+            </button>
+            {children}
+          </div>
+        ) : (
+          <p class="dim">{members[leader]?.name ? steps.host : steps.leader(leader)}</p>
+        )}
+      </div>
+      <p class="lesson-retold" aria-live="polite">
+        {isStuck ? steps.waitsFor(waitsFor) : isMoving ? steps.moving : retoldText(lesson, desk)}
+      </p>
+    </>
+  );
+}
+
+/** What this rank did last, in a sentence. */
+function retoldText(lesson: Words['lesson'], { state: { round }, you }: Desk): string {
+  const { retold } = lesson;
+  const told = retell(round, you);
+  if (told.kind !== 'added' && told.kind !== 'copied') return retold[told.kind];
+  const { sent, got } = told;
+  const named = (chunk: number, numbers: readonly number[]): string =>
+    retold.chunk(chunkName(chunk), numbers.map(numberText).join(', '));
+  const out = named(sent.chunk, sent.numbers);
+  const into = named(got.chunk, got.numbers);
+  if (told.kind === 'copied') return retold.copied(out, sent.to, into, got.from);
+  const sums = got.sums.map((sum, i) => `${sumText([got.numbers[i]!, got.own[i]!])} = ${numberText(sum)}`);
+  return retold.added(out, sent.to, into, got.from, sums.join(', '));
+}

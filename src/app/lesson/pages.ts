@@ -1,0 +1,30 @@
+/** The lesson's pages: one thought each, the part of the screen that it is about, and what is on the screen from then on. */
+
+/** In their order; the words of each are in `words/`. `shows`: what is not on every page, for it would be a riddle there. */
+export const LESSON_PAGES = [
+  { name: 'numbers', lights: 'own', shows: [] },
+  { name: 'goal', lights: 'sums', shows: [] },
+  { name: 'chunks', lights: 'grid', shows: [] },
+  { name: 'adding', lights: 'steps', shows: [] },
+  { name: 'handing', lights: 'ring', shows: [] },
+  { name: 'bytes', lights: 'bytes', shows: ['bytes'] },
+  { name: 'server', lights: 'modes', shows: ['modes', 'bytes'] },
+  { name: 'compare', lights: 'compare', shows: ['modes', 'bytes', 'compare'] },
+  { name: 'slow', lights: 'stall', shows: ['modes', 'stall'] },
+  { name: 'drop', lights: 'drop', shows: ['modes', 'drop'] },
+  { name: 'training', lights: null, shows: ['modes', 'bytes', 'compare', 'stall', 'drop'] },
+] as const satisfies readonly { name: string; lights: string | null; shows: readonly string[] }[];
+
+export type LessonPart = NonNullable<(typeof LESSON_PAGES)[number]['lights']>;
+
+const ALWAYS: readonly LessonPart[] = ['own', 'sums', 'grid', 'steps', 'ring'];
+
+export function isShown(part: LessonPart, page: number): boolean {
+  const shows: readonly LessonPart[] = LESSON_PAGES[page]!.shows;
+  return ALWAYS.includes(part) || shows.includes(part);
+}
+
+/** A page's index, whatever an address or a message says. */
+export function pageWithin(page: number): number {
+  return Number.isInteger(page) ? Math.min(LESSON_PAGES.length - 1, Math.max(0, page)) : 0;
+}

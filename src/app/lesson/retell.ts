@@ -1,0 +1,65 @@
+/** What a rank has done in the last step, with its numbers: what the page says of it. Pure. */
+import { transferFrom, modulo } from '../../collectives/ringPlan.ts';
+import { movesAt, stepCount } from '../../engine/lessonRound.ts';
+import type { LessonRound } from '../../protocol/lesson.ts';
+
+export type Retold =
+  | { kind: 'ready' | 'alone' | 'waiting' }
+  /** On the ring: what went right, and what came from the left. */
+  | {
+      kind: 'added' | 'copied';
+      sent: { chunk: number; numbers: number[]; to: number };
+      got: { chunk: number; from: number; numbers: number[]; own: number[]; sums: number[] };
+    }
+  /** With a parameter server. */
+  | { kind: 'gave' | 'gathered' | 'returned' | 'took' };
+
+export function retell(round: LessonRound, you: number): Retold {
+  const { mode, n, steps, own, held } = round;
+  if (you >= n) return { kind: 'waiting' };
+  if (n === 1) return { kind: 'alone' };
+  if (steps.length === 0) return { kind: 'ready' };
+  const step = steps.length - 1;
+  if (mode === 'parameter-server') {
+    if (step === 0) return { kind: you === 0 ? 'gathered' : 'gave' };
+    return { kind: you === 0 ? 'returned' : 'took' };
+  }
+  const moves = movesAt(mode, n, step);
+  const [out, into] = [moves[you]!, moves[modulo(you - 1, n)]!];
+  const sums = held[you]!.slice(into.start, into.end);
+  const mine = own[you]!.slice(into.start, into.end);
+  return {
+    kind: into.adds ? 'added' : 'copied',
+    sent: {
+      chunk: transferFrom(n, step, you).chunk,
+      numbers: held[you]!.slice(out.start, out.end),
+      to: out.to,
+    },
+    got: {
+      chunk: transferFrom(n, step, into.from).chunk,
+      from: into.from,
+      numbers: into.adds ? sums.map((sum, i) => sum - mine[i]!) : sums,
+      ...{ own: mine, sums },
+    },
+  };
+}
+
+export type RoundPhase = 'before' | 'adding' | 'handing' | 'gathering' | 'returning' | 'done';
+
+/** What the next step belongs to. */
+export function phaseOf({ mode, n, steps }: LessonRound): RoundPhase {
+  if (steps.length >= stepCount(mode, n)) return n === 1 ? 'before' : 'done';
+  if (mode === 'parameter-server') return steps.length === 0 ? 'gathering' : 'returning';
+  if (steps.length < n - 1) return steps.length === 0 ? 'before' : 'adding';
+  return 'handing';
+}
+
+/** `3 + 5 + (−2)`. */
+export function sumText(terms: readonly number[]): string {
+  return terms.map((term, i) => (i > 0 && term < 0 ? `(${numberText(term)})` : numberText(term))).join(' + ');
+}
+
+/** With a minus sign that can be told from a dash. */
+export function numberText(value: number): string {
+  return String(value).replace('-', '−');
+}

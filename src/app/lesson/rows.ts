@@ -1,0 +1,10 @@
+/** Ranks whose rows a page has room for. */
+
+/** More rows than this nobody reads. */
+const MOST_ROWS = 16;
+
+/** All ranks, or of many this one and its neighbours. */
+export function rowsOf(n: number, you: number): number[] {
+  if (n <= MOST_ROWS) return Array.from({ length: n }, (_, rank) => rank);
+  return [you + n - 1, you, you + 1].map((rank) => rank % n);
+}

@@ -1,0 +1,119 @@
+/**
+ * The lesson with ranks that are only imagined: the same rules as in a room (`engine/lessonRound.ts`), and times that nobody
+ * measured, under the word "simulated".
+ */
+import { computed, signal, type ReadonlySignal } from '@preact/signals';
+import { drawNumbers, elapsed, enter, follow, movesAt, stepCount, takeStep } from '../../engine/lessonRound.ts';
+import { numbersOf, type LessonOrder, type LessonState, type RankStep } from '../../protocol/lesson.ts';
+import { mixSeed } from '../../util/rng.ts';
+
+/** Ranks of a lesson alone. */
+export const SOLO_RANKS = { min: 2, max: 16, usual: 4 } as const;
+
+/** How long an imagined message takes, milliseconds: as long as the ring shows it travelling. */
+export const HOP_MS = 750;
+
+export interface SoloLesson {
+  readonly state: ReadonlySignal<LessonState>;
+  readonly isMoving: ReadonlySignal<boolean>;
+  order(order: LessonOrder): void;
+  drop(rank: number): void;
+  /** A new round with so many ranks. */
+  resize(n: number): void;
+  dispose(): void;
+}
+
+export function createSolo(n: number, seed: number): SoloLesson {
+  const membersOf = (count: number): LessonState['members'] =>
+    Array.from({ length: count }, (_, i) => ({ member: `imagined-${i}`, name: '' }));
+  const numbersFor = (members: LessonState['members'], before: LessonState | null): number[][] =>
+    members.map(({ member }) => {
+      const at = before?.members.findIndex((one) => one.member === member) ?? -1;
+      const kept = at < 0 ? [] : before!.numbers[at]!;
+      const drawn = drawNumbers(mixSeed(seed, Number(member.split('-')[1])), numbersOf(members.length));
+      return [...kept, ...drawn.slice(kept.length)];
+    });
+  const withMembers = (before: LessonState | null, members: LessonState['members']): LessonState =>
+    enter(before, { members, leader: 0, numbers: numbersFor(members, before) });
+
+  const state = signal(withMembers(null, membersOf(n)));
+  const timers = signal<readonly ReturnType<typeof setTimeout>[]>([]);
+  const halt = (): void => {
+    for (const timer of timers.peek()) clearTimeout(timer);
+    timers.value = [];
+  };
+  const move = (count: number): void => {
+    const states = imagineSteps(state.peek(), count);
+    const first = elapsed(state.peek().round) + HOP_MS;
+    timers.value = states.map((next, i) => {
+      const isLast = i === states.length - 1;
+      return setTimeout(
+        () => {
+          state.value = next;
+          if (isLast) timers.value = [];
+        },
+        // The first hop is shown when it has happened.
+        elapsed(next.round) - first,
+      );
+    });
+  };
+  return {
+    state,
+    isMoving: computed(() => timers.value.length > 0),
+    order: (order) => {
+      if (order.type === 'page') state.value = follow(state.peek(), order);
+      else if (timers.peek().length > 0) return;
+      else if (order.type === 'steps') move(order.count);
+      else state.value = follow(state.peek(), order);
+    },
+    drop: (rank) => {
+      halt();
+      const before = state.peek();
+      state.value = withMembers(
+        before,
+        before.members.filter((_, i) => i !== rank),
+      );
+    },
+    resize: (count) => {
+      halt();
+      const before = state.peek();
+      state.value = follow(withMembers(before, membersOf(count)), { type: 'begin', mode: before.round.mode });
+    },
+    dispose: halt,
+  };
+}
+
+/** The states after each of the next steps, if every message takes {@link HOP_MS}, and longer on a slow line. */
+export function imagineSteps(before: LessonState, count: number): LessonState[] {
+  const { round, slow } = before;
+  const { n, mode, steps } = round;
+  const begin = elapsed(round);
+  /** When each rank has what it needs for its next step, and when its line is free. */
+  let ready = Array<number>(n).fill(begin);
+  const free = Array<number>(n).fill(begin);
+  const states: LessonState[] = [];
+  let state = before;
+  const last = Math.min(stepCount(mode, n), steps.length + count);
+  for (let step = steps.length; step < last; step++) {
+    const held = state.round.held.map((list) => [...list]);
+    const ranks = ready.map((startedAt): RankStep => {
+      return { startedAt, sentAt: null, receivedAt: null, sentBytes: 0, receivedBytes: 0 };
+    });
+    for (const { from, to, start, end, adds } of movesAt(mode, n, step)) {
+      const bytes = (end - start) * Float32Array.BYTES_PER_ELEMENT;
+      let sentAt = ready[from]!;
+      if (slow?.rank === from) sentAt = free[from] = Math.max(sentAt, free[from]!) + slow.seconds * 1000;
+      const [sender, receiver] = [ranks[from]!, ranks[to]!];
+      sender.sentAt = Math.max(sender.sentAt ?? 0, sentAt);
+      sender.sentBytes += bytes;
+      receiver.receivedAt = Math.max(receiver.receivedAt ?? ready[to]!, sentAt + HOP_MS);
+      receiver.receivedBytes += bytes;
+      const sent = state.round.held[from]!;
+      for (let i = start; i < end; i++) held[to]![i] = adds ? held[to]![i]! + sent[i]! : sent[i]!;
+    }
+    ready = ranks.map(({ startedAt, receivedAt }) => receivedAt ?? startedAt);
+    state = takeStep(state, ranks, held);
+    states.push(state);
+  }
+  return states;
+}

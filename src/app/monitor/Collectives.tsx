@@ -1,0 +1,119 @@
+/** The collectives of recordings: what went wrong, in sentences, and all of them in a table. */
+import { useMemo } from 'preact/hooks';
+import type { FlightRecording } from '../../protocol/flightRecording.ts';
+import { formatMs } from '../format.ts';
+import { RankMark } from '../parts/RankMark.tsx';
+import { words } from '../words/index.ts';
+import { collectivesOf, troublesOf, unrecorded, type Presence, type Trouble } from './analyze.ts';
+
+/** Rows shown: a page of a thousand would be slow, and what went wrong is among the newest. */
+const MOST_ROWS = 100;
+
+const ICONS: Record<Presence, string> = {
+  ...{ scheduled: '○', started: '◌', completed: '✓', failed: '✕', absent: '✕', unknown: '' },
+};
+const MOODS: Record<Presence, string> = {
+  ...{ scheduled: 'wait', started: 'wait', completed: 'good', failed: 'wrong', absent: 'wrong', unknown: 'dim' },
+};
+
+export function Findings({ recordings }: { recordings: readonly FlightRecording[] }) {
+  const { recording: said } = words.value.run;
+  const troubles = useMemo(() => troublesOf(collectivesOf(recordings)), [recordings]);
+  const missing = unrecorded(recordings);
+  return (
+    <div class="findings">
+      {recordings.length === 1 && recordings[0]!.worldSize > 1 ? (
+        <p>{said.onlyOne}</p>
+      ) : troubles.length === 0 ? (
+        <p>
+          <span class="good" aria-hidden="true">
+            ✓
+          </span>{' '}
+          {said.allThere}
+        </p>
+      ) : (
+        <ul class="plain">
+          {troubles.map((one) => (
+            <li key={one.kind}>
+              <span class="wrong" aria-hidden="true">
+                ✕
+              </span>{' '}
+              {sayTrouble(one)}
+            </li>
+          ))}
+        </ul>
+      )}
+      {missing.length > 0 && <p class="dim small">{said.filesMissing(missing)}</p>}
+    </div>
+  );
+}
+
+function sayTrouble(trouble: Trouble): string {
+  const { recording: said } = words.value.run;
+  switch (trouble.kind) {
+    case 'missing':
+      return said.missing(trouble.ranks, trouble.call, trouble.waiting);
+    case 'stuck':
+      return said.stuck(trouble.ranks, trouble.call);
+    case 'differs':
+      return said.differs(trouble.seq, trouble.calls);
+    default:
+      return trouble satisfies never;
+  }
+}
+
+export function CollectivesTable({ recordings }: { recordings: readonly FlightRecording[] }) {
+  const { recording: said } = words.value.run;
+  const all = useMemo(() => collectivesOf(recordings), [recordings]);
+  const ranks = recordings.map(({ rank }) => rank);
+  return (
+    <section class="panel" aria-label={said.collectives}>
+      <h2 class="panel-title">{said.collectives}</h2>
+      {/* A box that scrolls is to be reached by keys. */}
+      <div class="table-box" tabIndex={0} role="group" aria-label={said.collectives}>
+        <table class="ranks collectives">
+          <thead>
+            <tr>
+              <th scope="col">{said.group}</th>
+              <th scope="col" class="right">
+                {said.number}
+              </th>
+              <th scope="col">{said.call}</th>
+              <th scope="col">{said.algorithm}</th>
+              <th scope="col" class="right">
+                {said.took}
+              </th>
+              {ranks.map((rank) => (
+                <th key={rank} scope="col">
+                  <RankMark rank={rank} />
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {all.slice(0, MOST_ROWS).map(({ group, seq, call, algorithm, tookMs, states }) => (
+              <tr key={`${group}/${seq}`}>
+                <td class="number">{group}</td>
+                <td class="right number">{seq}</td>
+                <td>{call}</td>
+                <td>{algorithm}</td>
+                <td class="right number">{tookMs === null ? '–' : formatMs(tookMs)}</td>
+                {ranks.map((rank) => {
+                  const state = states[rank]!;
+                  return (
+                    <td key={rank}>
+                      <span class={MOODS[state]}>
+                        {ICONS[state]} {said.states[state]}
+                      </span>
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {all.length > MOST_ROWS && <p class="dim small">{said.shown(MOST_ROWS, all.length)}</p>}
+    </section>
+  );
+}

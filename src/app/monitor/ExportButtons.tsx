@@ -1,0 +1,37 @@
+/** Takes a run along: its curves, its timeline, its flight recording. */
+import { saveFile, saveJson } from '../download.ts';
+import { sayChange } from '../charts/marks.ts';
+import { RecordingButton } from '../parts/RecordingButton.tsx';
+import type { Run } from '../view.ts';
+import { words } from '../words/index.ts';
+import { chromeTrace } from './chromeTrace.ts';
+import { curvesCsv } from './curvesCsv.ts';
+import { timelineOf } from './timeline.ts';
+
+export function ExportButtons({ run }: { run: Run }) {
+  const { run: said } = words.value;
+  const timeline = run.lanes.some((steps) => steps.length > 0);
+  return (
+    <>
+      <button
+        type="button"
+        class="quiet"
+        title={said.curvesTitle}
+        disabled={run.last === null}
+        onClick={() => saveFile('peergrad-curves.csv', curvesCsv(run, sayChange), 'text/csv')}
+      >
+        {said.curves}
+      </button>
+      <button
+        type="button"
+        class="quiet"
+        title={said.traceTitle}
+        disabled={!timeline}
+        onClick={() => saveJson('peergrad-trace.json', chromeTrace(timelineOf(run)))}
+      >
+        {said.trace}
+      </button>
+      <RecordingButton />
+    </>
+  );
+}

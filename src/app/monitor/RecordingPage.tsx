@@ -1,0 +1,130 @@
+/** Opens flight recordings again: the rounds they hold in the player, the last steps, and who was missing from which collective. */
+import { useSignal } from '@preact/signals';
+import { useMemo, useRef } from 'preact/hooks';
+import type { FlightRecording } from '../../protocol/flightRecording.ts';
+import type { Pointed } from '../charts/Curves.tsx';
+import { saveJson } from '../download.ts';
+import { RankMark } from '../parts/RankMark.tsx';
+import { words } from '../words/index.ts';
+import { belongs } from './analyze.ts';
+import { chromeTrace } from './chromeTrace.ts';
+import { CollectivesTable, Findings } from './Collectives.tsx';
+import { layTogether, tracesTogether } from './laidTogether.ts';
+import { readRecording } from './recordingFile.ts';
+import { Replay } from './Replay.tsx';
+import { TimelineView } from './TimelineView.tsx';
+
+export function RecordingPage() {
+  const { recording: said } = words.value.run;
+  const recordings = useSignal<readonly FlightRecording[]>([]);
+  const problems = useSignal<readonly string[]>([]);
+  const all = recordings.value;
+  const take = async (files: readonly File[]): Promise<void> => {
+    const wrong: string[] = [];
+    for (const file of files) {
+      const read = readRecording(await file.text());
+      if (!read.ok) wrong.push(said.wrong(file.name, read.problem));
+      else if (!belongs(read.recording, recordings.peek())) {
+        wrong.push(said.wrong(file.name, said.otherRun(read.recording.rank)));
+      } else recordings.value = [...recordings.peek(), read.recording].sort((a, b) => a.rank - b.rank);
+    }
+    problems.value = wrong;
+  };
+  return (
+    <main class="run wrap recording">
+      <h1 class="page-title">{said.title}</h1>
+      <p class="measure">{said.lead}</p>
+      <Chooser onfiles={(files) => void take(files)} />
+      {problems.value.length > 0 && (
+        <ul class="plain" role="alert">
+          {problems.value.map((one) => (
+            <li key={one}>
+              <span class="wrong" aria-hidden="true">
+                ✕
+              </span>{' '}
+              {one}
+            </li>
+          ))}
+        </ul>
+      )}
+      {all.length > 0 && (
+        <>
+          <section class="row" aria-label={said.files}>
+            {all.map(({ rank, worldSize, epoch }) => (
+              <span key={rank} class="nowrap recording-file">
+                <RankMark rank={rank} /> <span class="dim small">{said.of(rank, worldSize, epoch)}</span>
+              </span>
+            ))}
+            <button type="button" class="quiet" onClick={() => (recordings.value = [])}>
+              {said.clear}
+            </button>
+          </section>
+          <Findings recordings={all} />
+          <Replay recordings={all} />
+          <Steps recordings={all} />
+          <CollectivesTable recordings={all} />
+        </>
+      )}
+    </main>
+  );
+}
+
+function Steps({ recordings }: { recordings: readonly FlightRecording[] }) {
+  const { recording: said } = words.value.run;
+  const timeline = useMemo(() => layTogether(recordings), [recordings]);
+  const pointed = useSignal<Pointed | null>(null);
+  const save = (): void => saveJson('peergrad-trace.json', chromeTrace(timeline, tracesTogether(recordings)));
+  return (
+    <section class="panel" aria-label={said.timeline}>
+      <h2 class="panel-title">{said.timeline}</h2>
+      <TimelineView timeline={timeline} you={null} pointed={pointed} empty={said.noSteps} />
+      {timeline.rows.some(({ steps }) => steps.length > 0) && (
+        <button type="button" class="quiet save" onClick={save}>
+          {said.save}
+        </button>
+      )}
+    </section>
+  );
+}
+
+function Chooser({ onfiles }: { onfiles: (files: readonly File[]) => void }) {
+  const { recording: said } = words.value.run;
+  const input = useRef<HTMLInputElement>(null);
+  const over = useSignal(false);
+  return (
+    <div
+      class={over.value ? 'drop over' : 'drop'}
+      onDragOver={(event) => {
+        event.preventDefault();
+        over.value = true;
+      }}
+      onDragLeave={() => (over.value = false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        over.value = false;
+        onfiles([...(event.dataTransfer?.files ?? [])]);
+      }}
+    >
+      <p>
+        <button type="button" class="primary" onClick={() => input.current?.click()}>
+          {said.choose}
+        </button>
+      </p>
+      <p class="dim small">{said.drop}</p>
+      <input
+        ref={input}
+        class="away"
+        type="file"
+        accept="application/json,.json"
+        multiple
+        tabIndex={-1}
+        aria-label={said.choose}
+        onChange={(event) => {
+          onfiles([...(event.currentTarget.files ?? [])]);
+          // The same file once more is a change, too.
+          event.currentTarget.value = '';
+        }}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,81 @@
+/** Any recorded round, in the same player as a run's: the ring, the grid, and which of the rounds it is. */
+import { useComputed, useSignal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
+import type { FlightRecording } from '../../protocol/flightRecording.ts';
+import { GridView } from '../ring/GridView.tsx';
+import { narrate } from '../ring/narrate.ts';
+import { PlayerBar } from '../ring/PlayerBar.tsx';
+import { RingView } from '../ring/RingView.tsx';
+import { Caption } from '../ring/SimulatedRing.tsx';
+import { usePlayer } from '../ring/usePlayer.ts';
+import { words } from '../words/index.ts';
+
+export function Replay({ recordings }: { recordings: readonly FlightRecording[] }) {
+  const { recording: said } = words.value.run;
+  const chosenRank = useSignal<number | null>(null);
+  const chosen = useSignal<number | null>(null);
+  const recording = recordings.find(({ rank }) => rank === chosenRank.value) ?? recordings[0]!;
+  const { traces, worldSize: n, rank } = recording;
+  const at = Math.min(chosen.value ?? traces.length - 1, traces.length - 1);
+  const trace = traces[at];
+  const stage = useMemo(() => (trace === undefined ? null : { trace, n }), [trace, n]);
+  const player = usePlayer(stage, { autoplay: false, keys: true });
+  const title = useComputed(() => {
+    const frame = player.frame.value;
+    return frame === null ? '' : narrate(frame, frame.cells.length, rank).title;
+  }).value;
+  if (trace === undefined) return <p class="dim">{said.noRing}</p>;
+  const name = said.roundOf(trace.step + 1, trace.bucket);
+  const members = Array.from({ length: n }, () => ({ name: '' }));
+  return (
+    <section class="panel" aria-label={said.round}>
+      <div class="row rounds">
+        <label class="row">
+          <span class="dim">{said.round}</span>
+          <select value={at} onChange={(event) => (chosen.value = event.currentTarget.selectedIndex)}>
+            {traces.map(({ step, bucket }, index) => (
+              <option key={`${step}/${bucket}`} value={index}>
+                {said.roundOf(step + 1, bucket)}
+              </option>
+            ))}
+          </select>
+        </label>
+        {recordings.length > 1 && (
+          <label class="row">
+            <span class="dim">{said.from}</span>
+            <select
+              value={rank}
+              onChange={(event) => (chosenRank.value = recordings[event.currentTarget.selectedIndex]!.rank)}
+            >
+              {recordings.map((one) => (
+                <option key={one.rank} value={one.rank}>
+                  rank {one.rank}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+      </div>
+      <div class="run-columns">
+        <div class="stage">
+          <RingView
+            members={members}
+            you={rank}
+            player={player}
+            centre={{ top: name, title, bottom: '' }}
+            label={`${said.ringLabel(n)}, ${name}`}
+          />
+        </div>
+        <div class="replay-side">
+          <GridView names={members.map((one) => one.name)} player={player} clock={rank} />
+          <p class="caption">
+            <Caption player={player} you={rank} />
+          </p>
+        </div>
+        <div class="bar-place">
+          <PlayerBar player={player} />
+        </div>
+      </div>
+    </section>
+  );
+}

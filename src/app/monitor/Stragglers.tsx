@@ -1,0 +1,53 @@
+/** Who slows the ring, and why, in a sentence each. */
+import { findStragglers, type Finding } from '../../telemetry/stragglers.ts';
+import { formatMs } from '../format.ts';
+import type { Run } from '../view.ts';
+import { words } from '../words/index.ts';
+
+export function Stragglers({ run }: { run: Run }) {
+  const { run: said } = words.value;
+  const { statistics, telemetry } = run;
+  if (run.worldSize < 2) return null;
+  if (statistics === null || telemetry === null)
+    return <p class="dim small">{said.stragglersLater(run.job.hashEvery)}</p>;
+  const found = findStragglers(statistics.ranks, telemetry.ranks);
+  if (found.length === 0) {
+    return (
+      <p class="small">
+        <span class="good">✓</span> {said.nobodySlow}
+      </p>
+    );
+  }
+  return (
+    <ul class="plain small stragglers">
+      {found.map((one) => (
+        <li key={one.kind === 'rank' ? `rank ${one.rank}` : `link ${one.from}`}>
+          <span class="wait" aria-hidden="true">
+            ▲
+          </span>{' '}
+          {sayFinding(one, run)}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** `rank 2 (ben) slows the ring: its computing takes 2.1 times the others’, its tab is hidden`. */
+export function sayFinding(found: Finding, { members }: Pick<Run, 'members'>): string {
+  const { run: said } = words.value;
+  const who = (rank: number): string => said.who(rank, members[rank]?.name ?? '');
+  if (found.kind === 'link') {
+    const { from, to, transitMs, ratio, route } = found;
+    return said.slowLink(who(from), who(to), formatMs(transitMs), times(ratio), route === 'relayed');
+  }
+  const { rank, ratio, computing, isHidden } = found;
+  const causes = [
+    computing === null ? said.slowOtherwise(times(ratio)) : said.slowComputing(times(computing)),
+    ...(isHidden ? [said.hiddenTab] : []),
+  ];
+  return said.slowRank(who(rank), causes);
+}
+
+function times(ratio: number): string {
+  return ratio < 10 ? ratio.toFixed(1) : String(Math.round(ratio));
+}

@@ -1,0 +1,115 @@
+/**
+ * Recordings of several ranks, laid together: which rank is missing from which collective, and which do not agree what they are in.
+ * After torch's flight recorder analyzer (https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html). Pure.
+ */
+import type { FlightRecord, FlightRecording } from '../../protocol/flightRecording.ts';
+
+export type Presence = FlightRecord['state'] | 'absent' | 'unknown';
+
+/** One collective, as far as it is known. */
+export interface Collective {
+  group: number;
+  seq: number;
+  call: string;
+  algorithm: string;
+  /** Of the ranks that are recorded; `null` where it has not ended. */
+  tookMs: number | null;
+  /** By rank of the world: `unknown` where no recording says anything of it. */
+  states: readonly Presence[];
+  /** What its ranks call it, where they do not agree. */
+  calls: readonly string[];
+}
+
+export type Trouble =
+  | { kind: 'missing'; call: string; ranks: number[]; waiting: number[] }
+  | { kind: 'stuck'; call: string; ranks: number[] }
+  | { kind: 'differs'; seq: number; calls: readonly string[] };
+
+/** Everything recorded, newest first. */
+export function collectivesOf(recordings: readonly FlightRecording[]): Collective[] {
+  const keys = new Map<string, { group: number; seq: number }>();
+  const byRank = recordings.map(({ rank, records }) => {
+    const own = new Map<string, FlightRecord>();
+    for (const record of records) {
+      if (record.kind !== 'collective' || record.seq === null) continue;
+      const key = `${record.group}/${record.seq}`;
+      own.set(key, record);
+      keys.set(key, { group: record.group, seq: record.seq });
+    }
+    const all = [...own.values()];
+    return { rank, own, oldest: oldestOf(all), newest: newestOf(all) };
+  });
+  const worldSize = recordings[0]?.worldSize ?? 0;
+  const done = newestOf(byRank.flatMap(({ own }) => [...own.values()].filter(({ state }) => state === 'completed')));
+  return [...keys.values()]
+    .sort((a, b) => b.seq - a.seq || b.group - a.group)
+    .map(({ group, seq }) => {
+      const key = `${group}/${seq}`;
+      const states = Array.from({ length: worldSize }, (): Presence => 'unknown');
+      for (const { rank, own, oldest, newest } of byRank) {
+        // Older ones were overwritten; where others have ended more than a rank knows of, its recording was taken earlier.
+        const isOver = seq >= (oldest.get(group) ?? 0) && (newest.get(group) ?? -1) >= (done.get(group) ?? -1);
+        // A group that a rank has no part in is none of its; the world is everyone's.
+        const isIts = group === 0 || oldest.has(group);
+        states[rank] = own.get(key)?.state ?? (isOver && isIts ? 'absent' : 'unknown');
+      }
+      const records = byRank.flatMap(({ own }) => own.get(key) ?? []);
+      const calls = [...new Set(records.map((one) => one.call))];
+      const took = records.map(({ startedAt, endedAt }) =>
+        startedAt === null || endedAt === null ? null : endedAt - startedAt,
+      );
+      const tookMs = took.some((one) => one === null) ? null : Math.max(...(took as number[]));
+      return { group, seq, call: records[0]!.call, algorithm: records[0]!.algorithm, tookMs, states, calls };
+    });
+}
+
+/** The highest number in each group. */
+function newestOf(records: readonly FlightRecord[]): Map<number, number> {
+  const newest = new Map<number, number>();
+  for (const { group, seq } of records) newest.set(group, Math.max(seq ?? -1, newest.get(group) ?? -1));
+  return newest;
+}
+
+function oldestOf(records: readonly FlightRecord[]): Map<number, number> {
+  const oldest = new Map<number, number>();
+  for (const { group, seq } of records) oldest.set(group, Math.min(seq ?? Infinity, oldest.get(group) ?? Infinity));
+  return oldest;
+}
+
+/** What went wrong, the first of each kind in each group: what comes after follows from it. */
+export function troublesOf(collectives: readonly Collective[]): Trouble[] {
+  const found: Trouble[] = [];
+  const seen = new Set<string>();
+  const tell = (group: number, trouble: Trouble): void => {
+    if (seen.has(`${group}/${trouble.kind}`)) return;
+    seen.add(`${group}/${trouble.kind}`);
+    found.push(trouble);
+  };
+  for (const { group, seq, call, calls, states } of collectives.toReversed()) {
+    const ranks = (...wanted: Presence[]): number[] =>
+      states.flatMap((state, rank) => (wanted.includes(state) ? rank : []));
+    const name = `${call} #${seq}`;
+    const missing = ranks('absent', 'scheduled');
+    const open = ranks('started', 'failed');
+    if (calls.length > 1) tell(group, { kind: 'differs', seq, calls });
+    // What one rank has ended all have entered: who has not in its recording, had not when it was taken.
+    if (calls.length > 1 || states.includes('completed') || open.length === 0) continue;
+    if (missing.length > 0) tell(group, { kind: 'missing', call: name, ranks: missing, waiting: open });
+    else if (!states.includes('unknown')) tell(group, { kind: 'stuck', call: name, ranks: open });
+  }
+  return found;
+}
+
+/** Ranks of which nothing is recorded. */
+export function unrecorded(recordings: readonly FlightRecording[]): number[] {
+  const there = new Set(recordings.map(({ rank }) => rank));
+  return Array.from({ length: recordings[0]?.worldSize ?? 0 }, (_, rank) => rank).filter((rank) => !there.has(rank));
+}
+
+/** Whether a recording goes with the others: the same world, and a rank that is not there yet. */
+export function belongs(recording: FlightRecording, others: readonly FlightRecording[]): boolean {
+  return others.every(
+    ({ rank, worldSize, epoch }) =>
+      worldSize === recording.worldSize && epoch === recording.epoch && rank !== recording.rank,
+  );
+}

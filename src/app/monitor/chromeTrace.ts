@@ -1,0 +1,93 @@
+/**
+ * A timeline in Chrome's trace-event format ("Trace Event Format", JSON object form), which https://ui.perfetto.dev opens: a process
+ * per rank, a thread for what it does alone and one for what it does with others, and an arrow for each chunk whose both ends are
+ * known. Pure. Times there are microseconds.
+ */
+import type { RecordedTrace } from '../../protocol/flightRecording.ts';
+import { rowOf, type Timeline } from './timeline.ts';
+
+export interface TraceEvent {
+  name: string;
+  /** `X` a stretch, `M` a name, `s` and `f` the ends of an arrow. */
+  ph: 'X' | 'M' | 's' | 'f';
+  pid: number;
+  tid: number;
+  ts: number;
+  dur?: number;
+  cat?: string;
+  id?: string;
+  bp?: 'e';
+  args?: Record<string, unknown>;
+}
+
+export interface ChromeTrace {
+  traceEvents: TraceEvent[];
+  displayTimeUnit: 'ms';
+  otherData: Record<string, unknown>;
+}
+
+const ALONE = 1;
+const TOGETHER = 2;
+
+/**
+ * @param traces by rank, times on the timeline's clock, as far as they are known.
+ */
+export function chromeTrace(
+  timeline: Timeline,
+  traces: ReadonlyMap<number, readonly RecordedTrace[]> = new Map(),
+): ChromeTrace {
+  const { rows, errorMs } = timeline;
+  const zero = Math.min(...rows.flatMap(({ steps }) => steps.map(({ startedAt }) => startedAt)));
+  const us = (at: number): number => Math.round((at - zero) * 1000);
+  const names = rows.flatMap(({ rank, name }): TraceEvent[] => [
+    meta('process_name', rank, 0, { name: `rank ${rank} ${name}`.trim() }),
+    meta('process_sort_index', rank, 0, { sort_index: rank }),
+    meta('thread_name', rank, ALONE, { name: 'compute' }),
+    meta('thread_name', rank, TOGETHER, { name: 'communicate' }),
+  ]);
+  const stretches = rows.flatMap(({ rank, steps }) =>
+    steps.flatMap(({ step, startedAt, segments }) =>
+      segments.map(({ kind, start, end }): TraceEvent => ({
+        ...{ name: kind, cat: 'step', ph: 'X', pid: rank, tid: rowOf(kind) === 'alone' ? ALONE : TOGETHER },
+        ...{ ts: us(startedAt + start), dur: us(startedAt + end) - us(startedAt + start), args: { step: step + 1 } },
+      })),
+    ),
+  );
+  return {
+    traceEvents: [...names, ...stretches, ...arrows(traces, rows.length, us)],
+    displayTimeUnit: 'ms',
+    otherData: { clockErrorMs: errorMs },
+  };
+}
+
+function meta(name: string, pid: number, tid: number, args: Record<string, unknown>): TraceEvent {
+  return { name, ph: 'M', pid, tid, ts: 0, args };
+}
+
+/** From where a chunk was sent to where it was received. */
+function arrows(
+  traces: ReadonlyMap<number, readonly RecordedTrace[]>,
+  n: number,
+  us: (at: number) => number,
+): TraceEvent[] {
+  return [...traces].flatMap(([rank, own]) => {
+    const right = (rank + 1) % n;
+    return own.flatMap(({ step, bucket, hops }) => {
+      const there = traces.get(right)?.find((one) => one.step === step && one.bucket === bucket);
+      return hops.flatMap(({ ringStep, sentChunk, sentAt }): TraceEvent[] => {
+        const receivedAt = there?.hops.find((one) => one.ringStep === ringStep)?.receivedAt ?? null;
+        if (sentAt === null || receivedAt === null || right === rank) return [];
+        const flow = {
+          name: `chunk ${sentChunk}`,
+          cat: 'chunk',
+          tid: TOGETHER,
+          id: `${step}.${bucket}.${ringStep}.${rank}`,
+        };
+        return [
+          { ...flow, ph: 's', pid: rank, ts: us(sentAt) },
+          { ...flow, ph: 'f', bp: 'e', pid: right, ts: us(receivedAt) },
+        ];
+      });
+    });
+  });
+}

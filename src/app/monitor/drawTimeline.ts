@@ -1,0 +1,204 @@
+/** Paints the lanes of ranks; knows rectangles and colours, not the page. */
+import type { SegmentKind } from '../../protocol/events.ts';
+import { identityOf, SHAPES } from '../rankIdentity.ts';
+import { rowOf, type Pick, type Timeline, type Window } from './timeline.ts';
+
+export interface Palette {
+  paper: string;
+  ink: string;
+  dim: string;
+  faint: string;
+  line: string;
+  cell: string;
+  accent: string;
+  ranks: string[];
+  /** Diagonal lines, for waiting. */
+  hatch: CanvasPattern | string;
+}
+
+/** The style sheet's colours, resolved for the theme that is on. */
+export function readPalette(element: Element, context: CanvasRenderingContext2D): Palette {
+  const style = getComputedStyle(element);
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  const dim = colour('--dim');
+  return {
+    paper: getComputedStyle(document.documentElement).backgroundColor,
+    ...{ ink: colour('--ink'), dim, faint: colour('--faint'), line: colour('--line') },
+    ...{ cell: colour('--cell'), accent: colour('--accent') },
+    ranks: SHAPES.map((_, i) => colour(`--rank-${i}`)),
+    hatch: hatchOf(context, dim) ?? dim,
+  };
+}
+
+/** Pixels of one tile of the hatching. */
+const TILE = 6;
+
+function hatchOf(context: CanvasRenderingContext2D, colour: string): CanvasPattern | null {
+  const tile = document.createElement('canvas');
+  tile.width = TILE;
+  tile.height = TILE;
+  const lines = tile.getContext('2d');
+  if (lines === null) return null;
+  lines.strokeStyle = colour;
+  lines.lineWidth = 1;
+  lines.beginPath();
+  for (const shift of [-TILE, 0, TILE]) {
+    lines.moveTo(shift, TILE);
+    lines.lineTo(shift + TILE, 0);
+  }
+  lines.stroke();
+  return context.createPattern(tile, 'repeat');
+}
+
+export interface Picture {
+  timeline: Timeline;
+  window: Window;
+  width: number;
+  /** Of one rank's lane. */
+  rowHeight: number;
+  /** Above the lanes, for the axis. */
+  top: number;
+  textSize: number;
+  font: string;
+  palette: Palette;
+  picked: Pick | null;
+  /** Step to be marked, where somebody points at one. */
+  pointed: number | null;
+  sayStep: (step: number) => string;
+  sayMs: (ms: number) => string;
+}
+
+/** Narrower segments are left out, pixels: thousands of them would draw a grey that says nothing. */
+const LEAST_WIDTH = 0.2;
+
+export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture): void {
+  const { timeline, window, width, rowHeight, top, palette, picked, pointed } = picture;
+  const { rows } = timeline;
+  const scale = width / (window.to - window.from);
+  const x = (at: number): number => (at - window.from) * scale;
+  const height = top + rows.length * rowHeight;
+  context.clearRect(0, 0, width, height);
+  drawAxis(context, picture, x, height);
+  const gap = rowHeight >= 20 ? 3 : rowHeight >= 12 ? 2 : 1;
+  const half = (rowHeight - gap) / 2;
+  for (const [index, row] of rows.entries()) {
+    const y = top + index * rowHeight;
+    const own = palette.ranks[identityOf(row.rank).colour]!;
+    for (const step of row.steps) {
+      const [left, right] = [x(step.startedAt), x(step.startedAt + step.duration)];
+      if (right < 0 || left > width) continue;
+      context.fillStyle = palette.cell;
+      context.fillRect(left, y, right - left, rowHeight - gap);
+      for (const segment of step.segments) {
+        const start = Math.max(-1, x(step.startedAt + segment.start));
+        const wide = Math.min(width + 1, x(step.startedAt + segment.end)) - start;
+        if (wide < LEAST_WIDTH) continue;
+        const upper = rowOf(segment.kind) === 'alone';
+        fill(context, segment.kind, own, palette, { x: start, y: upper ? y : y + half, width: wide, height: half });
+        const isPicked = picked?.segment === segment && picked.step.step === step.step;
+        if (!isPicked) continue;
+        context.strokeStyle = palette.accent;
+        context.lineWidth = 2;
+        context.strokeRect(start, upper ? y : y + half, Math.max(2, wide), half);
+      }
+      if (step.step !== pointed) continue;
+      context.strokeStyle = palette.accent;
+      context.lineWidth = 1.5;
+      context.strokeRect(left, y - 0.5, right - left, rowHeight - gap + 1);
+    }
+  }
+}
+
+/** Told apart by how full they are: solid, half, outlined; hatched for waiting. */
+function fill(
+  context: CanvasRenderingContext2D,
+  kind: SegmentKind,
+  own: string,
+  palette: Palette,
+  box: { x: number; y: number; width: number; height: number },
+): void {
+  const { x, y, width, height } = box;
+  switch (kind) {
+    case 'compute':
+      context.fillStyle = own;
+      return context.fillRect(x, y, width, height);
+    case 'readback':
+      context.globalAlpha = 0.45;
+      context.fillStyle = own;
+      context.fillRect(x, y, width, height);
+      context.globalAlpha = 1;
+      return undefined;
+    case 'update':
+      context.fillStyle = own;
+      context.fillRect(x, y, width, height);
+      context.fillStyle = palette.paper;
+      return context.fillRect(x, y + height * 0.3, width, height * 0.4);
+    case 'send':
+      context.fillStyle = palette.ink;
+      return context.fillRect(x, y + height / 2, width, height / 2);
+    case 'wait':
+      context.fillStyle = palette.hatch;
+      return context.fillRect(x, y, width, height);
+    case 'reduce':
+      context.fillStyle = palette.ink;
+      return context.fillRect(x, y, width, height);
+    case 'exchange':
+      context.fillStyle = palette.dim;
+      return context.fillRect(x, y + height * 0.25, width, height * 0.5);
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** Where steps begin, and times since the first of them that is in sight. */
+function drawAxis(
+  context: CanvasRenderingContext2D,
+  { timeline, window, width, top, textSize, font, palette, sayStep, sayMs }: Picture,
+  x: (at: number) => number,
+  height: number,
+): void {
+  context.font = `${textSize}px ${font}`;
+  context.textBaseline = 'middle';
+  context.lineWidth = 1;
+  const starts = new Map<number, number>();
+  for (const { step, startedAt } of timeline.rows.flatMap(({ steps }) => steps)) {
+    starts.set(step, Math.min(startedAt, starts.get(step) ?? Infinity));
+  }
+  const seen = [...starts].sort((a, b) => a[0] - b[0]);
+  const base = seen.find(([, at]) => x(at) >= 0) ?? seen.at(-1);
+  let free = 0;
+  context.strokeStyle = palette.faint;
+  context.fillStyle = palette.dim;
+  for (const [step, at] of seen) {
+    const left = Math.round(x(at)) + 0.5;
+    if (left < 0 || left > width) continue;
+    context.beginPath();
+    context.moveTo(left, 0);
+    context.lineTo(left, height);
+    context.stroke();
+    const text = sayStep(step);
+    if (left + 4 < free || left + 4 + context.measureText(text).width > width) continue;
+    context.fillText(text, left + 4, top / 4);
+    free = left + 12 + context.measureText(text).width;
+  }
+  if (base === undefined) return;
+  const every = tickOf(window.to - window.from, width / (textSize * 6));
+  for (let at = Math.ceil((window.from - base[1]) / every) * every; base[1] + at < window.to; at += every) {
+    const left = Math.round(x(base[1] + at)) + 0.5;
+    const text = sayMs(at);
+    if (at < 0 || left + context.measureText(text).width > width) continue;
+    context.strokeStyle = palette.line;
+    context.beginPath();
+    context.moveTo(left, top * 0.6);
+    context.lineTo(left, height);
+    context.stroke();
+    context.fillText(text, left + 4, top * 0.72);
+  }
+}
+
+/** A round number of milliseconds, so that there are `most` ticks or fewer. */
+export function tickOf(ms: number, most: number): number {
+  const least = ms / Math.max(1, most);
+  const power = 10 ** Math.floor(Math.log10(least));
+  return ([1, 2, 5, 10].find((lead) => lead * power >= least) ?? 10) * power;
+}

@@ -1,0 +1,45 @@
+/** Recordings of several ranks on the first one's clock; pure. */
+import type { FlightRecording, RecordedTrace } from '../../protocol/flightRecording.ts';
+import { shifted, type Timeline } from './timeline.ts';
+
+/** How far a recording's clock is ahead of `first`'s; `null` where neither has compared them. */
+function offsetOf(recording: FlightRecording, first: FlightRecording): { offsetMs: number; errorMs: number } | null {
+  if (recording === first) return { offsetMs: 0, errorMs: 0 };
+  const theirs = first.clocks[recording.rank] ?? null;
+  if (theirs !== null) return theirs;
+  const back = recording.clocks[first.rank] ?? null;
+  return back && { offsetMs: -back.offsetMs, errorMs: back.errorMs };
+}
+
+/** A row for every rank of the world; one that is not recorded, or whose clock is not known, is empty. */
+export function layTogether(recordings: readonly FlightRecording[]): Timeline {
+  const [first] = recordings;
+  if (first === undefined) return { rows: [], errorMs: 0 };
+  let errorMs = 0;
+  const rows = Array.from({ length: first.worldSize }, (_, rank) => {
+    const recording = recordings.find((one) => one.rank === rank);
+    const offset = recording === undefined ? null : offsetOf(recording, first);
+    if (recording === undefined || offset === null) return { rank, name: '', steps: [] };
+    errorMs = Math.max(errorMs, offset.errorMs);
+    return { rank, name: '', steps: shifted(recording.lanes, offset.offsetMs) };
+  });
+  return { rows, errorMs };
+}
+
+/** By rank, on the same clock as {@link layTogether}. */
+export function tracesTogether(recordings: readonly FlightRecording[]): Map<number, RecordedTrace[]> {
+  const [first] = recordings;
+  const traces = new Map<number, RecordedTrace[]>();
+  for (const recording of recordings) {
+    const offset = first && offsetOf(recording, first);
+    if (!offset) continue;
+    const back = (at: number | null): number | null => (at === null ? null : at - offset.offsetMs);
+    const own = recording.traces.map((trace) => ({
+      ...trace,
+      startedAt: trace.startedAt - offset.offsetMs,
+      hops: trace.hops.map((hop) => ({ ...hop, sentAt: back(hop.sentAt), receivedAt: back(hop.receivedAt) })),
+    }));
+    traces.set(recording.rank, own);
+  }
+  return traces;
+}

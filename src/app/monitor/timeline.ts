@@ -1,0 +1,158 @@
+/** The steps of all ranks on one clock, and what of them is looked at; pure. */
+import { SEGMENT_KINDS, type Segment, type SegmentKind, type StepLane } from '../../protocol/events.ts';
+import type { Run } from '../view.ts';
+
+export interface TimelineRow {
+  rank: number;
+  name: string;
+  /** `startedAt` on the clock that all rows share. */
+  steps: readonly StepLane[];
+}
+
+export interface Timeline {
+  rows: readonly TimelineRow[];
+  /** By so much rows may be shifted against each other, milliseconds. */
+  errorMs: number;
+}
+
+/** A stretch of the shared clock, milliseconds. */
+export interface Window {
+  from: number;
+  to: number;
+}
+
+export interface Pick {
+  rank: number;
+  step: StepLane;
+  segment: Segment;
+}
+
+/** Steps shown until somebody looks closer: enough to compare one with the next. */
+const FIRST_LOOK = 2;
+/** Shortest and longest stretch worth looking at, milliseconds and multiples of all there is. */
+const LEAST_MS = 0.2;
+const MOST_SPANS = 1.25;
+
+/** The last steps that ranks have told of; who is not on this rank's clock yet has none. */
+export function timelineOf({
+  members,
+  lanes,
+  telemetry,
+  rank: self,
+}: globalThis.Pick<Run, 'members' | 'lanes' | 'telemetry' | 'rank'>): Timeline {
+  const clocks = members.map((_, rank) => telemetry?.ranks[rank]?.clock ?? null);
+  const rows = members.map(({ name }, rank) => {
+    const clock = rank === self ? { offsetMs: 0 } : clocks[rank];
+    return { rank, name, steps: clock ? shifted(lanes[rank] ?? [], clock.offsetMs) : [] };
+  });
+  return { rows, errorMs: Math.max(0, ...clocks.map((one) => one?.errorMs ?? 0)) };
+}
+
+/** On the clock that this one is ahead of. */
+export function shifted(lanes: readonly StepLane[], offsetMs: number): StepLane[] {
+  return lanes.map((lane) => ({ ...lane, startedAt: lane.startedAt - offsetMs }));
+}
+
+/** From the first step to the last; `null` where there is none. */
+export function extentOf({ rows }: Timeline): Window | null {
+  const steps = rows.flatMap((row) => row.steps);
+  if (steps.length === 0) return null;
+  return hull(steps);
+}
+
+function hull(steps: readonly StepLane[]): Window {
+  const from = Math.min(...steps.map((one) => one.startedAt));
+  return { from, to: Math.max(from + LEAST_MS, ...steps.map((one) => one.startedAt + one.duration)) };
+}
+
+/** What one step of all ranks takes; `null` where none of them tells of it. */
+export function windowOf({ rows }: Timeline, step: number): Window | null {
+  const steps = rows.flatMap((row) => row.steps.filter((one) => one.step === step));
+  if (steps.length === 0) return null;
+  const { from, to } = hull(steps);
+  const margin = (to - from) * 0.04;
+  return { from: from - margin, to: to + margin };
+}
+
+/** The newest steps. */
+export function newest(timeline: Timeline): Window | null {
+  const last = Math.max(-1, ...timeline.rows.map(({ steps }) => steps.at(-1)?.step ?? -1));
+  const first = windowOf(timeline, Math.max(0, last - FIRST_LOOK + 1)) ?? windowOf(timeline, last);
+  const end = windowOf(timeline, last);
+  return first && end && { from: first.from, to: end.to };
+}
+
+/** The step that took longest on any rank. */
+export function slowestStep({ rows }: Timeline): number | null {
+  const steps = rows.flatMap((row) => row.steps);
+  const slowest = steps.reduce<StepLane | null>(
+    (most, one) => (one.duration > (most?.duration ?? -1) ? one : most),
+    null,
+  );
+  return slowest?.step ?? null;
+}
+
+/** Closer by `factor` above 1, or further, around `at`; within what there is. */
+export function zoomed(window: Window, factor: number, at: number, extent: Window): Window {
+  const all = (extent.to - extent.from) * MOST_SPANS;
+  const length = Math.min(all, Math.max(LEAST_MS, (window.to - window.from) / factor));
+  const share = (at - window.from) / (window.to - window.from);
+  return within({ from: at - share * length, to: at + (1 - share) * length }, extent);
+}
+
+/** Later by `ms`, or earlier; something stays in sight. */
+export function panned(window: Window, ms: number, extent: Window): Window {
+  return within({ from: window.from + ms, to: window.to + ms }, extent);
+}
+
+function within({ from, to }: Window, extent: Window): Window {
+  const length = to - from;
+  const earliest = extent.from - length / 2;
+  const latest = extent.to - length / 2;
+  const start = Math.min(Math.max(from, earliest), latest);
+  return { from: start, to: start + length };
+}
+
+/** What a rank does by itself is in the upper half of its row, what it does with others in the lower. */
+export function rowOf(kind: SegmentKind): 'alone' | 'together' {
+  return kind === 'compute' || kind === 'readback' || kind === 'update' ? 'alone' : 'together';
+}
+
+/** The segment of a rank at `at`, in that half; within `slack` milliseconds where it is not hit. */
+export function pickAt(
+  { rows }: Timeline,
+  rank: number,
+  half: ReturnType<typeof rowOf>,
+  at: number,
+  slack: number,
+): Pick | null {
+  let nearest: { pick: Pick; distance: number } | null = null;
+  for (const step of rows[rank]?.steps ?? []) {
+    if (at < step.startedAt - slack || at > step.startedAt + step.duration + slack) continue;
+    for (const segment of step.segments) {
+      if (rowOf(segment.kind) !== half) continue;
+      const start = step.startedAt + segment.start;
+      const distance = Math.max(0, start - at, at - step.startedAt - segment.end);
+      if (distance <= slack && distance < (nearest?.distance ?? Infinity)) {
+        nearest = { pick: { rank, step, segment }, distance };
+      }
+    }
+  }
+  return nearest?.pick ?? null;
+}
+
+/** The next segment of the same rank, or the one before, by when it starts; none beyond the ends. */
+export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, direction: 1 | -1): Pick | null {
+  const all = (rows[rank]?.steps ?? []).flatMap((one) =>
+    one.segments.map((part) => ({ rank, step: one, segment: part })),
+  );
+  const at = all.findIndex((one) => one.step.step === step.step && one.segment === segment);
+  return all[at + direction] ?? null;
+}
+
+/** Milliseconds of a step by what it was spent on. */
+export function totalsOf({ segments }: StepLane): Record<SegmentKind, number> {
+  const totals = Object.fromEntries(SEGMENT_KINDS.map((kind) => [kind, 0])) as Record<SegmentKind, number>;
+  for (const { kind, start, end } of segments) totals[kind] += end - start;
+  return totals;
+}

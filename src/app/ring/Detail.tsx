@@ -1,0 +1,82 @@
+/** The chunk that somebody looks at, in full: whose copy, how many bytes, its numbers, and the way that it goes, with times. */
+import { useComputed } from '@preact/signals';
+import { chunkRange, ringStepCount, type Transfer } from '../../collectives/ringPlan.ts';
+import { formatBytes, formatMs } from '../format.ts';
+import { RankMark } from '../parts/RankMark.tsx';
+import type { Trace } from '../view.ts';
+import { words } from '../words/index.ts';
+import { chunkName, type Frame } from './frameAt.ts';
+import { holderOf, moveOf, narratePicked } from './narrate.ts';
+import { sumsOf } from './numbers.ts';
+import type { Picked, Player, Stage } from './player.ts';
+
+/** Gradients travel, and are counted, as float32. */
+const BYTES_PER_ELEMENT = 4;
+/** Elements whose sums are written out; the lesson's chunks have one or two. */
+const MOST_SUMS = 4;
+
+interface Props {
+  player: Player;
+  /** The rank whose clock timed what is played; `null`: nobody did, it is simulated. */
+  clock: number | null;
+}
+
+export function Detail({ player, clock }: Props) {
+  // What is said changes with the ring step, and when its chunks leave; not with every frame.
+  const moment = useComputed(() => {
+    const now = player.frame.value;
+    return now === null ? -1 : 2 * now.completed + Math.min(1, now.flights.length);
+  });
+  const picked = player.picked.value;
+  const stage = player.stage.value;
+  const frame = moment.value < 0 ? null : player.frame.peek();
+  return (
+    <div class="chunk-detail small">
+      {picked === null || stage === null || frame === null ? (
+        <p class="dim">{words.value.ring.hint}</p>
+      ) : (
+        <Facts picked={picked} stage={stage} frame={frame} clock={clock} />
+      )}
+    </div>
+  );
+}
+
+function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; frame: Frame; clock: number | null }) {
+  const { ring } = words.value;
+  const { trace, n, numbers } = stage;
+  const { chunk } = picked;
+  const move = moveOf(frame, chunk);
+  const { start, end } = chunkRange(Math.floor(trace.bytes / BYTES_PER_ELEMENT), n, chunk);
+  const sums = numbers === undefined ? [] : sumsOf(frame.cells[holderOf(frame, picked)]![chunk]!, numbers, chunk);
+  return (
+    <>
+      {sums.length > 0 && (
+        <p class="sums">
+          {sums.slice(0, MOST_SUMS).map((sum, i) => (
+            <span key={i}>{sum}</span>
+          ))}
+          {sums.length > MOST_SUMS && '…'}
+        </p>
+      )}
+      <p>{narratePicked(frame, picked, undefined)}</p>
+      <p>
+        {ring.chunk(chunkName(chunk), trace.bytes > 0 ? formatBytes((end - start) * BYTES_PER_ELEMENT) : null)}{' '}
+        {ring.moves(<RankMark rank={move.from} />, <RankMark rank={move.to} />, move.ringStep + 1, ringStepCount(n))}
+      </p>
+      <p class="dim">{clock === null ? ring.noTimes : timesOf(trace, move, clock)}</p>
+    </>
+  );
+}
+
+/** When it left and arrived, as far as the rank that timed the round can know. */
+function timesOf(trace: Trace, { ringStep, from, to }: Transfer, clock: number): string {
+  const { ring } = words.value;
+  const hop = trace.hops.find((one) => one.ringStep === ringStep);
+  const since = (at: number | null | undefined): string | null =>
+    at === null || at === undefined ? null : formatMs(at - trace.startedAt);
+  const left = since(hop?.sentAt);
+  const arrived = since(hop?.receivedAt);
+  if (from === clock && left !== null) return ring.left(left, clock);
+  if (to === clock && arrived !== null) return ring.arrived(arrived, clock);
+  return ring.ownTimes(clock, left, arrived);
+}

@@ -1,0 +1,107 @@
+/** The way round the ring for the pointer and the keys: on which edge they are, and so which chunk somebody looks at. */
+import { useComputed, useSignal } from '@preact/signals';
+import { useId, useRef } from 'preact/hooks';
+import { words } from '../words/index.ts';
+import { chunkName } from './frameAt.ts';
+import { angleAlong, angleOf, arcPath, edgeAt, pointAt, type RingLayout } from './geometry.ts';
+import { chunkOnEdge, moveOf, narratePicked } from './narrate.ts';
+import type { Player } from './player.ts';
+import { useLit } from './useLit.ts';
+
+interface Props {
+  layout: RingLayout;
+  n: number;
+  player: Player;
+}
+
+/** Lies over the ring; invisible but for its focus. */
+export function EdgeKeys({ layout, n, player }: Props) {
+  const id = useId();
+  const box = useRef<HTMLDivElement>(null);
+  /** Where the keys are. */
+  const cursor = useSignal(0);
+  /** The edge that the pointer is on: its chunk is followed for as long as the pointer stays. */
+  const pointed = useRef<number | null>(null);
+  const rank = Math.min(n - 1, cursor.value);
+  const pick = (edge: number): void => {
+    const frame = player.frame.peek();
+    cursor.value = edge;
+    player.picked.value = frame?.cells.length === n ? { chunk: chunkOnEdge(frame, edge), rank: null } : null;
+  };
+  const point = (event: PointerEvent): void => {
+    const place = box.current!.getBoundingClientRect();
+    const edge = edgeAt(layout, n, event.clientX - place.left, event.clientY - place.top);
+    if (edge === pointed.current && event.type === 'pointermove') return;
+    pointed.current = edge;
+    if (edge === null) player.picked.value = null;
+    else pick(edge);
+  };
+  const onkey = (event: KeyboardEvent): void => {
+    if (event.key === 'ArrowRight' || event.key === 'ArrowDown') pick((rank + 1) % n);
+    else if (event.key === 'ArrowLeft' || event.key === 'ArrowUp') pick((rank + n - 1) % n);
+    else if (event.key === 'Escape') box.current!.blur();
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <div
+      ref={box}
+      class="edge-keys"
+      tabIndex={0}
+      role="listbox"
+      aria-label={words.value.ring.onEdges}
+      aria-activedescendant={`${id}-${rank}`}
+      onFocus={() => {
+        if (pointed.current === null) pick(cursor.peek());
+      }}
+      onBlur={() => (player.picked.value = null)}
+      onKeyDown={onkey}
+      onPointerMove={point}
+      onPointerDown={point}
+      onPointerLeave={(event) => {
+        pointed.current = null;
+        // A finger that is lifted leaves too: what it tapped stays.
+        if (event.pointerType === 'mouse' && document.activeElement !== box.current) player.picked.value = null;
+      }}
+    >
+      <span key={rank} id={`${id}-${rank}`} class="away" role="option" aria-selected="true">
+        <EdgeText n={n} rank={rank} player={player} />
+      </span>
+    </div>
+  );
+}
+
+function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player }) {
+  const text = useComputed(() => {
+    const now = player.frame.value;
+    if (now === null || now.cells.length !== n) return '';
+    const chunk = player.picked.value?.chunk ?? chunkOnEdge(now, rank);
+    const { from, to } = moveOf(now, chunk);
+    const says = narratePicked(now, { chunk, rank: null }, player.stage.value?.numbers);
+    return `${words.value.ring.edge(chunkName(chunk), from, to)}. ${says}`;
+  });
+  return <>{text}</>;
+}
+
+/** Under the marks: from where to where the chunk goes that somebody looks at, and whose copy it is. */
+export function EdgeLight({ layout, n, player }: Props) {
+  const lit = useLit(player, n);
+  if (lit === null) return null;
+  const { from, to, rank } = lit;
+  const line = { width: 2, height: 2 };
+  const halo = (one: number, name: string) => {
+    const { x, y } = pointAt(layout, angleOf(one, n));
+    return <circle key={name} cx={x} cy={y} r={layout.mark * 1.58} class={`light ${name}`} />;
+  };
+  return (
+    <g aria-hidden="true">
+      <path
+        d={arcPath(layout, angleAlong(layout, n, from, 0, line), angleAlong(layout, n, from, 1, line))}
+        class="edge lit"
+      />
+      {rank !== null && rank !== from && rank !== to && halo(rank, 'at')}
+      {halo(from, 'from')}
+      {halo(to, 'to')}
+    </g>
+  );
+}

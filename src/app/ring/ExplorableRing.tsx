@@ -1,0 +1,89 @@
+/**
+ * The front page's ring. It plays by itself; who wants to know more steps through it, sees who holds what, and tries other
+ * world sizes. What was chosen is in the address, so that `#?ranks=32&step=7&speed=0.5` is a picture to share.
+ */
+import { useComputed, useSignal } from '@preact/signals';
+import { useEffect, useMemo } from 'preact/hooks';
+import { route } from '../store.ts';
+import { words } from '../words/index.ts';
+import { GridView } from './GridView.tsx';
+import { PlayerBar } from './PlayerBar.tsx';
+import { Caption, Legend, TitledRing, useSimulated } from './SimulatedRing.tsx';
+import { useInAddress } from './useInAddress.ts';
+import { positionOf } from './watch.ts';
+
+/** As many ranks as a demonstration takes to be understood, at least, and as many as a room takes, at most. */
+const USUAL_RANKS = 4;
+const LEAST_RANKS = 2;
+const MOST_RANKS = 64;
+
+export function ExplorableRing() {
+  const { ring } = words.value;
+  const asked = route.value.query.get('ranks');
+  const isOpen = useSignal(asked !== null);
+  const ranks = useSignal(ranksIn(asked));
+  useEffect(() => {
+    isOpen.value = asked !== null;
+    ranks.value = ranksIn(asked);
+  }, [asked, isOpen, ranks]);
+  const n = ranks.value;
+  const members = useMemo(() => Array.from({ length: n }, () => ({ name: '' })), [n]);
+  const names = useMemo(() => members.map((one) => one.name), [members]);
+  const player = useSimulated(n);
+  useEffect(() => {
+    const step = Number.parseInt(route.peek().query.get('step') ?? '', 10);
+    const plan = player.watch.peek();
+    if (step >= 0 && plan !== null) player.seek(positionOf(plan, step));
+  }, [player]);
+  useInAddress(
+    useComputed(() => {
+      if (!isOpen.value) return { ranks: null, step: null };
+      const step = player.playing.value ? null : String(player.frame.value?.completed ?? 0);
+      return { ranks: String(ranks.value), step };
+    }),
+  );
+  return (
+    <figure class={isOpen.value ? 'simulated explored' : 'simulated'} aria-label={ring.stage}>
+      <div>
+        <TitledRing members={members} you={null} player={player} kind={ring.simulated} />
+        <p class="caption">
+          <Caption player={player} you={null} />
+        </p>
+      </div>
+      {isOpen.value ? (
+        <>
+          <GridView names={names} player={player} clock={null} />
+          <div class="explored-bar">
+            <PlayerBar player={player} simulated />
+          </div>
+          <label class="row small">
+            <span>{ring.ranks}</span>
+            <div class="track ranks-track">
+              <input
+                type="range"
+                min={LEAST_RANKS}
+                max={MOST_RANKS}
+                value={n}
+                onInput={(event) => (ranks.value = event.currentTarget.valueAsNumber)}
+              />
+            </div>
+            <span class="number">{n}</span>
+          </label>
+        </>
+      ) : (
+        <Legend />
+      )}
+      {/* One button, so that it keeps the focus. */}
+      <p key="explore" class="explore">
+        <button type="button" aria-expanded={isOpen.value} onClick={() => (isOpen.value = !isOpen.peek())}>
+          {isOpen.value ? ring.fold : ring.explore}
+        </button>
+      </p>
+    </figure>
+  );
+}
+
+function ranksIn(text: string | null): number {
+  const ranks = Number.parseInt(text ?? '', 10);
+  return ranks >= LEAST_RANKS && ranks <= MOST_RANKS ? ranks : USUAL_RANKS;
+}

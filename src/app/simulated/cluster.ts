@@ -1,0 +1,104 @@
+/**
+ * A cluster that is not there, for looking at a dashboard of many ranks: machines with their own pace, links with their own rate,
+ * and the real ring plan between them. A step's times follow from who waits for whom; pure, and the same for the same seed.
+ */
+import { chunkRange, modulo, ringStepCount, transferFrom } from '../../collectives/ringPlan.ts';
+import type { HopEvent, StepTimes } from '../../protocol/events.ts';
+import { createRng, mixSeed, type Rng } from '../../util/rng.ts';
+
+export interface Cluster {
+  seed: number;
+  machines: readonly Machine[];
+}
+
+export interface Machine {
+  /** Of forward and backward, milliseconds. */
+  computeMs: number;
+  /** To its right neighbour: bytes per millisecond, and what each chunk takes beside. */
+  rate: number;
+  latencyMs: number;
+  isRelayed: boolean;
+}
+
+/** One step of one rank, on a clock that all share: it begins at 0 for every rank. */
+export interface SimulatedStep {
+  ms: StepTimes;
+  startedAt: number;
+  hops: HopEvent[];
+}
+
+/** A laptop's GPU on a small model. */
+const COMPUTE_MS = 24;
+const READBACK_MS = 3;
+const UPDATE_MS = 2;
+/** A class's Wi-Fi, bytes per millisecond: about 100 Mbit/s. */
+const RATE = 12_000;
+const LATENCY_MS = 0.8;
+/** Adding two float32 from memory, bytes per millisecond. */
+const REDUCE_RATE = 2_000_000;
+
+/** One machine in about sixteen is an old one, and one link goes over a relay. */
+export function clusterOf(n: number, seed: number): Cluster {
+  const rng = createRng(mixSeed(seed, n));
+  const old = rng.below(n);
+  const relayed = rng.below(n);
+  const machines = Array.from({ length: n }, (_, rank) => ({
+    computeMs: COMPUTE_MS * between(rng, 0.85, 1.15) * (rank === old ? 2 : 1),
+    rate: RATE * between(rng, 0.7, 1.3) * (rank === relayed ? 0.35 : 1),
+    latencyMs: LATENCY_MS * between(rng, 0.7, 1.5) * (rank === relayed ? 4 : 1),
+    isRelayed: rank === relayed,
+  }));
+  return { seed, machines };
+}
+
+/** All ranks' times of a step in which `bytes` of gradients are all-reduced. */
+export function simulateStep({ seed, machines }: Cluster, step: number, bytes: number): SimulatedStep[] {
+  const n = machines.length;
+  const rng = createRng(mixSeed(seed, step, n));
+  const computed = machines.map(({ computeMs }) => computeMs * between(rng, 0.95, 1.1));
+  const startedAt = computed.map((ms) => ms + READBACK_MS);
+  /** When a rank has what it sends next: its own gradient, then what has just come. */
+  let ready = startedAt;
+  const hops: HopEvent[][] = machines.map(() => []);
+  for (let ringStep = 0; ringStep < ringStepCount(n); ringStep++) {
+    const sent = machines.map(({ rate }, rank) => {
+      const { start, end } = chunkRange(bytes / 4, n, transferFrom(n, ringStep, rank).chunk);
+      return ready[rank]! + ((end - start) * 4 * between(rng, 0.9, 1.2)) / rate;
+    });
+    const reduceMs = ringStep < n - 1 ? bytes / n / REDUCE_RATE : 0;
+    const received = machines.map((_, rank) => {
+      const left = modulo(rank - 1, n);
+      return Math.max(ready[rank]!, sent[left]! + machines[left]!.latencyMs) + reduceMs;
+    });
+    for (const rank of machines.keys()) {
+      hops[rank]!.push({
+        ringStep,
+        sentChunk: transferFrom(n, ringStep, rank).chunk,
+        receivedChunk: transferFrom(n, ringStep, modulo(rank - 1, n)).chunk,
+        sentAt: sent[rank]!,
+        receivedAt: received[rank]!,
+        reduceMs,
+      });
+    }
+    ready = received.map((at, rank) => Math.max(at, sent[rank]!));
+  }
+  return machines.map((_, rank) => {
+    const exposed = ready[rank]! - startedAt[rank]!;
+    return {
+      ms: {
+        total: ready[rank]! + UPDATE_MS,
+        compute: computed[rank]!,
+        readback: READBACK_MS,
+        communicate: exposed,
+        exposed,
+        update: UPDATE_MS,
+      },
+      startedAt: startedAt[rank]!,
+      hops: hops[rank]!,
+    };
+  });
+}
+
+function between(rng: Rng, low: number, high: number): number {
+  return low + (high - low) * rng.next();
+}

@@ -1,0 +1,96 @@
+/**
+ * What those who only watch are told of a run: some of the engine events of rank 0, as JSON text. The signaling server hands the
+ * text on without a look at it, so both ends check it: who tells sends only what fits, who watches believes nothing else.
+ */
+import * as v from 'valibot';
+import { Device, MAX_WORLD_SIZE, RosterEntry } from './control.ts';
+import type { EngineEvent } from './events.ts';
+import { JobSpec, STRATEGY_NAMES } from './job.ts';
+
+const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
+const number = v.pipe(v.number(), v.finite());
+const count = v.pipe(number, v.integer(), v.minValue(0));
+const rank = v.pipe(count, v.maxValue(MAX_WORLD_SIZE - 1));
+const worldSize = v.pipe(count, v.minValue(1), v.maxValue(MAX_WORLD_SIZE));
+/** One of each rank. */
+const ofRanks = <Schema extends v.GenericSchema>(schema: Schema) =>
+  v.pipe(v.array(schema), v.maxLength(MAX_WORLD_SIZE));
+const hash = text(64);
+
+const Times = v.object({
+  ...{ total: number, compute: number, readback: number, communicate: number, exposed: number, update: number },
+});
+const Hop = v.object({
+  ...{ ringStep: count, sentChunk: count, receivedChunk: count },
+  ...{ sentAt: v.nullable(number), receivedAt: v.nullable(number) },
+});
+const Statistics = v.object({
+  ...{ rank, computeMs: number, communicateMs: number, stepMs: number },
+  ...{ gradientBytesSent: count, otherBytesSent: count, gradientBytesReceived: count },
+});
+const Result = v.object({
+  ...{ worldSize, strategy: v.picklist(STRATEGY_NAMES), backend: Device.entries.backend, adapter: text(200) },
+  transport: v.picklist(['webrtc', 'memory', 'none', 'unknown']),
+  ...{ steps: count, epochs: count, loss: number, accuracy: v.nullable(number), valLoss: v.nullable(number) },
+  ...{ stateHash: ofRanks(hash), bytesSentPerRank: ofRanks(count) },
+  ...{ bytesReceivedPerRank: ofRanks(count), otherBytesSentPerRank: ofRanks(count), gradientBytes: count },
+  stepMs: v.object({ median: number, p95: number, compute: number, communicate: number, exposed: number }),
+  /** None: as many as there were steps. */
+  losses: v.pipe(v.array(number), v.maxLength(0)),
+  ...{ restarts: count, ms: number },
+});
+
+/** Fields that are not here are left out. */
+export const NewsEvent = v.variant('type', [
+  v.object({
+    ...{ type: v.literal('epoch'), epoch: count, run: count, rank, worldSize, localRank: rank },
+    ...{ localWorldSize: worldSize, members: ofRanks(RosterEntry), job: JobSpec },
+  }),
+  v.object({
+    ...{ type: v.literal('model'), parameters: count, gradientBytes: count },
+    ...{ bucketBytes: v.pipe(v.array(count), v.maxLength(1024)), totalSteps: count },
+    ...{ trainSamples: count, testSamples: count },
+  }),
+  v.object({
+    ...{ type: v.literal('link'), peerRank: rank, up: v.boolean() },
+    route: v.picklist(['direct', 'relayed', 'memory', 'unknown']),
+    roundTripMs: v.nullable(number),
+  }),
+  v.object({
+    ...{ type: v.literal('step'), step: count, dataEpoch: count, offset: count, loss: number, samples: count },
+    ...{ ms: Times, at: number },
+  }),
+  v.object({
+    ...{ type: v.literal('evaluation'), step: count, loss: number, accuracy: v.nullable(number), samples: count },
+  }),
+  v.object({
+    ...{ type: v.literal('trace'), step: count, bucket: count, bytes: count, startedAt: number },
+    hops: v.pipe(v.array(Hop), v.maxLength(2 * (MAX_WORLD_SIZE - 1))),
+  }),
+  v.object({ type: v.literal('ranks'), step: count, ranks: ofRanks(Statistics) }),
+  v.object({ type: v.literal('hashes'), step: count, hashes: ofRanks(hash), agree: v.boolean() }),
+  v.object({ type: v.literal('finished'), result: Result }),
+]);
+export type NewsEvent = v.InferOutput<typeof NewsEvent>;
+
+/** `null`: it is none of those that are told, or not fit to be. */
+export function newsOf(event: EngineEvent): NewsEvent | null {
+  const told = event.type === 'finished' ? { ...event, result: { ...event.result, losses: [] } } : event;
+  const result = v.safeParse(NewsEvent, told);
+  return result.success ? result.output : null;
+}
+
+/** The events of a digest; what does not fit is left out. */
+export function parseNews(digest: string): NewsEvent[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(digest);
+  } catch {
+    return [];
+  }
+  if (!Array.isArray(value)) return [];
+  return value.flatMap((one) => {
+    const result = v.safeParse(NewsEvent, one);
+    return result.success ? [result.output] : [];
+  });
+}

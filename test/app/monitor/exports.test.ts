@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'vitest';
+import { sayChange } from '../../../src/app/charts/marks.ts';
+import { chromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
+import { curvesCsv } from '../../../src/app/monitor/curvesCsv.ts';
+import { layTogether, tracesTogether } from '../../../src/app/monitor/laidTogether.ts';
+import { append, emptySeries } from '../../../src/app/series.ts';
+import type { RecordedTrace } from '../../../src/protocol/flightRecording.ts';
+import { lane, recording } from './fixtures.ts';
+
+describe('curves as CSV', () => {
+  const points = [0, 1, 2].map((step) => ({ step, at: 50 * step, value: 2 / (step + 1) }));
+  const change = { step: 1, at: 50, from: 2, to: 3, joined: ['a "b", c'], returned: [], left: [] };
+  const run = {
+    losses: points.reduce((series, point) => append(series, point), emptySeries),
+    evaluations: [{ step: 1, at: 50, accuracy: 0.5, samples: 10 }],
+    ...{ changes: [change], saves: [{ step: 2, at: 100 }], worldSize: 3 },
+  };
+
+  test('have a header, a line per step, and line ends and quotes as RFC 4180 has them', () => {
+    expect(curvesCsv(run, sayChange)).toBe(
+      [
+        'step,time_s,loss,accuracy,world_size,event',
+        '1,0.000,2,,2,',
+        '2,0.050,1,0.5,3,"a ""b"", c joined"',
+        '3,0.100,0.6666666666666666,,3,checkpoint',
+        '',
+      ].join('\r\n'),
+    );
+  });
+
+  test('of a long run are means, with what is left over at the end', () => {
+    const { losses } = run;
+    const long = { ...run, losses: { stride: 4, points: losses.points.slice(0, 1), pending: losses.points.slice(1) } };
+    const lines = curvesCsv({ ...long, evaluations: [], changes: [], saves: [] }, sayChange).split('\r\n');
+    expect(lines.slice(1)).toEqual(['1,0.000,2,,3,', `3,0.100,${(1 + 2 / 3) / 2},,3,`, '']);
+  });
+});
+
+describe('a timeline as a trace', () => {
+  const trace = (startedAt: number, receivedAt: number): RecordedTrace => ({
+    ...{ step: 4, bucket: 0, bytes: 8, startedAt },
+    hops: [{ ringStep: 0, sentChunk: 1, receivedChunk: 0, sentAt: startedAt, receivedAt }],
+  });
+  const clocks = [
+    { offsetMs: 0, errorMs: 0 },
+    { offsetMs: 1000, errorMs: 2 },
+  ];
+  const recordings = [
+    recording(0, { worldSize: 2, clocks, lanes: [lane(4, 100)], traces: [trace(110, 114)] }),
+    // Its clock is a second ahead.
+    recording(1, { worldSize: 2, lanes: [lane(4, 1101)], traces: [trace(1111, 1112)] }),
+  ];
+  const { traceEvents, displayTimeUnit } = chromeTrace(layTogether(recordings), tracesTogether(recordings));
+
+  test('has a process per rank and two threads, named', () => {
+    expect(displayTimeUnit).toBe('ms');
+    const names = traceEvents.filter(({ ph, name }) => ph === 'M' && name !== 'process_sort_index');
+    expect(names.map(({ name, pid, tid, args }) => [name, pid, tid, args!['name']])).toEqual([
+      ['process_name', 0, 0, 'rank 0'],
+      ['thread_name', 0, 1, 'compute'],
+      ['thread_name', 0, 2, 'communicate'],
+      ['process_name', 1, 0, 'rank 1'],
+      ['thread_name', 1, 1, 'compute'],
+      ['thread_name', 1, 2, 'communicate'],
+    ]);
+  });
+
+  test('has complete events in whole microseconds on one clock', () => {
+    const complete = traceEvents.filter(({ ph }) => ph === 'X');
+    expect(complete.map(({ name, pid, tid, ts, dur }) => [name, pid, tid, ts, dur])).toEqual([
+      ['compute', 0, 1, 0, 10_000],
+      ['wait', 0, 2, 10_000, 5000],
+      ['compute', 1, 1, 1000, 10_000],
+      ['wait', 1, 2, 11_000, 5000],
+    ]);
+  });
+
+  test('has an arrow for every chunk, from where it was sent to where it came', () => {
+    const flows = traceEvents.filter(({ ph }) => ph === 's' || ph === 'f');
+    expect(flows.map(({ ph, pid, ts, id }) => [ph, pid, ts, id])).toEqual([
+      ['s', 0, 10_000, '4.0.0.0'],
+      ['f', 1, 12_000, '4.0.0.0'],
+      ['s', 1, 11_000, '4.0.0.1'],
+      ['f', 0, 14_000, '4.0.0.1'],
+    ]);
+    expect(flows.filter(({ ph }) => ph === 'f').every(({ bp }) => bp === 'e')).toBe(true);
+  });
+});

@@ -1,0 +1,96 @@
+import { describe, expect, test } from 'vitest';
+import { tickOf } from '../../../src/app/monitor/drawTimeline.ts';
+import {
+  extentOf,
+  neighbourOf,
+  newest,
+  panned,
+  pickAt,
+  slowestStep,
+  timelineOf,
+  totalsOf,
+  windowOf,
+  zoomed,
+  type Timeline,
+} from '../../../src/app/monitor/timeline.ts';
+import { member } from '../events.ts';
+import { lane } from './fixtures.ts';
+
+const timeline: Timeline = {
+  rows: [
+    { rank: 0, name: 'ada', steps: [lane(0, 100), lane(1, 120), { ...lane(2, 140), duration: 40 }] },
+    { rank: 1, name: 'ben', steps: [lane(0, 101), lane(1, 121), lane(2, 141)] },
+  ],
+  errorMs: 1,
+};
+
+test('lanes of a run are laid on this rank’s clock; who is not compared yet has none', () => {
+  const clock = (offsetMs: number, errorMs: number) => ({ offsetMs, errorMs });
+  const told = (rank: number, known: ReturnType<typeof clock> | null) => ({
+    ...{ rank, isHidden: false, waitMs: 0, right: null, lanes: [], clock: known },
+  });
+  const run = {
+    ...{ members: ['ada', 'ben', 'cleo'].map((name) => member(name)), rank: 1 },
+    lanes: [[lane(0, 1000)], [lane(0, 10)], [lane(0, 5)]],
+    telemetry: { step: 0, ranks: [told(0, clock(990, 2)), told(1, clock(0, 0)), told(2, null)] },
+  };
+  const { rows, errorMs } = timelineOf(run);
+  expect(rows.map(({ steps }) => steps.map(({ startedAt }) => startedAt))).toEqual([[10], [10], []]);
+  expect(errorMs).toBe(2);
+  // Before the first exchange nothing is told.
+  expect(extentOf(timelineOf({ ...run, lanes: [], telemetry: null }))).toBeNull();
+});
+
+describe('a window', () => {
+  test('shows the newest steps at first, one step, or all', () => {
+    expect(extentOf(timeline)).toEqual({ from: 100, to: 180 });
+    expect(slowestStep(timeline)).toBe(2);
+    const step = windowOf(timeline, 2)!;
+    expect(step.from).toBeCloseTo(138.4);
+    expect(step.to).toBeCloseTo(181.6);
+    expect(newest(timeline)!.from).toBeLessThan(120);
+    expect(newest(timeline)!.to).toBeCloseTo(step.to);
+    expect(windowOf(timeline, 7)).toBeNull();
+  });
+
+  test('zooms around a place, which stays where it is, and never out of sight', () => {
+    const extent = extentOf(timeline)!;
+    const near = zoomed({ from: 100, to: 180 }, 2, 120, extent);
+    expect(near).toEqual({ from: 110, to: 150 });
+    const far = zoomed(near, 1e-6, 120, extent);
+    expect(far.to - far.from).toBeCloseTo(100);
+    const close = zoomed(near, 1e9, 120, extent);
+    expect(close.to - close.from).toBeCloseTo(0.2);
+    expect(panned(near, 1e6, extent)).toEqual({ from: 160, to: 200 });
+    expect(panned(near, -1e6, extent)).toEqual({ from: 80, to: 120 });
+  });
+});
+
+describe('a segment', () => {
+  test('is found by rank, half and time, and close by where none is hit', () => {
+    expect(pickAt(timeline, 0, 'alone', 105, 0)?.segment.kind).toBe('compute');
+    expect(pickAt(timeline, 0, 'together', 105, 0)).toBeNull();
+    expect(pickAt(timeline, 0, 'together', 109, 2)?.segment).toEqual({ kind: 'wait', start: 10, end: 15 });
+    expect(pickAt(timeline, 1, 'together', 135, 0)?.step.step).toBe(1);
+    expect(pickAt(timeline, 5, 'alone', 105, 9)).toBeNull();
+  });
+
+  test('has one before and one behind it, over steps', () => {
+    const first = pickAt(timeline, 1, 'alone', 105, 0)!;
+    expect(neighbourOf(timeline, first, -1)).toBeNull();
+    const wait = neighbourOf(timeline, first, 1)!;
+    expect(wait.segment.kind).toBe('wait');
+    expect(neighbourOf(timeline, wait, 1)).toMatchObject({ step: { step: 1 }, segment: { kind: 'compute' } });
+  });
+});
+
+test('a step adds up by what it was spent on', () => {
+  expect(totalsOf(lane(0, 0))).toMatchObject({ compute: 10, wait: 5, send: 0 });
+});
+
+test('ticks are round', () => {
+  expect(tickOf(100, 10)).toBe(10);
+  expect(tickOf(130, 10)).toBe(20);
+  expect(tickOf(0.9, 3)).toBeCloseTo(0.5);
+  expect(tickOf(7, 1)).toBe(10);
+});

@@ -1,0 +1,129 @@
+/** The lesson in real tabs: a class of three over its own links, and one alone by keyboard only. */
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { movesAt, stepCount } from '../../src/engine/lessonRound.ts';
+import type { LessonMode } from '../../src/protocol/lesson.ts';
+import { type Tab, World } from './world.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+let world: World;
+beforeAll(async () => {
+  world = await World.start();
+}, 120_000);
+afterAll(async () => {
+  await world.reset();
+  await world.stop();
+});
+
+const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
+
+/** What the tab's screen shows that ranks hold, row by row. */
+async function screen({ page }: Tab): Promise<number[][]> {
+  const rows = await page.getByRole('grid').locator('tbody tr').all();
+  return Promise.all(
+    rows.map(async (row) => {
+      const texts = await row.locator('td').allInnerTexts();
+      return texts.map((text) => Number(text.replace('−', '-')));
+    }),
+  );
+}
+
+/** Resolves once the tab's screen shows `taken` steps of a round in `mode`. */
+async function reaches(tab: Tab, mode: LessonMode, taken: number, n: number): Promise<void> {
+  await tab.page.getByText(`step ${taken} of ${stepCount(mode, n)}`).waitFor();
+}
+
+function after(mode: LessonMode, own: readonly number[][], steps: number): number[][] {
+  const held = own.map((list) => [...list]);
+  for (let step = 0; step < steps; step++) {
+    for (const { from, to, start, end, adds } of movesAt(mode, own.length, step)) {
+      for (let i = start; i < end; i++) held[to]![i] = held[from]![i]! + (adds ? held[to]![i]! : 0);
+    }
+  }
+  return held;
+}
+
+test('three tabs add up what is typed in them, step by step on all screens, by a server too, and without one that leaves', async () => {
+  const ann = await world.open('#new?job=lesson&name=ann');
+  await button(ann, 'Open the room').click();
+  const { room } = await ann.event('admitted');
+  const others = [await world.join(room, 'ben'), await world.join(room, 'cid')];
+  const tabs = [ann, ...others];
+  await ann.event('room', ({ members }) => members.length === 3 && members.every(({ device }) => device !== null));
+  await button(ann, 'Start').click();
+
+  const own: number[][] = [];
+  for (const tab of tabs) {
+    const { rank } = await tab.event('epoch', ({ worldSize }) => worldSize === 3);
+    own[rank] = [rank + 1, 10 * rank, 1 - 2 * rank, 99 - rank];
+    for (const [i, value] of own[rank].entries()) await tab.page.getByLabel(`Your number ${i + 1}`).fill(String(value));
+  }
+  for (const tab of tabs) await expect.poll(() => screen(tab)).toEqual(own);
+
+  for (const mode of ['ring', 'parameter-server'] as const) {
+    if (mode === 'parameter-server') {
+      // The host turns the page to the one about it, and all follow.
+      for (let page = 1; page < 7; page++) await button(ann, 'Next').click();
+      await others[0]!.page.getByRole('heading', { name: 'The obvious way' }).waitFor();
+      await button(ann, 'parameter server').click();
+    }
+    for (let step = 1; step <= stepCount(mode, 3); step++) {
+      await button(ann, 'Next step').click();
+      for (const tab of tabs) {
+        await reaches(tab, mode, step, 3);
+        expect(await screen(tab)).toEqual(after(mode, own, step));
+      }
+    }
+  }
+  await others[0]!.page.getByText('Busiest: rank 0, 64 B.').waitFor();
+  expect(await button(others[0]!, 'Next step').count()).toBe(0);
+
+  await others[1]!.page.close();
+  await ann.page.getByText(/\(cid\) left: the ring closed around it, and the numbers of 2 remain/).waitFor();
+  const left = own.filter((_, rank) => rank !== 2);
+  await button(ann, 'All steps').click();
+  for (const tab of [ann, others[0]!]) {
+    await reaches(tab, 'parameter-server', 2, 2);
+    const [first, ...rest] = await screen(tab);
+    for (const row of rest) expect(row).toEqual(first);
+    expect(first).toEqual(left[0]!.map((value, i) => value + left[1]![i]!));
+  }
+  await button(ann, 'End the lesson').click();
+  await button(ann, 'End').click();
+  for (const tab of [ann, others[0]!]) await tab.page.getByText('The lesson is over.').waitFor();
+  expect([...ann.violations, ...others[0]!.violations]).toEqual([]);
+});
+
+test('alone it is done by keyboard only, from the front page to the last', async () => {
+  const { page } = await world.open('');
+  const focusOn = async (name: string): Promise<void> => {
+    for (let i = 0; i < 60; i++) {
+      await page.keyboard.press('Tab');
+      const text = await page.evaluate<string>(`(() => {
+        const { ariaLabel, textContent } = document.activeElement;
+        return ariaLabel ?? textContent;
+      })()`);
+      if (text === name) return;
+    }
+    throw new Error(`Nothing called "${name}" can be reached by Tab.`);
+  };
+  await focusOn('or run the lesson alone');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: '4 numbers each' }).waitFor();
+  await focusOn('Your number 1');
+  await page.keyboard.type('7');
+  await page.getByRole('gridcell', { name: 'Rank 0, Chunk A: 7, its own number.' }).waitFor();
+  await focusOn('Next step');
+  await page.keyboard.press('Enter');
+  await page.getByText('step 1 of 6').waitFor();
+  await focusOn('All steps');
+  await page.keyboard.press('Enter');
+  await page.getByText('step 6 of 6').waitFor();
+  for (let turned = 2; turned <= 11; turned++) {
+    await page.keyboard.press('ArrowRight');
+    await page.getByText(`${turned} of 11`).waitFor();
+  }
+  await page.getByRole('heading', { name: 'This is how tabs train' }).waitFor();
+  expect(new URL(page.url()).hash).toBe('#lesson?page=11');
+  await focusOn('Start a room');
+});

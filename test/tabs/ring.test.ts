@@ -1,0 +1,158 @@
+/** The ring and the grid of the front page, step by step, in a real tab. */
+import type { Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { World } from './world.ts';
+
+let world: World;
+
+beforeAll(async () => {
+  world = await World.start();
+}, 120_000);
+afterEach(() => world.reset());
+afterAll(() => world.stop());
+
+/** All that the ring and the grid show: words, marks and their places, and the grid's pixels. */
+interface Drawn {
+  words: string[];
+  places: string[];
+  pixels: string;
+}
+
+/** As text: a function would carry the transpiler's helpers into the page. */
+const READ_DRAWN = `(() => {
+  const figure = document.querySelector('figure');
+  const chunks = [...figure.querySelectorAll('.chunks > g')].filter((one) => one.getAttribute('visibility') === 'visible');
+  return {
+    words: [
+      ...[...figure.querySelectorAll('.ring text, .caption, .grid [role=gridcell]')].map((one) => one.textContent),
+      ...chunks.map((one) => one.outerHTML.replace(/transform="[^"]*"/, '')),
+      figure.querySelector('.scrub input').getAttribute('aria-valuetext'),
+    ],
+    places: chunks.map((one) => one.getAttribute('transform')),
+    pixels: figure.querySelector('canvas').toDataURL(),
+  };
+})()`;
+
+const READ_PLACE = `document.querySelector('.scrub input').valueAsNumber`;
+
+/** Reads when the browser has drawn all that it was told. */
+async function read<Value>(page: Page, expression: string): Promise<Value> {
+  await page.getByRole('grid').waitFor();
+  await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))');
+  return page.evaluate<Value>(expression);
+}
+
+/** Drags the handle of the scrubber, in thousandths of the round. */
+async function scrub(page: Page, to: number): Promise<void> {
+  await page.getByRole('slider', { name: 'Place in the round' }).fill(String(to));
+}
+
+/** Plays from where it is until the handle is at `place`, and pauses. */
+async function playTo(page: Page, place: number): Promise<void> {
+  await page.getByRole('button', { name: 'Play' }).click();
+  await expect.poll(() => page.evaluate<number>(READ_PLACE), SOON).toBeGreaterThanOrEqual(place);
+  await page.getByRole('button', { name: 'Pause' }).click();
+}
+
+/** Looks often, and waits for the slowest machine. */
+const SOON = { interval: 10, timeout: 10_000 };
+
+const coordinates = (places: string[]): number[] => (places.join(' ').match(/-?[\d.]+/g) ?? []).map(Number);
+
+test('scrub equals play: a place looks the same however one came there', async () => {
+  const { page } = await world.open('#?ranks=5&step=0&speed=0.5');
+  // In the middle of the third ring step.
+  await scrub(page, 260);
+  await playTo(page, 280);
+  const played = await read<Drawn>(page, READ_DRAWN);
+  // The handle tells the place to a thousandth of the round: less than two pixels of a chunk's way.
+  await scrub(page, await read<number>(page, READ_PLACE));
+  const scrubbed = await read<Drawn>(page, READ_DRAWN);
+  expect(scrubbed.words).toEqual(played.words);
+  expect(scrubbed.places).toHaveLength(played.places.length);
+  coordinates(played.places).forEach((one, i) => {
+    expect(Math.abs(one - coordinates(scrubbed.places)[i]!)).toBeLessThan(2);
+  });
+
+  // Steps end at the very same place: from the one that was played to, and from one that another tab scrubs to.
+  await page
+    .getByRole('button', { name: 'Pause' })
+    .or(page.getByRole('button', { name: 'Play' }))
+    .focus();
+  await scrub(page, 480);
+  await playTo(page, 510);
+  await page.getByRole('button', { name: 'One ring step back' }).click();
+  const stepped = await read<Drawn>(page, READ_DRAWN);
+  const place = await read<number>(page, READ_PLACE);
+  const other = await world.open('#?ranks=5&step=7');
+  await scrub(other.page, place + 20);
+  await other.page.getByRole('button', { name: 'One ring step back' }).click();
+  expect(await read<Drawn>(other.page, READ_DRAWN)).toEqual(stepped);
+});
+
+test('with less motion, playing shows a few still pictures', async () => {
+  const { page } = await world.open('#?ranks=3&step=0&speed=8');
+  await page.emulateMedia({ reducedMotion: 'reduce' });
+  const stops = [];
+  for (let stop = 0; stop < 6; stop++) {
+    stops.push(await read<number>(page, READ_PLACE));
+    await page.keyboard.press('ArrowRight');
+  }
+  expect(new Set(stops).size).toBe(6);
+  const seen = page.evaluate<number[]>(`new Promise((resolve) => {
+    const places = new Set();
+    const end = performance.now() + 1500;
+    requestAnimationFrame(function look(now) {
+      places.add(${READ_PLACE});
+      if (now < end) requestAnimationFrame(look);
+      else resolve([...places]);
+    });
+  })`);
+  await page.keyboard.press('Space');
+  expect((await seen).length).toBeGreaterThan(2);
+  for (const place of await seen) expect(stops).toContain(place);
+});
+
+test('the keys reach everything: the player, every cell of the grid, every chunk on the ring', async () => {
+  const { page } = await world.open('#?ranks=4&step=0');
+  const expectText = (selector: string) =>
+    expect.poll(() => page.locator(selector).first().textContent({ timeout: 1000 }), SOON);
+  const expectValue = (name: string) =>
+    expect.poll(() => page.getByRole('slider', { name }).getAttribute('aria-valuetext'), SOON);
+  await expectValue('Place in the round').toBe('0 of 6 ring steps done');
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('ArrowRight');
+  await expectValue('Place in the round').toBe('1 of 6 ring steps done');
+  await page.keyboard.press('End');
+  await expectValue('Place in the round').toBe('6 of 6 ring steps done');
+  await page.keyboard.press(']');
+  await expectValue('Speed').toBe('2×');
+  await expect.poll(() => page.evaluate('location.hash'), SOON).toBe('#?ranks=4&step=6&speed=2');
+
+  const tabTo = async (role: string): Promise<void> => {
+    for (let press = 0; press < 30; press++) {
+      await page.keyboard.press('Tab');
+      if (await page.evaluate<boolean>(`document.activeElement.getAttribute('role') === '${role}'`)) return;
+    }
+    throw new Error(`30 presses of Tab led to no ${role}.`);
+  };
+  await tabTo('listbox');
+  await page.keyboard.press('ArrowRight');
+  // What rank 1 passed on in the last ring step is what came all the way from rank 3.
+  await expectText('[role=option]').toContain('Chunk D, from rank 1 to rank 2');
+  await expectText('.chunk-detail').toContain('Rank 2, chunk D: the finished sum of all 4 ranks.');
+  expect(await page.locator('.ring .light').count()).toBe(2);
+
+  await tabTo('grid');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowRight');
+  await expectText('[role=gridcell]').toContain('Rank 1, chunk B');
+  await expectText('.chunk-detail').toContain('in ring step 6 of 6');
+  // The same chunk in both: its way on the ring, and its column in the grid.
+  await expectText('.grid-columns .lit').toBe('B');
+  expect(await page.locator('.ring .light.from').count()).toBe(1);
+  await page.keyboard.press('Escape');
+  await expectText('.chunk-detail').toContain('Point at a cell');
+  expect(await page.locator('.light').count()).toBe(0);
+  expect(await page.evaluate('document.activeElement === document.body')).toBe(true);
+});
