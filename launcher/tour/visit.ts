@@ -42,7 +42,7 @@ const NAMES = ['Ada', 'Ben', 'Cleo', 'Dai'] as const;
 /** A page's address in a room. */
 const ROOM = /#([A-Z0-9]{3}-[A-Z0-9]{3})$/;
 /** Milliseconds for what a page is to show: four tabs on two cores compile for tens of seconds. */
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 240_000;
 /** Milliseconds for charts and colours to settle. */
 const SETTLE_MS = 400;
 /** A 2, as its pen goes: places in sides of the pad. */
