@@ -13,6 +13,8 @@ export interface Stop {
   title: string;
   /** What there is to see, in a sentence. */
   says: string;
+  /** The part of the page that it is about, as the style sheets call it; `null`: all of it, from the top. */
+  part: string | null;
 }
 
 export interface Look {
@@ -40,7 +42,7 @@ const NAMES = ['Ada', 'Ben', 'Cleo', 'Dai'] as const;
 /** A page's address in a room. */
 const ROOM = /#([A-Z0-9]{3}-[A-Z0-9]{3})$/;
 /** Milliseconds for what a page is to show: four tabs on two cores compile for tens of seconds. */
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 240_000;
 /** Milliseconds for charts and colours to settle. */
 const SETTLE_MS = 400;
 /** A 2, as its pen goes: places in sides of the pad. */
@@ -57,16 +59,24 @@ const TWO = [
   [0.74, 0.86],
 ] as const;
 
-/** Has `page` in both themes, wide and narrow, one after the other. */
-export async function inEveryLook(page: Page, see: (look: Look) => Promise<void>): Promise<void> {
+/** Has `page` in both themes, wide and narrow, one after the other, with `part` of it in view and unfolded. */
+export async function inEveryLook(page: Page, part: string | null, see: (look: Look) => Promise<void>): Promise<void> {
   for (const look of LOOKS) {
     await page.emulateMedia({ colorScheme: look.theme });
     await page.setViewportSize(SIZES[look.size]);
+    await show(page, part);
     await page.waitForTimeout(SETTLE_MS);
     await see(look);
   }
   await page.emulateMedia({ colorScheme: null });
   await page.setViewportSize(SIZES.wide);
+}
+
+async function show(page: Page, part: string | null): Promise<void> {
+  if (part === null) return page.evaluate(() => scrollTo(0, 0));
+  const fold = page.locator(`details${part}:not([open]) > summary`);
+  if ((await fold.count()) > 0) await fold.click();
+  await page.locator(part).evaluate((element) => element.scrollIntoView());
 }
 
 /** Opens all pages, in the order in which a class does, and has each visited. */
@@ -85,7 +95,6 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
     await page.goto(`${origin}/${hash}`);
     return page;
   };
-  const press = (page: Page, name: string): Promise<void> => page.getByRole('button', { name, exact: true }).click();
 
   const ada = await open('');
   await ada.getByRole('heading', { level: 1 }).waitFor();
@@ -93,6 +102,10 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   await press(ada, 'How it works');
   await visit(STOPS.help, ada);
   await ada.keyboard.press('Escape');
+  const solo = await open('#lesson');
+  await solo.getByRole('button', { name: 'Next', exact: true }).first().waitFor();
+  await visit(STOPS.lesson, solo);
+  await solo.close();
 
   await ada.goto(`${origin}/#new?name=${NAMES[0]}&maxSteps=${steps}&hashEvery=10`);
   await ada.getByRole('button', { name: 'Open the room' }).waitFor();
@@ -119,9 +132,24 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   await visit(STOPS.run, ada);
   await drawTwo(ada);
   await visit(STOPS.learned, ada);
-  await ada.evaluate(() => scrollTo(0, 0));
   await ada.getByText('are classified right').waitFor();
   await visit(STOPS.result, ada);
+
+  const recordings = await Promise.all([ada, ben].map(saveRecording));
+  const later = await open('#recording');
+  await later.locator('input[type=file]').setInputFiles(recordings);
+  await later.getByRole('table').first().waitFor();
+  await visit(STOPS.recording, later);
+}
+
+/** The flight recorder's file. */
+async function saveRecording(page: Page): Promise<string> {
+  const [download] = await Promise.all([page.waitForEvent('download'), press(page, 'Download flight recording')]);
+  return download.path();
+}
+
+function press(page: Page, name: string): Promise<void> {
+  return page.getByRole('button', { name, exact: true }).click();
 }
 
 /** Into the panel that the model answers in. */
@@ -134,44 +162,64 @@ async function drawTwo(page: Page): Promise<void> {
   await page.mouse.down();
   for (const place of at) await page.mouse.move(...place);
   await page.mouse.up();
-  await page.getByText('It reads a').waitFor();
+  // Sooner or later: it learns.
+  await page.getByText('It reads a 2.').waitFor();
 }
 
 export const STOPS = {
   home: {
     name: 'home',
+    part: null,
     title: 'The front page',
     says: 'What this is, in one look: a ring that runs all by itself, and the ways in.',
   },
   help: {
     name: 'help',
+    part: null,
     title: 'How it works',
     says: 'Four thoughts, and every word that the pages use. `?` opens it anywhere.',
   },
-  new: { name: 'new', title: 'A new room', says: 'What will be trained, and a name.' },
+  lesson: {
+    name: 'lesson',
+    part: null,
+    title: 'The lesson',
+    says: 'An all-reduce by hand, a thought at a time: small numbers that one can change, here with simulated ranks.',
+  },
+  new: { name: 'new', part: null, title: 'A new room', says: 'What will be trained, and a name.' },
   join: {
     name: 'join',
+    part: null,
     title: 'Joining',
     says: 'The code is filled in already; each thing that a tab needs is checked, in plain words.',
   },
   lobby: {
     name: 'lobby',
+    part: null,
     title: 'The lobby',
     says: 'The code to read aloud, the QR to scan, and names that appear as people join.',
   },
   run: {
     name: 'run',
+    part: null,
     title: 'A run',
     says: 'Chunks travel round the ring as they did a moment ago; curves, ranks, and who holds what.',
   },
   learned: {
     name: 'learned',
     title: 'What it has learned',
+    part: '.learned-panel',
     says: 'Draw a digit, and the model that all ranks share says what it reads; its surest mistakes, and its first layer as it forms.',
   },
   result: {
     name: 'result',
+    part: null,
     title: 'The result',
     says: 'What came out, whether all ranks have it, and what it cost in bytes against theory.',
+  },
+  recording: {
+    name: 'recording',
+    part: null,
+    title: 'Flight recordings',
+    says: 'What ranks recorded, opened again and laid together: the rounds in the player, the last steps, who waited for whom.',
   },
 } as const satisfies Record<string, Stop>;

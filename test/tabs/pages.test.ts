@@ -1,47 +1,92 @@
 /** What holds for every page, looked at in real tabs with a real run. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { gzipSync } from 'node:zlib';
 import type { AxeResults } from 'axe-core';
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
 import { launchBrowser } from '../../launcher/browser.ts';
-import { inEveryLook, visitEveryPage } from '../../launcher/tour/visit.ts';
+import { inEveryLook, visitEveryPage, type Look } from '../../launcher/tour/visit.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
+import { watchMainThread, type LongTasks } from './mainThread.ts';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+/** Bytes of JavaScript, gzipped, until somebody enters a room. */
+const FIRST_LOAD = 150_000;
+/** Milliseconds: longer ones are felt (https://web.dev/articles/optimize-long-tasks). */
+const LONG_TASK_MS = 50;
+/** Milliseconds of a run that are watched: each second of a trace is a megabyte. */
+const WATCH_MS = 4000;
 
 let browser: Browser;
 let server: SignalingServer;
+/** Until a room was entered: file by file, bytes gzipped. */
+const loaded = new Map<string, number>();
+/** What axe objects to, in sentences. */
+const objections: string[] = [];
+/** While the page animates and four tabs train. */
+let work: LongTasks;
+
 beforeAll(async () => {
   await ensureBuilt({ out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal });
   [server, browser] = await Promise.all([startSignaling({ dist: DIST }), launchBrowser()]);
-}, 120_000);
+  const origin = `http://localhost:${server.port}`;
+  await weigh(origin);
+  await visitEveryPage({
+    ...{ browser, origin, steps: 60, firstLook: 12 },
+    visit: async ({ name, part }, page) => {
+      if (name === 'run') work = await watchMainThread(browser, page, WATCH_MS);
+      await page.evaluate(AXE);
+      await inEveryLook(page, part, (look) => inspect(page, name, look));
+    },
+  });
+}, 300_000);
 afterAll(async () => {
   await browser.close();
   await server.close();
 });
 
-test('no page has anything that axe objects to, in either theme, wide or narrow', async () => {
-  const found: string[] = [];
-  const t0 = Date.now();
-  await visitEveryPage({
-    ...{ browser, origin: `http://localhost:${server.port}`, steps: 60, firstLook: 12 },
-    visit: async ({ name }, page) => {
-      console.log(name, Date.now() - t0);
-      await page.evaluate(AXE);
-      await inEveryLook(page, async ({ theme, size }) => {
-        if (name === 'learned' && size === 'phone') {
-          await page.getByText('What it has learned').click();
-        }
-        const { violations } = await page.evaluate<AxeResults>('axe.run()');
-        for (const { id, help, nodes } of violations) {
-          const where = nodes.map(({ target, failureSummary }) => `${target.join(' ')} (${failureSummary})`);
-          found.push(`${name}, ${theme}, ${size}: ${id} (${help}): ${where.join('; ')}`);
-        }
-      });
-    },
+/** Loads the front page, and counts what comes. */
+async function weigh(origin: string): Promise<void> {
+  const page = await browser.newPage();
+  const bodies: Promise<unknown>[] = [];
+  page.on('response', (response) => {
+    const file = new URL(response.url()).pathname;
+    if (!file.endsWith('.js')) return;
+    bodies.push(response.body().then((body) => loaded.set(file, gzipSync(body).length)));
   });
-  console.log('end', Date.now() - t0);
-  expect(found).toEqual([]);
-}, 240_000);
+  await page.goto(origin, { waitUntil: 'networkidle' });
+  await Promise.all(bodies);
+  await page.close();
+}
+
+async function inspect(page: Page, name: string, { theme, size }: Look): Promise<void> {
+  // What the dark can change is contrast.
+  const options = theme === 'dark' ? { runOnly: ['color-contrast'] } : {};
+  const { violations } = await page.evaluate<AxeResults>(`axe.run(${JSON.stringify(options)})`);
+  for (const { id, help, nodes } of violations) {
+    const where = nodes.map(({ target, failureSummary }) => `${target.join(' ')} (${failureSummary})`);
+    objections.push(`${name}, ${theme}, ${size}: ${id} (${help}): ${where.join('; ')}`);
+  }
+}
+
+test('axe objects to nothing on any page, in either theme, wide or narrow', () => {
+  expect(objections).toEqual([]);
+});
+
+test('the front page loads little JavaScript, and TensorFlow.js not at all', () => {
+  const total = [...loaded.values()].reduce((sum, bytes) => sum + bytes, 0);
+  const files = [...loaded].sort(([, a], [, b]) => b - a).map(([file, bytes]) => `${file} ${bytes}`);
+  expect(loaded.size).toBeGreaterThan(0);
+  expect(total, `Bytes, gzipped: ${files.join(', ')}`).toBeLessThan(FIRST_LOAD);
+});
+
+test('nothing keeps the page busy for long while four tabs train and the ring plays', () => {
+  const { tasks, busiest, longest } = work;
+  console.log(
+    `${tasks} tasks; the longest took ${busiest.toFixed(1)} ms of its thread, and ${longest.toFixed(1)} ms of the clock.`,
+  );
+  expect(tasks).toBeGreaterThan(100);
+  expect(busiest).toBeLessThan(LONG_TASK_MS);
+});

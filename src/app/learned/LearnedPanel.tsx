@@ -1,5 +1,5 @@
 /** See what it learned: draw a digit and watch the model answer, some of its mistakes, its first layer while it forms. */
-import { useSignal } from '@preact/signals';
+import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { IMAGE_SIDE, type LabelledImage, type Learned } from '../../protocol/learned.ts';
 import { formatShare, shortHash } from '../format.ts';
@@ -17,23 +17,30 @@ import { Picture } from './Picture.tsx';
 import { Subtitle } from './Subtitle.tsx';
 import { Weights } from './Weights.tsx';
 
+/** Of one run: another's model is another model. */
 export function LearnedPanel({ run }: { run: Run }) {
+  // Out here, so that nothing is lost when a phone is turned and the panel folds or unfolds.
+  const drawing = useSignal<Drawing>([]);
+  const image = useSignal<LabelledImage | null>(null);
+  useEffect(() => forgetAnswers, []);
   return (
     <Fold title={words.value.learned.title} class="learned-panel">
-      {/* Another run's model is another model. */}
-      <Inside key={run.number} run={run} />
+      <Inside run={run} drawing={drawing} image={image} />
     </Fold>
   );
 }
 
-function Inside({ run }: { run: Run }) {
+interface InsideProps {
+  run: Run;
+  drawing: Signal<Drawing>;
+  /** What is asked about instead. */
+  image: Signal<LabelledImage | null>;
+}
+
+function Inside({ run, drawing, image }: InsideProps) {
   const say = words.value.learned;
   const box = useRef<HTMLDivElement>(null);
   const isVisible = useVisible(box);
-  const drawing = useSignal<Drawing>([]);
-  const image = useSignal<LabelledImage | null>(null);
-  useEffect(() => forgetAnswers, []);
-
   const steps = run.last === null ? 0 : run.last.step + 1;
   const last = useLearning(isVisible, steps);
   const centre = run.job.job === 'mnist' ? 'mass' : 'box';

@@ -115,7 +115,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
       </div>
       {/* Where nobody trains, nothing is learned. */}
-      {!hides.has('learned') && view.member !== null && <LearnedPanel run={run} />}
+      {!hides.has('learned') && view.member !== null && <LearnedPanel key={run.number} run={run} />}
       {view.failure === null && (
         <div class="row">
           <ExportButtons run={run} />

@@ -1,0 +1,25 @@
+/** The page that shows the tour's pictures. */
+import { SIZES, type Stop } from './visit.ts';
+
+/** Widths in the text, pixels: a wide picture and a phone's beside each other. */
+const SHOWN = { wide: 600, phone: 200 } as const;
+
+export function tourPage(stops: readonly Stop[]): string {
+  return `# A tour
+
+Every page, as four tabs see it that train on drawn digits: in light and dark colours, ${SIZES.wide.width} and ${SIZES.phone.width} pixels wide.
+\`npm run tour\` takes these pictures of a real run in real tabs.
+${stops.map(sectionOf).join('')}`;
+}
+
+function sectionOf({ name, title, says }: Stop): string {
+  const rows = (['light', 'dark'] as const).map((theme) =>
+    (['wide', 'phone'] as const)
+      .map(
+        (size) =>
+          `<img src="tour/${name}-${theme}-${size}.png" width="${SHOWN[size]}" alt="${title}, ${theme}, ${size}">`,
+      )
+      .join(' '),
+  );
+  return `\n## ${title}\n\n${says}\n\n${rows.join('\n\n')}\n`;
+}
