@@ -256,16 +256,16 @@ export type EngineEvent =
    */
   | { type: 'recording'; recording: FlightRecording | null }
   /**
-   * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for in a step; `isMoving`: steps are
-   * being taken.
-   */
-  | { type: 'lesson'; state: LessonState; waitsFor: number | null; isMoving: boolean }
-  /**
    * The answers to the commands `predict`, with its `id`, and `examine`, by this rank's own copy of the model. `null` where there is
    * none: before the first run, where this tab only watches, or where the GPU was lost with it.
    */
   | { type: 'prediction'; id: number; answer: { probabilities: number[]; steps: number } | null }
   | { type: 'learned'; learned: Learned | null }
+  /**
+   * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for in a step; `isMoving`: steps are
+   * being taken.
+   */
+  | { type: 'lesson'; state: LessonState; waitsFor: number | null; isMoving: boolean }
   | { type: 'finished'; result: RunResult }
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };

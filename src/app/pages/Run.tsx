@@ -105,7 +105,8 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           </Fold>
         )}
       </div>
-      {!hides.has('learned') && <LearnedPanel run={run} />}
+      {/* Where nobody trains, nothing is learned. */}
+      {!hides.has('learned') && view.member !== null && <LearnedPanel run={run} />}
       {view.failure === null && (
         <div class="row">
           <ExportButtons run={run} />
