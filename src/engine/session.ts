@@ -319,11 +319,6 @@ export class Session {
     });
   }
 
-  /** Its part in the run that is on, where that is about training. */
-  get #trained(): Training | null {
-    return this.#current instanceof Training ? this.#current : null;
-  }
-
   #endTraining(): void {
     this.#teller.stop();
     this.#recording = this.#current?.recording ?? this.#recording;
