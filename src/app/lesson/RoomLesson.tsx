@@ -62,7 +62,9 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
             </div>
           ) : (
             view.failure === null &&
-            view.state !== 'RUNNING' && <p class="wait">{upperFirst(spokenState(view).text)} …</p>
+            view.state !== 'RUNNING' && (
+              <p class={you === null ? 'dim small' : 'wait'}>{upperFirst(spokenState(view).text)} …</p>
+            )
           )}
           <Change state={state} />
         </>
