@@ -61,7 +61,14 @@ export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOption
   io.out(json === undefined ? tableOf(result) : JSON.stringify(result));
 }
 
-function tableOf({ toldMs, quietMs, exchangeMs, overhead, pairs }: ReturnType<typeof compareStretches>): string {
+function tableOf({
+  toldMs,
+  quietMs,
+  exchangeMs,
+  overhead,
+  pairs,
+  quickOverhead,
+}: ReturnType<typeof compareStretches>): string {
   return table(
     ['from one step to the next', 'ms'],
     [
@@ -69,6 +76,7 @@ function tableOf({ toldMs, quietMs, exchangeMs, overhead, pairs }: ReturnType<ty
       ['with none', quietMs.toFixed(2)],
       [`an exchange, every ${STRETCH} steps`, exchangeMs.toFixed(2)],
       [`in all more, % (${pairs} pairs)`, (100 * overhead).toFixed(2)],
+      ['the same by the quickest quarter, %', (100 * quickOverhead).toFixed(2)],
     ],
   );
 }

@@ -18,4 +18,5 @@ test('stretches that tell are compared with their quiet neighbours; the first, a
   expect(result.exchangeMs).toBeCloseTo(4);
   expect(result.overhead).toBeCloseTo(2 / 11);
   expect(result.pairs).toBe(6);
+  expect(result.quickOverhead).toBeCloseTo(2 / 11);
 });
