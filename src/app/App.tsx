@@ -1,16 +1,18 @@
 /** Which page, between which header and footer. */
 import { useEffect } from 'preact/hooks';
+import { later } from './later.tsx';
 import { Footer, Header } from './parts/Header.tsx';
-import { RoomLesson } from './lesson/RoomLesson.tsx';
-import { SoloLesson } from './lesson/SoloLesson.tsx';
 import { helpOpen, HowItWorks } from './parts/HowItWorks.tsx';
 import { Home } from './pages/Home.tsx';
 import { Join } from './pages/Join.tsx';
 import { Lobby } from './pages/Lobby.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
 import { Run } from './pages/Run.tsx';
-import { RecordingPage } from './monitor/RecordingPage.tsx';
 import { leave, route, screen, view } from './store.ts';
+
+const RoomLesson = later(async () => (await import('./lesson/RoomLesson.tsx')).RoomLesson);
+const SoloLesson = later(async () => (await import('./lesson/SoloLesson.tsx')).SoloLesson);
+const RecordingPage = later(async () => (await import('./monitor/RecordingPage.tsx')).RecordingPage);
 
 export function App() {
   const inside = screen.value === 'lobby' || screen.value === 'run';

@@ -18,6 +18,7 @@ export const shell = {
     'The last collectives of this rank, as JSON: laid beside the other ranks’, they show who waited for whom',
   /** Errors are told in English, whatever the page's language. */
   failure: (message: ComponentChildren) => <>{message}</>,
+  notLoaded: 'This page could not be loaded: reload it.',
   footer: 'Gradients go from browser to browser; the server only introduces them.',
   thoughts: [
     'Every tab holds the same model, and takes its own share of the samples.',

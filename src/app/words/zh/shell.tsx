@@ -14,6 +14,7 @@ export const shell: Words['shell'] = {
   recording: '下载飞行记录',
   recordingAbout: '本 rank 最近的集合通信（JSON）：和其他 rank 的放在一起，就能看出谁在等谁',
   failure: (message) => <>出了问题：{message}</>,
+  notLoaded: '这个页面没能加载，请刷新。',
   footer: '梯度在浏览器之间直接传送；服务器只负责介绍它们认识。',
   thoughts: [
     '每个标签页都有同样的模型，并负责一部分样本。',
