@@ -20,7 +20,9 @@ const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, 
 /** What the tab's screen shows that ranks hold, row by row. */
 async function screen({ page }: Tab): Promise<number[][]> {
   const rows = page.getByRole('grid').locator('tbody tr');
-  const texts = await rows.evaluateAll((all) => all.map((row) => [...row.querySelectorAll('td')].map((td) => td.innerText)));
+  const texts = await rows.evaluateAll((all) =>
+    all.map((row) => [...row.querySelectorAll('td')].map((td) => td.innerText)),
+  );
   return texts.map((row) => row.map((text) => Number(text.replace('−', '-'))));
 }
 
