@@ -1,6 +1,6 @@
 /** Asking the model what it has learned, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { imageOf } from '../../src/app/learned/drawing.ts';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import { answer, LearnedModel } from '../../src/engine/learned.ts';
@@ -11,6 +11,9 @@ import { IMAGE_SIDE, type Learned } from '../../src/protocol/learned.ts';
 import { parseJob } from '../../src/protocol/job.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { train } from './train.ts';
+
+// Whole runs, and all held-out images, on the CPU.
+vi.setConfig({ testTimeout: 60_000 });
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
