@@ -52,7 +52,11 @@ describe('who watches', () => {
   });
 
   test('keeps the room, and its lock if it has the key, though not the run', () => {
-    const play = Play.running(1, OPEN).do(watch('Wu', true), { type: 'lock', member: 'Wu', isLocked: true }, left('Ada'));
+    const play = Play.running(1, OPEN).do(
+      watch('Wu', true),
+      { type: 'lock', member: 'Wu', isLocked: true },
+      left('Ada'),
+    );
     expect(play.said('Wu', 'ended').outcome).toBe('failed');
     expect(play.said('Wu', 'room')).toMatchObject({ phase: 'FORMING', isLocked: true, members: [] });
     expect(play.effects.map(({ type }) => type)).not.toContain('empty');
