@@ -7,6 +7,7 @@ import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
 import { benchCurves, type CurvesOptions } from './curves.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
+import { benchTelemetry, type TelemetryBenchOptions } from './telemetry/bench.ts';
 import { benchStrategies, type StrategiesOptions } from './strategies.ts';
 
 /** Clients from one address to one port: each has a port of its own, and Linux gives out 28 000. */
@@ -45,6 +46,15 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--storm <n>', 'members that join at once', wholeNumber(1, MAX_CLIENTS), 1000)
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: SignalingBenchOptions) => benchSignaling(options, io));
+  program
+    .command('telemetry')
+    .description(
+      'what it costs a step that ranks tell each other how they spend it: told and quiet stretches of one run',
+    )
+    .option('--tabs <n>', 'world size', wholeNumber(1, MAX_WORLD_SIZE), 4)
+    .option('--steps <n>', 'steps of the run', wholeNumber(100, 1_000_000), 640)
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: TelemetryBenchOptions) => benchTelemetry(options, io));
   return runProgram(program, argv, io);
 }
 

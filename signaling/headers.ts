@@ -32,7 +32,8 @@ function contentSecurityPolicy(host: string | null, isTls: boolean): string {
   const data = isTls ? ' https:' : ' https: http:';
   return [
     "default-src 'none'",
-    "script-src 'self'",
+    // TensorFlow.js without a GPU is WebAssembly; this allows no other evaluation.
+    "script-src 'self' 'wasm-unsafe-eval'",
     "worker-src 'self'",
     "style-src 'self'",
     "img-src 'self'",

@@ -1,15 +1,15 @@
 /** Which page, between which header and footer. */
 import { useEffect } from 'preact/hooks';
-import { later } from './later.tsx';
 import { Footer, Header } from './parts/Header.tsx';
 import { helpOpen, HowItWorks } from './parts/HowItWorks.tsx';
 import { Home } from './pages/Home.tsx';
 import { Join } from './pages/Join.tsx';
 import { Lobby } from './pages/Lobby.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
-import { Run } from './pages/Run.tsx';
+import { later } from './parts/later.tsx';
 import { leave, route, screen, view } from './store.ts';
 
+const Run = later(async () => (await import('./pages/Run.tsx')).Run);
 const RoomLesson = later(async () => (await import('./lesson/RoomLesson.tsx')).RoomLesson);
 const SoloLesson = later(async () => (await import('./lesson/SoloLesson.tsx')).SoloLesson);
 const RecordingPage = later(async () => (await import('./monitor/RecordingPage.tsx')).RecordingPage);
@@ -25,6 +25,12 @@ export function App() {
     addEventListener('keydown', onkey);
     return () => removeEventListener('keydown', onkey);
   }, []);
+  const job = view.value.lobby?.job.job ?? null;
+  // Whoever is in a room needs the run's page soon, and then maybe without a server.
+  useEffect(() => {
+    if (job === 'lesson') RoomLesson.fetch();
+    else if (job !== null) Run.fetch();
+  }, [job]);
   return (
     <>
       <Header room={screen.value === 'run' ? room : null} onleave={inside ? leave : null} />
@@ -49,13 +55,17 @@ function Page() {
       return now.lobby === null ? null : <Lobby view={now} lobby={now.lobby} />;
     case 'run':
       if (now.run === null) return null;
-      return now.run.job.job === 'lesson' ? <RoomLesson view={now} run={now.run} /> : <Run view={now} run={now.run} />;
+      return now.run.job.job === 'lesson' ? (
+        <RoomLesson.Page view={now} run={now.run} />
+      ) : (
+        <Run.Page view={now} run={now.run} />
+      );
     case 'lesson':
-      return <SoloLesson />;
+      return <SoloLesson.Page />;
     case 'simulated':
       return null;
     case 'recording':
-      return <RecordingPage />;
+      return <RecordingPage.Page />;
     default:
       return screen.value satisfies never;
   }

@@ -241,7 +241,8 @@ export function startNote(lobby: Lobby): string {
 /** Whether a device is this machine's processor, whatever its backend is called. */
 export function isSoftware(device: Device | null): boolean {
   return (
-    device !== null && (device.backend === 'cpu' || /swiftshader|llvmpipe|software|basic render/i.test(device.adapter))
+    device !== null &&
+    (['cpu', 'wasm'].includes(device.backend) || /swiftshader|llvmpipe|software|basic render/i.test(device.adapter))
   );
 }
 

@@ -10,7 +10,7 @@ export function titleOf(view: View, room: string | null, isHidden: boolean): str
   if (room === null) return `peergrad: ${words.value.shell.title}`;
   const name = `${formatRoomCode(room)} · peergrad`;
   const { run, model } = view;
-  if (!isHidden || run === null) return name;
+  if (!isHidden || run === null || run.job.job === 'lesson') return name;
   const { word } = spokenState(view);
   const { state } = words.value;
   if (!isUnderWay(view) || word !== state.training || run.last === null) return `${upperFirst(word)} · ${name}`;

@@ -1,6 +1,6 @@
 /**
- * Chooses what this rank computes on: WebGPU by a factory of ours, else WebGL, else the CPU, with a word on why. Runs in a
- * worker or on a page.
+ * Chooses what this rank computes on: WebGPU by a factory of ours, else WebGL on a GPU, else the CPU, in WebAssembly if it can,
+ * with a word on why. Runs in a worker or on a page.
  */
 import * as tf from '@tensorflow/tfjs';
 import { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
@@ -12,6 +12,8 @@ import { watchGpu } from './gpuErrors.ts';
 
 /** Some drivers never answer `requestAdapter`; a real one takes well under a second. */
 const ADAPTER_TIMEOUT_MS = 10_000;
+/** Names of programs that do a GPU's work on the CPU. */
+const SOFTWARE_RENDERER = /swiftshader|llvmpipe|software|basic render/i;
 /** Above WebGL (2) and the CPU (1), as TensorFlow.js registers it. */
 const WEBGPU_PRIORITY = 3;
 
@@ -45,14 +47,31 @@ export async function openDevice(clock: Clock): Promise<OpenedDevice> {
   } catch (error) {
     reason = messageOf(error);
   }
-  const webgl = await tf.setBackend('webgl').catch(() => false);
-  if (webgl) {
+  if (hasGpuForWebGL() && (await tf.setBackend('webgl').catch(() => false))) {
     const note = `Training on WebGL, slower than WebGPU: ${reason}`;
     return { device: { backend: 'webgl', adapter: 'WebGL' }, note, check: () => {} };
   }
+  const { openWasm } = await import('./wasm.ts');
+  if (await openWasm()) {
+    const note = `Training on the CPU, slower than a GPU: ${reason}`;
+    return { device: { backend: 'wasm', adapter: 'CPU (WebAssembly)' }, note, check: () => {} };
+  }
   await tf.setBackend('cpu');
-  const note = `Training on the CPU, much slower than a GPU: ${reason}`;
+  const note = `Training on the CPU without WebAssembly, much slower than a GPU: ${reason}`;
   return { device: { backend: 'cpu', adapter: 'CPU' }, note, check: () => {} };
+}
+
+/** Whether WebGL is a GPU's, and not a program on the CPU: that is slower than WebAssembly is. */
+function hasGpuForWebGL(): boolean {
+  // Without one TensorFlow.js has no WebGL in a worker.
+  if (typeof OffscreenCanvas === 'undefined') return false;
+  const gl = new OffscreenCanvas(1, 1).getContext('webgl2');
+  if (gl === null) return false;
+  // Firefox says it as RENDERER, and warns of the extension.
+  const unmasked = gl.getExtension('WEBGL_debug_renderer_info')?.UNMASKED_RENDERER_WEBGL ?? gl.RENDERER;
+  const renderer = String(gl.getParameter(unmasked));
+  gl.getExtension('WEBGL_lose_context')?.loseContext();
+  return !SOFTWARE_RENDERER.test(renderer);
 }
 
 async function openWebGPU(clock: Clock): Promise<OpenedDevice> {

@@ -23,7 +23,7 @@ export interface OwnTelemetry {
   isHidden: boolean;
   waitMs: number;
   right: Omit<EdgeReport, 'transitMs'> | null;
-  /** Means over all chunks since the last exchange, which every rank has sent or received as many of; `null` before the first. */
+  /** Means over the chunks of second rounds since the last exchange, as many on every rank; `null` where there were none. */
   chunks: { sentAt: number; receivedAt: number } | null;
   /** A collective that all have ended, to compare clocks by. */
   span: Span;

@@ -183,5 +183,6 @@ function checkWorld(worldSize: number | undefined, rank: number | undefined): vo
 /** What TensorFlow.js computes on now, as the page has set it up. */
 export function tensorflowDevice(): Device {
   const backend = tf.getBackend();
-  return { backend: backend === 'webgpu' || backend === 'webgl' ? backend : 'cpu', adapter: backend };
+  const known = (['webgpu', 'webgl', 'wasm'] as const).find((one) => one === backend);
+  return { backend: known ?? 'cpu', adapter: backend };
 }

@@ -9,7 +9,7 @@ import {
   type LessonOrder,
   type LessonRound,
   type LessonState,
-  type RankStep,
+  type LessonStep,
 } from '../protocol/lesson.ts';
 import { createRng } from '../util/rng.ts';
 
@@ -67,7 +67,7 @@ export function partsAfter(mode: LessonMode, n: number, steps: number): number[]
 
 /** Milliseconds from the round's first step to the end of its last so far, waits for people left out. */
 export function elapsed({ steps }: LessonRound): number {
-  return Math.max(0, ...steps.flat().map(({ startedAt, receivedAt }) => receivedAt ?? startedAt));
+  return Math.max(0, ...steps.flatMap(({ endedAt }) => endedAt));
 }
 
 /**
@@ -76,7 +76,7 @@ export function elapsed({ steps }: LessonRound): number {
  */
 export function lineBytes({ n, steps }: LessonRound): number[] {
   return Array.from({ length: n }, (_, rank) =>
-    steps.reduce((sum, ranks) => sum + Math.max(ranks[rank]!.sentBytes, ranks[rank]!.receivedBytes), 0),
+    steps.reduce((sum, { sentBytes, receivedBytes }) => sum + Math.max(sentBytes[rank]!, receivedBytes[rank]!), 0),
   );
 }
 
@@ -161,10 +161,10 @@ export function follow(before: LessonState, order: Exclude<LessonOrder, { type: 
   }
 }
 
-/** The state after one more step, from what each rank of the round says that it did and holds. */
-export function takeStep(before: LessonState, ranks: readonly RankStep[], held: readonly number[][]): LessonState {
+/** The state after one more step, from what each rank of the round has told of it and holds. */
+export function takeStep(before: LessonState, step: LessonStep, held: readonly number[][]): LessonState {
   const { n, mode, steps } = before.round;
-  const round = { ...before.round, held: [...held], steps: [...steps, [...ranks]] };
+  const round = { ...before.round, held: [...held], steps: [...steps, step] };
   const state = { ...before, version: before.version + 1, round, change: null };
   if (!isDone(round)) return state;
   return { ...state, measured: { ...before.measured, [mode]: { n, bytes: Math.max(...lineBytes(round)) } } };

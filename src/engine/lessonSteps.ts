@@ -1,6 +1,6 @@
 /** Steps of a lesson's round as real messages between ranks, and what all ranks then know of them. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
-import { numbersOf, type LessonState, type RankStep } from '../protocol/lesson.ts';
+import { numbersOf, type LessonState } from '../protocol/lesson.ts';
 import type { Clock } from '../util/clock.ts';
 import { elapsed, movesAt, stepCount, takeStep } from './lessonRound.ts';
 
@@ -18,8 +18,8 @@ export interface StepsOptions {
   onstep: (state: LessonState) => void;
 }
 
-/** What a rank tells of a step: {@link RankStep} with NaN for null, then what it holds. */
-const FACTS = 5;
+/** A rank tells so many numbers of a step, as in `LessonStep`, and then what it holds. */
+const FACTS = 4;
 
 /**
  * Takes steps as an all-reduce does: each rank goes on as soon as it has what it needs, and waits for its left neighbour only. What
@@ -31,7 +31,7 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
   const { n, mode, steps } = round;
   const { rank } = group;
   const began = clock.now() - elapsed(round);
-  const now = (): number => clock.now() - began;
+  const now = (): number => Math.round(clock.now() - began);
   const lineMs = slow?.rank === rank ? slow.seconds * 1000 : 0;
   // Nobody sends more than 2n messages in a round, and one behind the other on a slow line.
   const timeoutMs = options.timeoutMs + 2000 * n * (slow?.seconds ?? 0);
@@ -52,23 +52,22 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
   );
 
   let line = Promise.resolve();
-  const send = (numbers: Float32Array, to: number, tag: number): Promise<number> => {
+  const send = (numbers: Float32Array, to: number, tag: number): Promise<void> => {
     const delayed = lineMs === 0 ? line : line.then(() => wait(clock, lineMs));
     line = delayed;
-    return delayed.then(() => group.send(numbers, to, { tag, timeoutMs })).then(now);
+    return delayed.then(() => group.send(numbers, to, { tag, timeoutMs }));
   };
 
   let current = state;
-  let told = Promise.resolve();
-  const tell = async (step: RankStep, sent: Promise<number[]>, holds: Float32Array): Promise<void> => {
-    const { startedAt, receivedAt, sentBytes, receivedBytes } = step;
-    const sentAt = Math.max(...(await sent));
-    const facts = [startedAt, sentBytes > 0 ? sentAt : NaN, receivedAt ?? NaN, sentBytes, receivedBytes];
+  /** Telling the others of one step after the other. */
+  let after = Promise.resolve();
+  const tell = async (facts: readonly number[], holds: Float32Array): Promise<void> => {
     const all = await group.allGather(Float64Array.of(...facts, ...holds), { timeoutMs });
     const ranks = all.slice(0, n);
+    const told = (fact: number): number[] => ranks.map((one) => one[fact]!);
     current = takeStep(
       current,
-      ranks.map(stepOf),
+      { startedAt: told(0), endedAt: told(1), sentBytes: told(2), receivedBytes: told(3) },
       ranks.map((one) => Array.from(one.subarray(FACTS))),
     );
     onstep(current);
@@ -84,33 +83,22 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
       numbers.forEach((value, at) => (held[start + at] = adds ? held[start + at]! + value : value));
     }
     onwait(null);
-    const got = incoming[i]!;
-    const step = {
-      ...{ startedAt, sentAt: null, receivedAt: got.length > 0 ? now() : null },
-      sentBytes: bytesOf(outgoing),
-      receivedBytes: got.reduce((sum, { numbers }) => sum + numbers.byteLength, 0),
-    };
+    const endedAt = incoming[i]!.length > 0 ? now() : startedAt;
     const holds = held.slice();
-    told = told.then(() => tell(step, sent, holds));
+    after = after.then(async () => {
+      await sent;
+      await tell([startedAt, endedAt, bytesOf(outgoing), bytesOf(incoming[i]!)], holds);
+    });
     // It is awaited in the end; until then it fails only where the group does.
-    told.catch(() => {});
+    after.catch(() => {});
     sent.catch(() => {});
   }
-  await told;
+  await after;
 }
 
 /** Of float32. */
 function bytesOf(moves: readonly { start: number; end: number }[]): number {
   return moves.reduce((sum, { start, end }) => sum + (end - start) * Float32Array.BYTES_PER_ELEMENT, 0);
-}
-
-function stepOf([startedAt, sentAt, receivedAt, sentBytes, receivedBytes]: Float64Array): RankStep {
-  return {
-    startedAt: startedAt!,
-    sentAt: Number.isNaN(sentAt!) ? null : sentAt!,
-    receivedAt: Number.isNaN(receivedAt!) ? null : receivedAt!,
-    ...{ sentBytes: sentBytes!, receivedBytes: receivedBytes! },
-  };
 }
 
 function wait(clock: Clock, ms: number): Promise<void> {

@@ -278,7 +278,7 @@ export class Session {
     };
     const ready: Promise<Part> =
       job.job === 'lesson'
-        ? Promise.resolve(this.#createLesson())
+        ? Promise.resolve(this.#createLesson(emit))
         : this.#openDevice().then((opened) =>
             Training.prepare({
               ...{ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from },
@@ -299,10 +299,15 @@ export class Session {
     return ready;
   }
 
-  #createLesson(): LessonRun {
+  /** The current run, where it trains. */
+  get #trained(): Training | null {
+    return this.#current instanceof Training ? this.#current : null;
+  }
+
+  #createLesson(emit: (event: EngineEvent) => void): LessonRun {
     const member = this.#member;
     const isHost = (): boolean => this.#room?.hosts.includes(member) ?? false;
-    return new LessonRun({ member, clock: this.#clock, isHost, emit: this.#options.emit });
+    return new LessonRun({ member, clock: this.#clock, isHost, emit });
   }
 
   #autosaveOf(job: JobSpec, origin: CheckpointMeta | null): Autosave {
@@ -312,11 +317,6 @@ export class Session {
       onsaved: (step) => this.#options.emit({ type: 'saved', step }),
       onnote: (message) => this.#options.emit({ type: 'note', message }),
     });
-  }
-
-  /** Its part in the run that is on, where that is about training. */
-  get #trained(): Training | null {
-    return this.#current instanceof Training ? this.#current : null;
   }
 
   #endTraining(): void {
@@ -331,11 +331,9 @@ export class Session {
 
   /** As {@link #endTraining}, but the model still answers. */
   #retireTraining(): void {
-    const current = this.#trained;
-    if (current === null) return this.#endTraining();
-    this.#recording = current.recording ?? this.#recording;
-    const retired = current.retire();
-    this.#current = null;
+    this.#recording = this.#current?.recording ?? this.#recording;
+    const retired = this.#trained?.retire() ?? null;
+    if (retired) this.#current = null;
     this.#endTraining();
     this.#retired = retired;
   }

@@ -17,7 +17,8 @@ export class Spectator {
   #epoch = 0;
   /** The latest step shown of each kind of event. */
   readonly #shown = new Map<NewsEvent['type'], number>();
-  #finished: Extract<NewsEvent, { type: 'finished' }> | null = null;
+  /** What is shown once the run has finished. */
+  #finished: Extract<NewsEvent, { type: 'finished' | 'lesson' }> | null = null;
 
   constructor(emit: (event: EngineEvent) => void) {
     this.#emit = emit;
@@ -50,6 +51,8 @@ export class Spectator {
       this.#finished = event;
       return;
     }
+    // A lesson's last word may be missed.
+    if (event.type === 'lesson') this.#finished = { ...event, state: { ...event.state, isOver: true } };
     if ('step' in event) {
       if (event.step <= (this.#shown.get(event.type) ?? -1)) return;
       this.#shown.set(event.type, event.step);

@@ -129,9 +129,10 @@ export class StepTelemetry {
     this.#chunks = { count: 0, sentAt: 0, receivedAt: 0 };
   }
 
+  /** In the second round only: a chunk of the first may lie with a receiver that has not begun, and is no slower for that. */
   #count(hops: RecordedTrace['hops']): void {
-    for (const { sentAt, receivedAt } of hops) {
-      if (sentAt === null || receivedAt === null) continue;
+    for (const { ringStep, sentAt, receivedAt } of hops) {
+      if (ringStep < this.#group!.worldSize - 1 || sentAt === null || receivedAt === null) continue;
       this.#chunks.count += 1;
       this.#chunks.sentAt += sentAt;
       this.#chunks.receivedAt += receivedAt;

@@ -65,7 +65,7 @@ export const PeerSignal = v.variant('type', [
 export type PeerSignal = v.InferOutput<typeof PeerSignal>;
 
 /** How a tab computes: which TensorFlow.js backend, and what the browser calls the adapter. */
-export const Device = v.strictObject({ backend: v.picklist(['webgpu', 'webgl', 'cpu']), adapter: text(200) });
+export const Device = v.strictObject({ backend: v.picklist(['webgpu', 'webgl', 'wasm', 'cpu']), adapter: text(200) });
 export type Device = v.InferOutput<typeof Device>;
 
 export const RosterEntry = v.strictObject({

@@ -89,7 +89,7 @@ export interface EdgeReport {
   roundTripMs: number | null;
   bytesSent: number;
   bytesReceived: number;
-  /** Mean time of a chunk from the sender's hand to the receiver's sum; `null` until the clocks are compared. */
+  /** Mean time of a chunk of the second round (all-gather) from hand to hand; `null` until the clocks are compared. */
   transitMs: number | null;
 }
 

@@ -58,19 +58,17 @@ export const LessonOrder = v.variant('type', [
 ]);
 export type LessonOrder = v.InferOutput<typeof LessonOrder>;
 
-/** One rank's part in one step; times in milliseconds since the round's first step began, waits for people left out. */
-const RankStep = v.strictObject({
-  /** When it had what it needed to take the step. */
-  startedAt: v.number(),
-  /** When its last message had left; `null`: it sent none. */
-  sentAt: v.nullable(v.number()),
-  /** When the last message for it had come; `null`: it got none. */
-  receivedAt: v.nullable(v.number()),
+/** A step, by rank; times in whole milliseconds since the round's first step began, waits for people left out. */
+const LessonStep = v.strictObject({
+  /** When it had what it sends in the step. */
+  startedAt: perRank(count),
+  /** When it had what it gets in it; as it gets nothing, at once. */
+  endedAt: perRank(count),
   /** Bytes of numbers, without headers. */
-  sentBytes: count,
-  receivedBytes: count,
+  sentBytes: perRank(count),
+  receivedBytes: perRank(count),
 });
-export type RankStep = v.InferOutput<typeof RankStep>;
+export type LessonStep = v.InferOutput<typeof LessonStep>;
 
 const Round = v.strictObject({
   /** 1, 2, .. */
@@ -81,8 +79,8 @@ const Round = v.strictObject({
   /** What each rank brought, and what it holds now. */
   own: perRank(v.array(v.number())),
   held: perRank(v.array(v.number())),
-  /** By step taken and rank. */
-  steps: v.pipe(v.array(perRank(RankStep)), v.maxLength(2 * MAX_WORLD_SIZE)),
+  /** Those that are taken. */
+  steps: v.pipe(v.array(LessonStep), v.maxLength(2 * MAX_WORLD_SIZE)),
 });
 export type LessonRound = v.InferOutput<typeof Round>;
 

@@ -6,6 +6,7 @@ import * as v from 'valibot';
 import { Device, MAX_WORLD_SIZE, RosterEntry } from './control.ts';
 import type { EngineEvent } from './events.ts';
 import { JobSpec, STRATEGY_NAMES } from './job.ts';
+import { LessonState } from './lesson.ts';
 
 const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
 const number = v.pipe(v.number(), v.finite());
@@ -69,6 +70,7 @@ export const NewsEvent = v.variant('type', [
   }),
   v.object({ type: v.literal('ranks'), step: count, ranks: ofRanks(Statistics) }),
   v.object({ type: v.literal('hashes'), step: count, hashes: ofRanks(hash), agree: v.boolean() }),
+  v.object({ type: v.literal('lesson'), state: LessonState, waitsFor: v.nullable(rank), isMoving: v.boolean() }),
   v.object({ type: v.literal('finished'), result: Result }),
 ]);
 export type NewsEvent = v.InferOutput<typeof NewsEvent>;

@@ -181,8 +181,8 @@ describe('a lesson', () => {
     await all(pupils, () => true);
     lead(pupils, { type: 'slow', slow: { rank: 1, seconds: 2 } }, { type: 'steps', count: 2 });
     await all(pupils, ({ round }, { isMoving }) => round.steps.length === 2 && !isMoving);
-    const waits = pupils[0]!.state.round.steps.map((ranks) =>
-      ranks.map(({ startedAt, receivedAt }) => receivedAt! - startedAt > 1000),
+    const waits = pupils[0]!.state.round.steps.map(({ startedAt, endedAt }) =>
+      endedAt.map((ms, rank) => ms - startedAt[rank]! > 1000),
     );
     // Rank 2 waits for rank 1's line; in the next step it does again, and so does rank 3, for rank 2.
     expect(waits).toEqual([

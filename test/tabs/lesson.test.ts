@@ -19,13 +19,11 @@ const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, 
 
 /** What the tab's screen shows that ranks hold, row by row. */
 async function screen({ page }: Tab): Promise<number[][]> {
-  const rows = await page.getByRole('grid').locator('tbody tr').all();
-  return Promise.all(
-    rows.map(async (row) => {
-      const texts = await row.locator('td').allInnerTexts();
-      return texts.map((text) => Number(text.replace('−', '-')));
-    }),
+  const rows = page.getByRole('grid').locator('tbody tr');
+  const texts = await rows.evaluateAll((all) =>
+    all.map((row) => [...row.querySelectorAll('td')].map((td) => td.innerText)),
   );
+  return texts.map((row) => row.map((text) => Number(text.replace('−', '-'))));
 }
 
 /** Resolves once the tab's screen shows `taken` steps of a round in `mode`. */
@@ -58,7 +56,7 @@ test('three tabs add up what is typed in them, step by step on all screens, by a
     own[rank] = [rank + 1, 10 * rank, 1 - 2 * rank, 99 - rank];
     for (const [i, value] of own[rank].entries()) await tab.page.getByLabel(`Your number ${i + 1}`).fill(String(value));
   }
-  for (const tab of tabs) await expect.poll(() => screen(tab)).toEqual(own);
+  for (const tab of tabs) await expect.poll(() => screen(tab), { timeout: 20_000 }).toEqual(own);
 
   for (const mode of ['ring', 'parameter-server'] as const) {
     if (mode === 'parameter-server') {

@@ -76,18 +76,21 @@ describe('trouble', () => {
     expect(await failure(await world.join(room, 'ann'), false)).toMatch(/\/nothing\//);
   });
 
-  test('a page opened over plain http from another machine, which still trains without WebGPU', async () => {
+  test('a page opened over plain http from another machine, which trains as well without WebGPU', async () => {
     const address = Object.values(networkInterfaces())
       .flat()
       .find((each) => each && !each.internal && each.family === 'IPv4')?.address;
     // A machine without a network has no other machines either.
     if (address === undefined) return;
-    const room = world.createRoom({ maxSteps: 1, batchSize: 4 }, 1);
+    const room = world.createRoom({ model: 'cnn', maxSteps: 1, batchSize: 4 }, 1);
     const tab = await world.open(`#${room}?name=ann`, { origin: `http://${address}:${world.server.port}` });
     await shows(tab, /https/);
     await tab.page.getByRole('button', { name: 'Join' }).click();
-    expect((await tab.event('device')).note).toMatch(/not a secure context; open it over https/);
+    const { device, note } = await tab.event('device');
+    expect(note).toMatch(/not a secure context; open it over https/);
+    expect(device.backend).toBe('wasm');
     await tab.event('finished');
+    expect(tab.violations).toEqual([]);
   });
 
   test('files that were dropped on the page, good ones', async () => {

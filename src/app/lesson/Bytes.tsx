@@ -3,16 +3,17 @@ import { lineBytes } from '../../engine/lessonRound.ts';
 import { formatBytes } from '../format.ts';
 import { RankMark } from '../parts/RankMark.tsx';
 import { words } from '../words/index.ts';
-import type { Desk } from './desk.ts';
+import { viewpoint, type Desk } from './desk.ts';
 import { rowsOf } from './rows.ts';
 
-export function Bytes({ desk: { state, you, isSolo } }: { desk: Desk }) {
+export function Bytes({ desk }: { desk: Desk }) {
+  const { state, isSolo } = desk;
   const { bytes } = words.value.lesson;
   const { round } = state;
   const { n, steps, own } = round;
   const lines = lineBytes(round);
   const total = (rank: number, way: 'sentBytes' | 'receivedBytes'): number =>
-    steps.reduce((sum, ranks) => sum + ranks[rank]![way], 0);
+    steps.reduce((sum, step) => sum + step[way][rank]!, 0);
   const sent = lines.map((_, rank) => total(rank, 'sentBytes'));
   const received = lines.map((_, rank) => total(rank, 'receivedBytes'));
   const most = Math.max(1, ...sent, ...received);
@@ -25,7 +26,7 @@ export function Bytes({ desk: { state, you, isSolo } }: { desk: Desk }) {
         {bytes.received}
       </p>
       <ul class="plain lines">
-        {rowsOf(n, Math.min(you, n - 1)).map((rank) => (
+        {rowsOf(n, viewpoint(desk)).map((rank) => (
           <li key={rank}>
             <span class="away">
               {bytes.line(rank, formatBytes(lines[rank]!), formatBytes(sent[rank]!), formatBytes(received[rank]!))}

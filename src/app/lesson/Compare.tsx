@@ -48,7 +48,8 @@ export function Compare({ desk: { state, isSolo } }: { desk: Desk }) {
                 <span class="number">{formatBytes(bytes)}</span>{' '}
                 {seen !== null && seen.n === n && (
                   <span class="dim small nowrap">
-                    {(isSolo ? compare.counted : compare.measured)(formatBytes(seen.bytes))}
+                    {(isSolo ? compare.counted : compare.measured)(formatBytes(seen.bytes))}{' '}
+                    {seen.bytes !== bytes && compare.uneven}
                   </span>
                 )}
               </dd>

@@ -48,7 +48,7 @@ function DropImagined({ state, ondrop }: { state: LessonState; ondrop: (rank: nu
           ))}
         </select>
       </label>
-      <button type="button" aria-label={drop.rank(rank)} onClick={() => ondrop(rank)}>
+      <button type="button" onClick={() => ondrop(rank)}>
         {drop.yes}
       </button>
     </div>

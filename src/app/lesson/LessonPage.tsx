@@ -64,13 +64,15 @@ export function LessonPage({ desk, page, onpage, news, besideSteps, besideOwn, e
           <Part names={['modes']} page={page} title={lesson.modes.title} titled>
             <Modes desk={desk} />
           </Part>
-          <Part names={['ring']} page={page} title={lesson.steps.title}>
+          <Part names={['ring']} page={page} title={lesson.ring.title}>
             <RoundRing key={`${round.number} ${round.mode} ${round.n}`} desk={desk} />
           </Part>
-          <Part names={['own']} page={page} title={lesson.own.title} titled>
-            <OwnNumbers desk={desk} />
-            {besideOwn}
-          </Part>
+          {desk.you !== null && (
+            <Part names={['own']} page={page} title={lesson.own.title} titled>
+              <OwnNumbers state={desk.state} you={desk.you} order={desk.order} />
+              {besideOwn}
+            </Part>
+          )}
           <Part names={['grid', 'sums']} page={page} title={lesson.grid.caption}>
             <NumbersGrid desk={desk} litSums={LESSON_PAGES[page]!.lights === 'sums'} />
           </Part>

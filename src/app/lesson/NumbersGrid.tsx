@@ -2,7 +2,8 @@
  * What every rank holds, as the ranks have told it: a row per rank, a column per number, under each number a mark for every rank
  * whose numbers are in it. A finished sum stands out, and so does what has just come.
  */
-import { useComputed, useSignal } from '@preact/signals';
+import { useSignal, type Signal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
 import { chunkRange } from '../../collectives/ringPlan.ts';
 import { movesAt, partsAfter } from '../../engine/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
@@ -10,36 +11,45 @@ import { RankMark } from '../parts/RankMark.tsx';
 import { identityOf } from '../rankIdentity.ts';
 import { chunkName } from '../ring/frameAt.ts';
 import { words } from '../words/index.ts';
-import type { Desk } from './desk.ts';
+import { viewpoint, type Desk } from './desk.ts';
 import { numberText, sumText } from './retell.ts';
 import { rowsOf } from './rows.ts';
 
 /** Marks of more ranks are too thin to see. */
 const MOST_MARKS = 8;
 
+interface Cell {
+  row: number;
+  place: number;
+}
+
 export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean }) {
   const { grid } = words.value.lesson;
   const { state, you } = desk;
   const { round, members } = state;
   const { n, mode, held, own } = round;
-  const parts = partsAfter(mode, n, round.steps.length);
+  const taken = round.steps.length;
+  const parts = useMemo(() => partsAfter(mode, n, taken), [mode, n, taken]);
   const fresh = freshOf(round);
   const columns = columnsOf(round);
   const places = own[0]!.length;
-  const ranks = rowsOf(n, Math.min(you, n - 1));
+  const ranks = rowsOf(n, viewpoint(desk));
   const waiting = members.slice(n);
-  const at = useSignal({ row: 0, place: 0 });
-  const picked = useSignal<{ row: number; place: number } | null>(null);
+  const at = useSignal<Cell>({ row: 0, place: 0 });
+  const picked = useSignal<Cell | null>(null);
   const cursor = { row: Math.min(at.value.row, ranks.length - 1), place: Math.min(at.value.place, places - 1) };
-  const nameOf = (place: number): string => columns.find(({ end }) => place < end)!.name;
-  const text = useComputed(() => picked.value).value;
-  const describe = (row: number, place: number): string => {
-    const rank = ranks[row]!;
-    const inIt = parts[rank]![place]!;
-    const value = numberText(held[rank]![place]!);
-    const terms = inIt.map((one) => own[one]![place]!);
-    return grid.cell(rank, nameOf(place), terms.length > 1 ? `${sumText(terms)} = ${value}` : value, inIt);
-  };
+  /** What each number is made of, in words: as many as there are cells, and new with a step only. */
+  const texts = useMemo(() => {
+    const nameOf = (place: number): string => columns.find(({ end }) => place < end)!.name;
+    return ranks.map((rank) =>
+      held[rank]!.map((value, place) => {
+        const inIt = parts[rank]![place]!;
+        const terms = inIt.map((one) => own[one]![place]!);
+        const sum = terms.length > 1 ? `${sumText(terms)} = ${numberText(value)}` : numberText(value);
+        return grid.cell(rank, nameOf(place), sum, inIt);
+      }),
+    );
+  }, [round, grid]);
   const onkey = (event: KeyboardEvent): void => {
     const go = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (go === undefined) return;
@@ -83,7 +93,7 @@ export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean })
                       data-at={`${row} ${place}`}
                       class={`${isDone ? 'done' : ''} ${isFresh ? 'fresh' : ''}`}
                       tabIndex={row === cursor.row && place === cursor.place ? 0 : -1}
-                      aria-label={describe(row, place)}
+                      aria-label={texts[row]![place]}
                       onPointerEnter={() => (picked.value = { row, place })}
                       onPointerLeave={() => (picked.value = null)}
                       onFocus={() => (at.value = picked.value = { row, place })}
@@ -120,14 +130,16 @@ export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean })
         </table>
       </div>
       <p class="numbers-note dim small">
-        {text === null || text.row >= ranks.length || text.place >= places
-          ? ranks.length < n
-            ? grid.some(n)
-            : grid.hint
-          : describe(text.row, text.place)}
+        <Note texts={texts} picked={picked} idle={ranks.length < n ? grid.some(n) : grid.hint} />
       </p>
     </>
   );
+}
+
+/** Apart from the grid, which need not be drawn anew for a pointer that moves. */
+function Note({ texts, picked, idle }: { texts: readonly string[][]; picked: Signal<Cell | null>; idle: string }) {
+  const at = picked.value;
+  return <>{(at === null ? null : texts[at.row]?.[at.place]) ?? idle}</>;
 }
 
 function Marks({ n, parts }: { n: number; parts: readonly number[] }) {

@@ -6,7 +6,7 @@ import { MAX_NUMBER } from '../../protocol/lesson.ts';
 import { words } from '../words/index.ts';
 import type { Desk } from './desk.ts';
 
-export function OwnNumbers({ desk: { state, you, order } }: { desk: Desk }) {
+export function OwnNumbers({ state, you, order }: Pick<Desk, 'state' | 'order'> & { you: number }) {
   const { own } = words.value.lesson;
   const { numbers, round } = state;
   const mine = numbers[you]!;

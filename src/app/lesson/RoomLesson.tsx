@@ -17,14 +17,16 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
   const state = run.lesson?.state ?? null;
   const led = pageWithin(state?.page ?? 0);
   const page = useSignal(led);
-  const you = state?.members.findIndex(({ member }) => member === view.member) ?? -1;
+  const at = state?.members.findIndex(({ member }) => member === view.member) ?? -1;
+  /** Who only watches has no rank. */
+  const you = at < 0 ? null : at;
   const isOn = isUnderWay(view) && state?.isOver === false;
   const leads = isOn && you === state.leader;
   useEffect(() => {
     // Who reads ahead comes back when the class turns the page; what the leader hears of it is its own word, and old.
     if (!leads) page.value = led;
   }, [page, led, leads]);
-  if (run.lesson === null || state === null || you < 0) {
+  if (run.lesson === null || state === null) {
     return (
       <main class="lesson wrap">
         <h1 class="away">{lesson.heading}</h1>
@@ -60,7 +62,9 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
             </div>
           ) : (
             view.failure === null &&
-            view.state !== 'RUNNING' && <p class="wait">{upperFirst(spokenState(view).text)} …</p>
+            view.state !== 'RUNNING' && (
+              <p class={you === null ? 'dim small' : 'wait'}>{upperFirst(spokenState(view).text)} …</p>
+            )
           )}
           <Change state={state} />
         </>

@@ -7,7 +7,7 @@ import { RingView } from '../ring/RingView.tsx';
 import type { Stage } from '../ring/player.ts';
 import { usePlayer } from '../ring/usePlayer.ts';
 import { words } from '../words/index.ts';
-import type { Desk } from './desk.ts';
+import { viewpoint, type Desk } from './desk.ts';
 import { phaseOf } from './retell.ts';
 
 export function RoundRing({ desk }: { desk: Desk }) {
@@ -16,7 +16,7 @@ export function RoundRing({ desk }: { desk: Desk }) {
   const { round, members, slow } = state;
   const { n, mode, steps } = round;
   const isRing = mode === 'ring';
-  const at = Math.min(you, n - 1);
+  const at = viewpoint(desk);
   const stage = useMemo(() => (isRing && n > 1 ? stageOf(round, at) : null), [round, at, isRing, n]);
   const player = usePlayer(stage, { autoplay: false, keys: false });
   const taken = steps.length;
@@ -32,7 +32,7 @@ export function RoundRing({ desk }: { desk: Desk }) {
   return (
     <RingView
       members={names}
-      you={you < n ? you : null}
+      you={you !== null && you < n ? you : null}
       lines={isRing ? 'ring' : 'star'}
       edges={edges}
       player={isRing ? player : null}
@@ -49,13 +49,12 @@ export function RoundRing({ desk }: { desk: Desk }) {
 /** The round as the ring's player takes it: by the times of one rank. */
 function stageOf({ number, n, own, steps }: LessonRound, rank: number): Stage {
   const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => {
-    const times = steps[ringStep]?.[rank];
     return {
       ringStep,
       sentChunk: transferFrom(n, ringStep, rank).chunk,
       receivedChunk: transferFrom(n, ringStep, modulo(rank - 1, n)).chunk,
-      sentAt: times?.sentAt ?? null,
-      receivedAt: times?.receivedAt ?? null,
+      sentAt: null,
+      receivedAt: steps[ringStep]?.endedAt[rank] ?? null,
     };
   });
   return { trace: { step: number, bucket: 0, bytes: 0, startedAt: 0, hops }, n, numbers: own };

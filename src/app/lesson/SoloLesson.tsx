@@ -16,7 +16,7 @@ export function SoloLesson() {
   const solo = useMemo(() => {
     return createSolo(numberIn(route.peek().query, 'n', SOLO_RANKS.min, SOLO_RANKS.max) ?? SOLO_RANKS.usual, seed);
   }, [seed]);
-  useEffect(() => solo.dispose, [solo]);
+  useEffect(() => () => solo.dispose(), [solo]);
   const state = solo.state.value;
   const page = pageWithin((numberIn(query, 'page', 1, Infinity) ?? 1) - 1);
   const n = state.members.length;

@@ -5,12 +5,12 @@ import type { LessonRound } from '../../protocol/lesson.ts';
 import { formatMs } from '../format.ts';
 import { RankMark } from '../parts/RankMark.tsx';
 import { words } from '../words/index.ts';
-import type { Desk } from './desk.ts';
+import { viewpoint, type Desk } from './desk.ts';
 import { rowsOf } from './rows.ts';
 
 const SECONDS = [2, 4, 6, 8] as const;
 const USUAL_SECONDS = 4;
-/** A step that takes so many milliseconds longer than the shortest has waited for a slow line. */
+/** What takes longer, milliseconds, has waited for a slow line: those take twice as much at least. */
 const STALL_MS = 1000;
 
 export function Stall({ desk }: { desk: Desk }) {
@@ -72,7 +72,8 @@ export function Stall({ desk }: { desk: Desk }) {
   );
 }
 
-function Timeline({ desk: { state, you, isSolo } }: { desk: Desk }) {
+function Timeline({ desk }: { desk: Desk }) {
+  const { state, isSolo } = desk;
   const { lesson } = words.value;
   const { stall } = lesson;
   const { round } = state;
@@ -82,7 +83,7 @@ function Timeline({ desk: { state, you, isSolo } }: { desk: Desk }) {
     <figure class="stalls">
       <figcaption class="small">{stall.timeline}</figcaption>
       <ul class="plain">
-        {rowsOf(round.n, Math.min(you, round.n - 1)).map((rank) => {
+        {rowsOf(round.n, viewpoint(desk)).map((rank) => {
           const blocks = blocksOf(round, rank);
           const waits = blocks.map(({ from, to }, step) => stall.step(step + 1, formatMs(to - from)));
           return (
@@ -115,13 +116,8 @@ function Timeline({ desk: { state, you, isSolo } }: { desk: Desk }) {
 
 /** What a rank's steps took: from having what it sends, to having what it gets. */
 export function blocksOf({ steps }: LessonRound, rank: number): { from: number; to: number; isStalled: boolean }[] {
-  const took = steps
-    .flat()
-    .flatMap(({ startedAt, receivedAt }) => (receivedAt === null ? [] : [receivedAt - startedAt]));
-  const least = Math.min(...took);
-  return steps.map((ranks) => {
-    const { startedAt: from, receivedAt } = ranks[rank]!;
-    const to = receivedAt ?? from;
-    return { from, to, isStalled: to - from > least + STALL_MS };
+  return steps.map(({ startedAt, endedAt }) => {
+    const [from, to] = [startedAt[rank]!, endedAt[rank]!];
+    return { from, to, isStalled: to - from > STALL_MS };
   });
 }

@@ -10,11 +10,11 @@ import { numberText, phaseOf, retell, sumText } from './retell.ts';
 export function Steps({ desk, children }: { desk: Desk; children: ComponentChildren }) {
   const { lesson } = words.value;
   const { steps } = lesson;
-  const { state, leads, isMoving, waitsFor, order } = desk;
+  const { state, leads, isMoving, waitsFor, order, you } = desk;
   const { round, leader, members } = state;
   const count = stepCount(round.mode, round.n);
   const rest = isMoving || isDone(round);
-  const isStuck = isMoving && waitsFor !== null;
+  const isStuck = isMoving && waitsFor !== null && you !== null;
   return (
     <>
       <div class="row spread lesson-steps">
@@ -42,7 +42,7 @@ export function Steps({ desk, children }: { desk: Desk; children: ComponentChild
             {children}
           </div>
         ) : (
-          <p class="dim">{members[leader]?.name ? steps.host : steps.leader(leader)}</p>
+          <p class="dim">{steps.leader(lesson.change.rank(leader, members[leader]!.name))}</p>
         )}
       </div>
       <p class="lesson-retold" aria-live="polite">
@@ -55,6 +55,7 @@ export function Steps({ desk, children }: { desk: Desk; children: ComponentChild
 /** What this rank did last, in a sentence. */
 function retoldText(lesson: Words['lesson'], { state: { round }, you }: Desk): string {
   const { retold } = lesson;
+  if (you === null) return '';
   const told = retell(round, you);
   if (told.kind !== 'added' && told.kind !== 'copied') return retold[told.kind];
   const { sent, got } = told;

@@ -3,8 +3,8 @@ import type { LessonOrder, LessonState } from '../../protocol/lesson.ts';
 
 export interface Desk {
   state: LessonState;
-  /** This tab's rank. */
-  you: number;
+  /** This tab's rank; `null`: it only watches. */
+  you: number | null;
   /** All ranks are in this tab, and nothing is sent. */
   isSolo: boolean;
   /** Whether this page gives the orders. */
@@ -17,4 +17,9 @@ export interface Desk {
   order: (order: LessonOrder) => void;
   /** Lets an imagined rank go; `null` in a room. */
   drop: ((rank: number) => void) | null;
+}
+
+/** The rank of the round by whose times and neighbours it is shown. */
+export function viewpoint({ state, you }: Desk): number {
+  return Math.min(you ?? state.leader, state.round.n - 1);
 }

@@ -4,7 +4,7 @@
  */
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import { drawNumbers, elapsed, enter, follow, movesAt, stepCount, takeStep } from '../../engine/lessonRound.ts';
-import { numbersOf, type LessonOrder, type LessonState, type RankStep } from '../../protocol/lesson.ts';
+import { numbersOf, type LessonOrder, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
 import { mixSeed } from '../../util/rng.ts';
 
 /** Ranks of a lesson alone. */
@@ -24,8 +24,6 @@ export interface SoloLesson {
 }
 
 export function createSolo(n: number, seed: number): SoloLesson {
-  const membersOf = (count: number): LessonState['members'] =>
-    Array.from({ length: count }, (_, i) => ({ member: `imagined-${i}`, name: '' }));
   const numbersFor = (members: LessonState['members'], before: LessonState | null): number[][] =>
     members.map(({ member }) => {
       const at = before?.members.findIndex((one) => one.member === member) ?? -1;
@@ -83,6 +81,10 @@ export function createSolo(n: number, seed: number): SoloLesson {
   };
 }
 
+function membersOf(count: number): LessonState['members'] {
+  return Array.from({ length: count }, (_, i) => ({ member: `imagined-${i}`, name: '' }));
+}
+
 /** The states after each of the next steps, if every message takes {@link HOP_MS}, and longer on a slow line. */
 export function imagineSteps(before: LessonState, count: number): LessonState[] {
   const { round, slow } = before;
@@ -96,23 +98,22 @@ export function imagineSteps(before: LessonState, count: number): LessonState[] 
   const last = Math.min(stepCount(mode, n), steps.length + count);
   for (let step = steps.length; step < last; step++) {
     const held = state.round.held.map((list) => [...list]);
-    const ranks = ready.map((startedAt): RankStep => {
-      return { startedAt, sentAt: null, receivedAt: null, sentBytes: 0, receivedBytes: 0 };
-    });
+    const taken: LessonStep = {
+      ...{ startedAt: ready, endedAt: [...ready] },
+      ...{ sentBytes: ready.map(() => 0), receivedBytes: ready.map(() => 0) },
+    };
     for (const { from, to, start, end, adds } of movesAt(mode, n, step)) {
       const bytes = (end - start) * Float32Array.BYTES_PER_ELEMENT;
-      let sentAt = ready[from]!;
-      if (slow?.rank === from) sentAt = free[from] = Math.max(sentAt, free[from]!) + slow.seconds * 1000;
-      const [sender, receiver] = [ranks[from]!, ranks[to]!];
-      sender.sentAt = Math.max(sender.sentAt ?? 0, sentAt);
-      sender.sentBytes += bytes;
-      receiver.receivedAt = Math.max(receiver.receivedAt ?? ready[to]!, sentAt + HOP_MS);
-      receiver.receivedBytes += bytes;
+      let leaves = ready[from]!;
+      if (slow?.rank === from) leaves = free[from] = Math.max(leaves, free[from]!) + slow.seconds * 1000;
+      taken.endedAt[to] = Math.max(taken.endedAt[to]!, leaves + HOP_MS);
+      taken.sentBytes[from]! += bytes;
+      taken.receivedBytes[to]! += bytes;
       const sent = state.round.held[from]!;
       for (let i = start; i < end; i++) held[to]![i] = adds ? held[to]![i]! + sent[i]! : sent[i]!;
     }
-    ready = ranks.map(({ startedAt, receivedAt }) => receivedAt ?? startedAt);
-    state = takeStep(state, ranks, held);
+    ready = taken.endedAt;
+    state = takeStep(state, taken, held);
     states.push(state);
   }
   return states;

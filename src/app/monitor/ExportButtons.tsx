@@ -32,6 +32,10 @@ export function ExportButtons({ run }: { run: Run }) {
         {said.trace}
       </button>
       <RecordingButton />
+      {/* In a tab of its own: this one stays in its room. */}
+      <a class="button quiet" href="#recording" target="_blank" rel="noopener">
+        {said.openRecordings}
+      </a>
     </>
   );
 }

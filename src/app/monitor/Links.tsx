@@ -10,7 +10,8 @@ export function Links({ run }: { run: Run }) {
   const { worldSize, telemetry } = run;
   const rates = edgeRates(run);
   return (
-    <div class="table-box">
+    // Where it scrolls, it is to be reached by keys.
+    <div class="table-box" tabIndex={0} role="group" aria-label={said.links}>
       <table class="ranks links">
         <thead>
           <tr>

@@ -36,16 +36,16 @@ export function RecordingPage() {
       <p class="measure">{said.lead}</p>
       <Chooser onfiles={(files) => void take(files)} />
       {problems.value.length > 0 && (
-        <ul class="plain" role="alert">
+        <div role="alert">
           {problems.value.map((one) => (
-            <li key={one}>
+            <p key={one}>
               <span class="wrong" aria-hidden="true">
                 ✕
               </span>{' '}
               {one}
-            </li>
+            </p>
           ))}
-        </ul>
+        </div>
       )}
       {all.length > 0 && (
         <>

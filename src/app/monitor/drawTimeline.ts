@@ -165,7 +165,9 @@ function drawAxis(
     starts.set(step, Math.min(startedAt, starts.get(step) ?? Infinity));
   }
   const seen = [...starts].sort((a, b) => a[0] - b[0]);
-  const base = seen.find(([, at]) => x(at) >= 0) ?? seen.at(-1);
+  // Times are since the first step that begins in sight, or since the one that all of it lies in.
+  const inSight = seen.find(([, at]) => x(at) >= 0 && x(at) <= width);
+  const base = inSight ?? seen.findLast(([, at]) => x(at) < 0) ?? seen[0];
   let free = 0;
   context.strokeStyle = palette.faint;
   context.fillStyle = palette.dim;
@@ -182,6 +184,7 @@ function drawAxis(
     free = left + 12 + context.measureText(text).width;
   }
   if (base === undefined) return;
+  if (inSight === undefined) context.fillText(sayStep(base[0]), 4, top / 4);
   const every = tickOf(window.to - window.from, width / (textSize * 6));
   for (let at = Math.ceil((window.from - base[1]) / every) * every; base[1] + at < window.to; at += every) {
     const left = Math.round(x(base[1] + at)) + 0.5;

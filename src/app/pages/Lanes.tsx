@@ -6,6 +6,9 @@ import { identityOf } from '../rankIdentity.ts';
 import type { Run } from '../view.ts';
 import { words } from '../words/index.ts';
 
+/** More ranks than this scroll, and are to be reached by keys. */
+const UNSCROLLED = 8;
+
 export function Lanes({ run }: { run: Run }) {
   const { run: said } = words.value;
   const ranks = run.statistics?.ranks ?? [];
@@ -27,7 +30,7 @@ export function Lanes({ run }: { run: Run }) {
       {ranks.length === 0 ? (
         <p class="dim small">{said.statisticsLater(run.job.hashEvery)}</p>
       ) : (
-        <ul class="plain">
+        <ul class="plain" tabIndex={ranks.length > UNSCROLLED ? 0 : undefined}>
           {ranks.map((one) => (
             <li
               key={one.rank}

@@ -48,6 +48,15 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const hasRing = !alone && instead === null;
   const spoken = spokenState(view);
   const narrow = pageWidth.value === 'narrow';
+  // Drawn anew when what they show is told anew, not at every step: with many ranks, rows are what costs.
+  const { statistics, telemetry, lanes, links, members, hashes, rank, job } = run;
+  const lanesNow = useMemo(() => <Lanes run={run} />, [statistics, job]);
+  const linksNow = useMemo(() => <Links run={run} />, [statistics, telemetry, links, members, rank]);
+  const monitorNow = useMemo(() => <Monitor run={run} pointed={pointed} />, [statistics, telemetry, lanes, members]);
+  const ranksNow = useMemo(
+    () => <RankTable view={view} run={run} />,
+    [statistics, telemetry, links, members, hashes, rank, run.result, view.lobby, view.member],
+  );
   return (
     <main class="run wrap">
       <h1 class="away">{said.title}</h1>
@@ -74,7 +83,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         </section>
         <section class="curves" aria-label={said.curvesSection}>
           {!hides.has('curves') && <Curves run={run} pointed={pointed} />}
-          {!narrow && !hides.has('timeline') && <Lanes run={run} />}
+          {!narrow && !hides.has('timeline') && lanesNow}
         </section>
         {hasRing && !hides.has('player') && (
           <div class="bar-place">
@@ -90,22 +99,23 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
         {!hides.has('ranks') && (
           <Fold title={said.ranksPanel} class={hasRing && !hides.has('grid') ? 'ranks-panel' : 'ranks-panel alone'}>
-            <RankTable view={view} run={run} />
+            {ranksNow}
           </Fold>
         )}
         {!hides.has('timeline') && (
           <Fold title={said.timeline} class="whole-width">
-            {narrow && <Lanes run={run} />}
-            <Monitor run={run} pointed={pointed} />
+            {narrow && lanesNow}
+            {monitorNow}
           </Fold>
         )}
         {!alone && !hides.has('ranks') && (
           <Fold title={said.links} class="whole-width">
-            <Links run={run} />
+            {linksNow}
           </Fold>
         )}
       </div>
-      {!hides.has('learned') && <LearnedPanel key={run.number} run={run} />}
+      {/* Where nobody trains, nothing is learned. */}
+      {!hides.has('learned') && view.member !== null && <LearnedPanel key={run.number} run={run} />}
       {view.failure === null && (
         <div class="row">
           <ExportButtons run={run} />

@@ -36,11 +36,13 @@ describe('curves as CSV', () => {
   });
 });
 
+/** One chunk goes at once, and one comes. */
+function trace(startedAt: number, receivedAt: number): RecordedTrace {
+  const hop = { ringStep: 0, sentChunk: 1, receivedChunk: 0, sentAt: startedAt, receivedAt };
+  return { step: 4, bucket: 0, bytes: 8, startedAt, hops: [hop] };
+}
+
 describe('a timeline as a trace', () => {
-  const trace = (startedAt: number, receivedAt: number): RecordedTrace => ({
-    ...{ step: 4, bucket: 0, bytes: 8, startedAt },
-    hops: [{ ringStep: 0, sentChunk: 1, receivedChunk: 0, sentAt: startedAt, receivedAt }],
-  });
   const clocks = [
     { offsetMs: 0, errorMs: 0 },
     { offsetMs: 1000, errorMs: 2 },

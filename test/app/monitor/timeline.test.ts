@@ -13,6 +13,7 @@ import {
   zoomed,
   type Timeline,
 } from '../../../src/app/monitor/timeline.ts';
+import type { RankTelemetry } from '../../../src/protocol/events.ts';
 import { member } from '../events.ts';
 import { lane } from './fixtures.ts';
 
@@ -24,15 +25,18 @@ const timeline: Timeline = {
   errorMs: 1,
 };
 
+function told(rank: number, clock: RankTelemetry['clock']): RankTelemetry {
+  return { rank, isHidden: false, waitMs: 0, right: null, lanes: [], clock };
+}
+
 test('lanes of a run are laid on this rank’s clock; who is not compared yet has none', () => {
-  const clock = (offsetMs: number, errorMs: number) => ({ offsetMs, errorMs });
-  const told = (rank: number, known: ReturnType<typeof clock> | null) => ({
-    ...{ rank, isHidden: false, waitMs: 0, right: null, lanes: [], clock: known },
-  });
   const run = {
     ...{ members: ['ada', 'ben', 'cleo'].map((name) => member(name)), rank: 1 },
     lanes: [[lane(0, 1000)], [lane(0, 10)], [lane(0, 5)]],
-    telemetry: { step: 0, ranks: [told(0, clock(990, 2)), told(1, clock(0, 0)), told(2, null)] },
+    telemetry: {
+      step: 0,
+      ranks: [told(0, { offsetMs: 990, errorMs: 2 }), told(1, { offsetMs: 0, errorMs: 0 }), told(2, null)],
+    },
   };
   const { rows, errorMs } = timelineOf(run);
   expect(rows.map(({ steps }) => steps.map(({ startedAt }) => startedAt))).toEqual([[10], [10], []]);

@@ -9,7 +9,7 @@ export const join = {
   whatFollows: 'This tab will train a model together with the others in the room, for as long as it is open.',
   watch: 'Just watch',
   watchAbout: 'See what the others train; this tab computes nothing',
-  onlyWatches: 'This tab cannot train, and it can watch the others do it.',
+  onlyWatches: 'This tab cannot train, but it can watch the others.',
   openToWatch: 'Open it to watch',
   openToWatchAbout: 'You lead the room; this tab computes nothing',
   newTitle: 'Start a room',
@@ -33,7 +33,7 @@ export const join = {
     },
     gpu: (name: string) => `GPU: ${name}`,
     unnamed: 'unnamed',
-    slower: 'This tab will compute with WebGL or on the CPU: slower, and just as right.',
+    slower: 'This tab will compute with WebGL or WebAssembly: slower, and just as right.',
     noWebGpu: {
       text: 'no WebGPU',
       needsHttps: 'WebGPU needs https: see above.',

@@ -65,7 +65,7 @@ export const lesson = {
     }),
     bytes: ({ n, k }: ThoughtFacts): Thought => ({
       title: 'Count the bytes',
-      text: `A number is 4 bytes. In ${plural(2 * (n - 1), 'step')} each line has carried one chunk a step: together 2 × ${k} × ${n - 1} ÷ ${n} numbers, less than twice a row, and no line more than another.`,
+      text: `A number is 4 bytes. In ${plural(2 * (n - 1), 'step')} each line has carried one chunk a step: together 2 × ${k} × ${n - 1} ÷ ${n} numbers, less than twice a row, and ${k % n === 0 ? 'no line more than another' : 'all lines alike, as far as whole numbers go'}.`,
       task: 'A line carries both ways at once: what counts in a step is the larger of in and out.',
     }),
     server: ({ n, k }: ThoughtFacts): Thought => ({
@@ -104,6 +104,7 @@ export const lesson = {
   },
 
   ring: {
+    title: 'The ring',
     label: (n: number, done: number, of: number) =>
       `${plural(n, 'rank')} in a ring; ${done} of ${plural(of, 'step')} taken.`,
     star: (n: number) => `${plural(n, 'rank')}: all send to rank 0, and rank 0 sends to all.`,
@@ -126,8 +127,7 @@ export const lesson = {
     next: 'Next step',
     all: 'All steps',
     again: 'New round',
-    host: 'The host takes the steps.',
-    leader: (rank: number) => `Rank ${rank} takes the steps.`,
+    leader: (who: string) => `${who} takes the steps.`,
     moving: 'Under way …',
     waitsFor: (rank: number) => `This tab waits for rank ${rank}.`,
     finish: 'End the lesson',
@@ -198,6 +198,7 @@ export const lesson = {
     'parameter-server': 'server, 2K(N−1)',
     measured: (bytes: string) => `measured here: ${bytes}`,
     counted: (bytes: string) => `counted here: ${bytes}`,
+    uneven: '(chunks are whole numbers)',
     times: (n: number) => `At the server it is ${n} times as much.`,
   },
 
@@ -222,9 +223,8 @@ export const lesson = {
 
   drop: {
     title: 'Let one go',
-    rank: (rank: number) => `Drop rank ${rank}`,
     who: 'Rank',
-    yes: 'Drop it',
+    yes: 'Let it go',
     few: 'Two ranks are the least there can be.',
     room: 'Close a tab, or turn off a device’s network.',
     host: 'The host can send one away, or somebody closes their tab.',

@@ -135,6 +135,8 @@ export const run = {
   trace: 'Timeline (Perfetto)',
   traceTitle: 'The last steps of all ranks as a trace: open it at ui.perfetto.dev or in chrome://tracing',
 
+  openRecordings: 'Look at recordings ↗',
+
   // A recording that is looked at.
   recording: {
     title: 'Look at a flight recording',
@@ -166,7 +168,7 @@ export const run = {
     took: 'took',
     filesMissing: (ranks: readonly number[]) =>
       `Nothing is known of ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}: add ${ranks.length === 1 ? 'its recording' : 'their recordings'}.`,
-    allThere: 'Every rank took part in every collective that is recorded, and all ended.',
+    allThere: 'Every rank that is recorded here took part in every collective, and all ended.',
     onlyOne: 'One rank’s view: what others did is not known.',
     missing: (ranks: readonly number[], call: string, waiting: readonly number[]) =>
       `${ranks.length === 1 ? 'Rank' : 'Ranks'} ${list(ranks)} never entered ${call}` +

@@ -18,7 +18,7 @@ export const shell = {
     'The last collectives of this rank, as JSON: laid beside the other ranks’, they show who waited for whom',
   /** Errors are told in English, whatever the page's language. */
   failure: (message: ComponentChildren) => <>{message}</>,
-  notLoaded: 'This page could not be loaded: reload it.',
+  pageMissing: 'This page could not be loaded: check the connection, then reload it.',
   footer: 'Gradients go from browser to browser; the server only introduces them.',
   thoughts: [
     'Every tab holds the same model, and takes its own share of the samples.',
@@ -30,7 +30,8 @@ export const shell = {
     'The chunks go straight from browser to browser. The server only introduces the tabs to each other; it never sees a gradient.',
   keys: (key: (name: string) => ComponentChildren) => (
     <>
-      Keys: {key('Space')} plays and pauses, {key('←')} {key('→')} step, {key('?')} opens this, {key('Esc')} closes.
+      Keys: {key('Space')} plays and pauses, {key('←')} {key('→')} step, {key('Home')} {key('End')} go to either end,{' '}
+      {key('[')} {key(']')} change the speed, {key('?')} opens this, {key('Esc')} closes.
     </>
   ),
 };

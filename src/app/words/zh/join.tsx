@@ -34,7 +34,7 @@ export const join: Words['join'] = {
     },
     gpu: (name) => `GPU：${name}`,
     unnamed: '未命名',
-    slower: '本标签页将用 WebGL 或 CPU 计算：慢一些，结果一样正确。',
+    slower: '本标签页将用 WebGL 或 WebAssembly 计算：慢一些，结果一样正确。',
     noWebGpu: {
       text: '没有 WebGPU',
       needsHttps: 'WebGPU 需要 https，见上。',

@@ -45,7 +45,7 @@ export const lesson: Words['lesson'] = {
     }),
     bytes: ({ n, k }) => ({
       title: '数一数字节',
-      text: `一个数是 4 个字节。${2 * (n - 1)} 步里，每条线路每步送一块：一共 2 × ${k} × ${n - 1} ÷ ${n} 个数，不到一行的两倍，而且没有哪条线路比别的多。`,
+      text: `一个数是 4 个字节。${2 * (n - 1)} 步里，每条线路每步送一块：一共 2 × ${k} × ${n - 1} ÷ ${n} 个数，不到一行的两倍，而且${k % n === 0 ? '没有哪条线路比别的多' : '各条线路差不多一样多（数不能再切开）'}。`,
       task: '线路可以同时收和发：每一步只算收、发里较大的那个。',
     }),
     server: ({ n, k }) => ({
@@ -84,6 +84,7 @@ export const lesson: Words['lesson'] = {
   },
 
   ring: {
+    title: '环',
     label: (n, done, of) => `${n} 个 rank 组成的环；共 ${of} 步，已走 ${done} 步。`,
     star: (n) => `${n} 个 rank：都发给 rank 0，rank 0 再发给大家。`,
     slow: (seconds) => `慢：${seconds} 秒`,
@@ -105,8 +106,7 @@ export const lesson: Words['lesson'] = {
     next: '下一步',
     all: '走完所有步',
     again: '新的一轮',
-    host: '由主持人走每一步。',
-    leader: (rank) => `由 rank ${rank} 走每一步。`,
+    leader: (who) => `由 ${who} 走每一步。`,
     moving: '进行中……',
     waitsFor: (rank) => `这个标签页在等 rank ${rank}。`,
     finish: '结束课堂',
@@ -171,6 +171,7 @@ export const lesson: Words['lesson'] = {
     'parameter-server': '服务器，2K(N−1)',
     measured: (bytes) => `这里测得：${bytes}`,
     counted: (bytes) => `这里数出：${bytes}`,
+    uneven: '（块里只能是整个的数）',
     times: (n) => `在服务器那里是 ${n} 倍。`,
   },
 
@@ -194,9 +195,8 @@ export const lesson: Words['lesson'] = {
 
   drop: {
     title: '让一个离开',
-    rank: (rank) => `去掉 rank ${rank}`,
     who: 'Rank',
-    yes: '去掉它',
+    yes: '让它离开',
     few: '至少要有两个 rank。',
     room: '关掉一个标签页，或断开一台设备的网络。',
     host: '主持人可以请一个离开，或者有人关掉自己的标签页。',

@@ -1,6 +1,6 @@
 import type { Words } from '../en/index.ts';
 
-const ranks = (all: readonly number[]): string => `rank ${all.join('、')}`;
+const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
 
 export const run: Words['run'] = {
   /** The note of a run that is not there. */
@@ -31,7 +31,7 @@ export const run: Words['run'] = {
   allAgree: '全部一致',
   notAgreeing: (odd, of) => {
     if (odd.length === 0) return '不全一致';
-    return odd.length <= 2 ? `${ranks(odd)} 不一致` : `${of} 个中 ${odd.length} 个不一致`;
+    return odd.length <= 2 ? `${ranksOf(odd)} 不一致` : `${of} 个中 ${odd.length} 个不一致`;
   },
   hidden: (share) => `${share} 被隐藏`,
   timeLeft: '剩余时间',
@@ -76,7 +76,7 @@ export const run: Words['run'] = {
   theory: (bytes, more) => `理论值 ${bytes}，${more}`,
   ringWouldSend: (bytes) => `用环则为 ${bytes}`,
   finalState: '最终状态',
-  apart: (odd) => `${ranks(odd)} 不一致`,
+  apart: (odd) => `${ranksOf(odd)} 不一致`,
   changeJob: '更换任务',
   hostMayStart: '主持人可以重新开始。',
 
@@ -120,6 +120,8 @@ export const run: Words['run'] = {
   trace: '时间线（Perfetto）',
   traceTitle: '所有 rank 最近几步的跟踪文件：用 ui.perfetto.dev 或 chrome://tracing 打开',
 
+  openRecordings: '查看记录 ↗',
+
   recording: {
     title: '查看飞行记录',
     lead: '一份记录保存了一个 rank 最近的集合通信、训练步和数据块。把同一次训练中几个 rank 的记录放在一起，就能看出谁在等谁。',
@@ -146,12 +148,12 @@ export const run: Words['run'] = {
     call: '调用',
     algorithm: '方式',
     took: '用时',
-    filesMissing: (missing) => `对 ${ranks(missing)} 一无所知：请加入它们的记录。`,
-    allThere: '每个 rank 都参加了记录中的每一次集合通信，而且全部完成。',
+    filesMissing: (missing) => `对 ${ranksOf(missing)} 一无所知：请加入它们的记录。`,
+    allThere: '这里记录的每个 rank 都参加了每一次集合通信，而且全部完成。',
     onlyOne: '这是一个 rank 的视角：不知道其他 rank 做了什么。',
     missing: (missing, call, waiting) =>
-      `${ranks(missing)} 从未进入 ${call}${waiting.length === 0 ? '' : `，${ranks(waiting)} 在等待`}。`,
-    stuck: (stuck, call) => `${call} 在 ${ranks(stuck)} 上尚未结束，尽管这里记录的每个 rank 都进入了它。`,
+      `${ranksOf(missing)} 从未进入 ${call}${waiting.length === 0 ? '' : `，${ranksOf(waiting)} 在等待`}。`,
+    stuck: (stuck, call) => `${call} 在 ${ranksOf(stuck)} 上尚未结束，尽管这里记录的每个 rank 都进入了它。`,
     differs: (seq, calls) => `各 rank 对第 ${seq} 号是什么意见不一：${calls.join('；')}。`,
     states: {
       scheduled: '未开始',

@@ -14,7 +14,7 @@ export const shell: Words['shell'] = {
   recording: '下载飞行记录',
   recordingAbout: '本 rank 最近的集合通信（JSON）：和其他 rank 的放在一起，就能看出谁在等谁',
   failure: (message) => <>出了问题：{message}</>,
-  notLoaded: '这个页面没能加载，请刷新。',
+  pageMissing: '页面无法加载：请检查网络，然后重新加载。',
   footer: '梯度在浏览器之间直接传送；服务器只负责介绍它们认识。',
   thoughts: [
     '每个标签页都有同样的模型，并负责一部分样本。',
@@ -25,7 +25,8 @@ export const shell: Words['shell'] = {
   straight: '数据块在浏览器之间直接传送。服务器只介绍标签页互相认识，从不看到梯度。',
   keys: (key) => (
     <>
-      按键：{key('空格')} 播放或暂停，{key('←')} {key('→')} 单步，{key('?')} 打开本页，{key('Esc')} 关闭。
+      按键：{key('空格')} 播放或暂停，{key('←')} {key('→')} 单步，{key('Home')} {key('End')} 到两端，{key('[')}{' '}
+      {key(']')} 调速，{key('?')} 打开本页，{key('Esc')} 关闭。
     </>
   ),
 };

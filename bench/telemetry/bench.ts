@@ -1,0 +1,82 @@
+/**
+ * `bench telemetry`: what it costs a step that ranks tell each other how they spend it. One run in real tabs, in which stretches of
+ * steps with all telemetry alternate with stretches that tell the steps only (the plan's `quietStretch`): both meet the same machine.
+ */
+import { DIST, ensureBuilt } from '../../launcher/build.ts';
+import { closeBrowser, launchBrowsers } from '../../launcher/browser.ts';
+import type { Io } from '../../launcher/io.ts';
+import { openTabs } from '../../launcher/tabs.ts';
+import { startSignaling } from '../../signaling/index.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import { parseJob } from '../../src/protocol/job.ts';
+import { deferred } from '../../src/util/deferred.ts';
+import { PeergradError } from '../../src/util/errors.ts';
+import { table } from '../table.ts';
+import { compareStretches, type Taken } from './stretches.ts';
+
+export interface TelemetryBenchOptions {
+  tabs: number;
+  steps: number;
+  json?: true;
+}
+
+/** Steps of a stretch: as many as between two exchanges, so that every stretch that tells has one. */
+const STRETCH = 20;
+
+/** @throws (rejects) PeergradError where a tab fails. */
+export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOptions, io: Io): Promise<void> {
+  await ensureBuilt(io);
+  // Tests come eight times a run: not always after the same kind of stretch.
+  const maxSteps = Math.ceil(steps / 8) % STRETCH === 0 ? steps + 8 : steps;
+  const job = parseJob({ maxSteps, epochs: 1000, hashEvery: STRETCH, quietStretch: STRETCH });
+  const server = await startSignaling({ dist: DIST });
+  const room = server.createRoom({ job, startAt: tabs, nodes: null });
+  const browsers = await launchBrowsers(tabs, {});
+  const taken: Taken[] = [];
+  const tested = new Set<number>();
+  const done = deferred();
+  // Where nobody awaits it yet.
+  done.promise.catch(() => {});
+  const fail = (tab: string, message: string): void => done.reject(new PeergradError(`${tab}: ${message}`));
+  const onevent = (tab: string, event: EngineEvent): void => {
+    if (event.type === 'failed') fail(tab, event.message);
+    if (tab !== 'tab-0') return;
+    if (event.type === 'step') taken.push({ step: event.step, at: event.at, ms: event.ms.total });
+    if (event.type === 'evaluation') tested.add(event.step);
+    if (event.type === 'finished') done.resolve();
+  };
+  try {
+    io.err(`${tabs} tabs take ${maxSteps} steps, and tell of every second ${STRETCH} ...`);
+    const names = Array.from({ length: tabs }, (_, i) => `tab-${i}`);
+    await openTabs<EngineEvent>(browsers, {
+      tabs: names.map((name) => ({ name, url: `${server.urls.at(-1)!}/#${room}?name=${name}&auto` })),
+      ...{ onevent, ondeath: fail, onerror: (tab, message) => io.err(`${tab}: ${message}`) },
+    });
+    await done.promise;
+  } finally {
+    await Promise.all(browsers.map(closeBrowser));
+    await server.close();
+  }
+  const result = { tabs, steps: maxSteps, ...compareStretches(taken, tested, STRETCH) };
+  io.out(json === undefined ? tableOf(result) : JSON.stringify(result));
+}
+
+function tableOf({
+  toldMs,
+  quietMs,
+  exchangeMs,
+  overhead,
+  pairs,
+  quickOverhead,
+}: ReturnType<typeof compareStretches>): string {
+  return table(
+    ['from one step to the next', 'ms'],
+    [
+      ['with all telemetry', toldMs.toFixed(2)],
+      ['with none', quietMs.toFixed(2)],
+      [`an exchange, every ${STRETCH} steps`, exchangeMs.toFixed(2)],
+      [`in all more, % (${pairs} pairs)`, (100 * overhead).toFixed(2)],
+      ['the same by the quickest quarter, %', (100 * quickOverhead).toFixed(2)],
+    ],
+  );
+}

@@ -1,0 +1,67 @@
+/** Compares stretches of one run that tell all with those that tell nothing; pure. */
+import { median, quantile } from '../../src/telemetry/statistics.ts';
+
+/** A step: when it was applied, milliseconds since the run began, and how long it took. */
+export interface Taken {
+  step: number;
+  at: number;
+  ms: number;
+}
+
+export interface Comparison {
+  /** Median milliseconds from one step to the next, in stretches that tell and in quiet ones. */
+  toldMs: number;
+  quietMs: number;
+  /** What an exchange takes, once a stretch. */
+  exchangeMs: number;
+  /** How much longer a step takes with all telemetry, its share of an exchange included, as a share of a quiet one. */
+  overhead: number;
+  /** The middle half of what pairs of neighbouring stretches say of it. */
+  quartiles: [number, number];
+  /** How many pairs. */
+  pairs: number;
+  /** The same share by the quickest quarter of all steps: what else the machine does only ever adds. */
+  quickOverhead: number;
+}
+
+/**
+ * @param tested steps after which held-out samples were tested, which are left out; as is the first stretch, in which browsers
+ *   still compile.
+ * @param length of a stretch, steps; the first one tells, and after each the ranks are compared.
+ */
+export function compareStretches(taken: readonly Taken[], tested: ReadonlySet<number>, length: number): Comparison {
+  const starts = new Map(taken.map(({ step, at, ms }) => [step, at - ms]));
+  const lasts: { told: number[]; quiet: number[] } = { told: [], quiet: [] };
+  const stretches: number[] = [];
+  const steps: { told: number[]; quiet: number[] } = { told: [], quiet: [] };
+  for (let index = 1; index < Math.floor(taken.length / length); index++) {
+    const times: number[] = [];
+    for (let step = index * length; step < (index + 1) * length; step++) {
+      const [from, to] = [starts.get(step), starts.get(step + 1)];
+      if (from === undefined || to === undefined || tested.has(step)) continue;
+      if ((step + 1) % length !== 0) times.push(to - from);
+      else lasts[isTold(index) ? 'told' : 'quiet'].push(to - from);
+    }
+    stretches[index] = median(times);
+    steps[isTold(index) ? 'told' : 'quiet'].push(...times);
+  }
+  const [told, quiet] = [0, 1].map((kind) => median(stretches.filter((_, index) => index % 2 === kind)));
+  const exchangeMs = Math.max(0, median(lasts.told) - median(lasts.quiet) - (told! - quiet!));
+  const pairs = stretches.flatMap((ms, index) => {
+    const next = stretches[index + 1];
+    if (next === undefined) return [];
+    const more = isTold(index) ? ms - next : next - ms;
+    return [(more + exchangeMs / length) / (isTold(index) ? next : ms)];
+  });
+  const [quickTold, quickQuiet] = [quantile(steps.told, 0.25), quantile(steps.quiet, 0.25)];
+  return {
+    ...{ toldMs: told!, quietMs: quiet!, exchangeMs, overhead: median(pairs) },
+    quartiles: [quantile(pairs, 0.25), quantile(pairs, 0.75)],
+    pairs: pairs.length,
+    quickOverhead: (quickTold + exchangeMs / length) / quickQuiet - 1,
+  };
+}
+
+function isTold(stretch: number): boolean {
+  return stretch % 2 === 0;
+}

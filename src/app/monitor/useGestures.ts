@@ -1,0 +1,176 @@
+/**
+ * The timeline's pointers, wheel and keys: wheel with Ctrl, pinch, + and - zoom; drag and Shift with arrows pan; arrows go from segment
+ * to segment and from rank to rank; Home and End go to the ends, Escape back to the newest.
+ */
+import type { Signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import type { Pointed } from '../charts/Curves.tsx';
+import { neighbourOf, panned, pickAt, rowOf, zoomed, type Pick, type Timeline, type Window } from './timeline.ts';
+
+/** Closer or further by one press or one notch of a wheel. */
+export const ZOOM = 1.5;
+/** By one press, a share of what is in sight. */
+const PAN = 0.2;
+/** Pixels beside a segment that still hit it. */
+const SLACK = 4;
+
+export interface GestureOptions {
+  timeline: Timeline;
+  window: Window;
+  extent: Window;
+  picked: Signal<Pick | null>;
+  pointed: Signal<Pointed | null>;
+  look: (next: Window | null) => void;
+  /** Pixels: of the canvas, above the lanes, of one. */
+  width: number;
+  top: number;
+  rowHeight: number;
+}
+
+/** Handlers of the canvas. */
+export function useGestures(canvas: { readonly current: HTMLCanvasElement | null }, options: GestureOptions) {
+  const now = useRef(options);
+  now.current = options;
+  /** Pointers that are down, by id: their place on x. */
+  const down = useRef(new Map<number, number>());
+  const timeAt = (x: number): number => {
+    const { window, width } = now.current;
+    return window.from + (x / width) * (window.to - window.from);
+  };
+  useEffect(() => {
+    const element = canvas.current;
+    if (element === null) return undefined;
+    const onwheel = (event: WheelEvent): void => {
+      const { window, extent, width, look } = now.current;
+      const isFocused = document.activeElement === element;
+      // Without Ctrl, and not asked for, the wheel scrolls the page.
+      const zooms = event.ctrlKey || event.metaKey || (isFocused && Math.abs(event.deltaY) > Math.abs(event.deltaX));
+      const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
+      if (zooms && !event.shiftKey) {
+        look(zoomed(window, ZOOM ** (-event.deltaY / 100), timeAt(event.offsetX), extent));
+      } else if (sideways !== 0) {
+        look(panned(window, (sideways / width) * (window.to - window.from), extent));
+      } else return;
+      event.preventDefault();
+    };
+    // Preact's own handlers are passive here, and could not keep the page from scrolling.
+    element.addEventListener('wheel', onwheel, { passive: false });
+    return () => element.removeEventListener('wheel', onwheel);
+  }, [canvas]);
+
+  const choose = (pick: Pick | null): void => {
+    const { picked, pointed } = now.current;
+    if (picked.peek()?.segment === pick?.segment) return;
+    picked.value = pick;
+    pointed.value = pick === null ? null : { step: pick.step.step, by: 'timeline' };
+  };
+  const hover = (event: PointerEvent): void => {
+    const { timeline, window, width, top, rowHeight } = now.current;
+    const row = (event.offsetY - top) / rowHeight;
+    const index = Math.floor(row);
+    const slack = (SLACK / width) * (window.to - window.from);
+    choose(pickAt(timeline, index, row - index < 0.5 ? 'alone' : 'together', timeAt(event.offsetX), slack));
+  };
+  const drag = (event: PointerEvent): void => {
+    const { window, extent, width, look } = now.current;
+    const before = [...down.current.values()];
+    const had = down.current.get(event.pointerId)!;
+    down.current.set(event.pointerId, event.offsetX);
+    const after = [...down.current.values()];
+    if (after.length === 1) {
+      if (event.offsetX !== had) {
+        look(panned(window, ((had - event.offsetX) / width) * (window.to - window.from), extent));
+      }
+      return;
+    }
+    look(zoomed(window, spread(after) / spread(before), timeAt((after[0]! + after[1]!) / 2), extent));
+  };
+  const lift = (event: PointerEvent): void => void down.current.delete(event.pointerId);
+
+  /** To another rank's segment at the same time and in the same half, or the nearest there is. */
+  const toRank = (pick: Pick, direction: 1 | -1): Pick | null => {
+    const { timeline } = now.current;
+    const at = pick.step.startedAt + (pick.segment.start + pick.segment.end) / 2;
+    return pickAt(timeline, pick.rank + direction, rowOf(pick.segment.kind), at, Infinity);
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const { timeline, window, extent, picked, look } = now.current;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const length = window.to - window.from;
+    const middle = (window.from + window.to) / 2;
+    const pick = picked.peek();
+    switch (event.key) {
+      case '+':
+      case '=':
+        look(zoomed(window, ZOOM, pick === null ? middle : middleOf(pick), extent));
+        break;
+      case '-':
+        look(zoomed(window, 1 / ZOOM, middle, extent));
+        break;
+      case 'ArrowLeft':
+      case 'ArrowRight': {
+        const direction = event.key === 'ArrowRight' ? 1 : -1;
+        if (event.shiftKey) {
+          look(panned(window, direction * PAN * length, extent));
+          break;
+        }
+        const next = pick === null ? firstIn(timeline, window) : neighbourOf(timeline, pick, direction);
+        if (next === null) break;
+        choose(next);
+        const at = middleOf(next);
+        if (at < window.from || at > window.to) look(panned(window, at - middle, extent));
+        break;
+      }
+      case 'ArrowUp':
+      case 'ArrowDown': {
+        const next = pick === null ? firstIn(timeline, window) : toRank(pick, event.key === 'ArrowDown' ? 1 : -1);
+        if (next !== null) choose(next);
+        break;
+      }
+      case 'Home':
+      case 'End':
+        look(panned(window, event.key === 'Home' ? extent.from - window.from : extent.to - window.to, extent));
+        break;
+      case 'Escape':
+        choose(null);
+        look(null);
+        break;
+      default:
+        return;
+    }
+    event.preventDefault();
+    // The arrows of the player are not meant.
+    event.stopPropagation();
+  };
+  return {
+    onPointerDown: (event: PointerEvent) => {
+      down.current.set(event.pointerId, event.offsetX);
+      canvas.current?.setPointerCapture(event.pointerId);
+      hover(event);
+    },
+    onPointerMove: (event: PointerEvent) => (down.current.has(event.pointerId) ? drag(event) : hover(event)),
+    onPointerUp: lift,
+    onPointerCancel: lift,
+    onPointerLeave: () => choose(null),
+    onKeyDown,
+  };
+}
+
+/** Between two fingers; none are nearer than a fingertip, pixels. */
+function spread([a = 0, b = 0]: number[]): number {
+  return Math.max(8, Math.abs(a - b));
+}
+
+function middleOf({ step, segment }: Pick): number {
+  return step.startedAt + (segment.start + segment.end) / 2;
+}
+
+/** The first segment in sight. */
+function firstIn({ rows }: Timeline, window: Window): Pick | null {
+  for (const { rank, steps } of rows) {
+    const step = steps.find((one) => one.startedAt >= window.from && one.startedAt <= window.to) ?? steps.at(-1);
+    const segment = step?.segments[0];
+    if (step !== undefined && segment !== undefined) return { rank, step, segment };
+  }
+  return null;
+}

@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import { compareStretches } from '../../bench/telemetry/stretches.ts';
+
+test('stretches that tell are compared with their quiet neighbours; the first, and what was tested, are left out', () => {
+  // Four steps a stretch: 10 ms where quiet, 11 where told, 1 ms between steps; comparing takes 5, with an exchange 9.
+  const taken = [];
+  let at = 0;
+  for (let step = 0; step < 32; step++) {
+    const isTold = Math.floor(step / 4) % 2 === 0;
+    const ms = isTold ? 11 : 10;
+    at += ms;
+    taken.push({ step, at, ms });
+    at += 1 + (step % 4 === 3 ? (isTold ? 9 : 5) : 0) + (step === 7 || step === 17 ? 500 : 0);
+  }
+  const result = compareStretches(taken, new Set([7, 17]), 4);
+  expect(result.toldMs).toBeCloseTo(12);
+  expect(result.quietMs).toBeCloseTo(11);
+  expect(result.exchangeMs).toBeCloseTo(4);
+  expect(result.overhead).toBeCloseTo(2 / 11);
+  expect(result.pairs).toBe(6);
+  expect(result.quickOverhead).toBeCloseTo(2 / 11);
+});

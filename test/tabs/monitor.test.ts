@@ -1,0 +1,79 @@
+/** Watching a run in real tabs: its timeline, what can be taken along, and a recording that opens again. */
+import { readFile } from 'node:fs/promises';
+import type { Download } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import type { ChromeTrace } from '../../src/app/monitor/chromeTrace.ts';
+import type { FlightRecording } from '../../src/protocol/flightRecording.ts';
+import { type Tab, World } from './world.ts';
+
+// On two slow cores; each wait inside has a deadline of its own that says more.
+vi.setConfig({ testTimeout: 150_000 });
+
+let world: World;
+beforeAll(async () => {
+  world = await World.start();
+}, 120_000);
+afterEach(() => world.reset());
+afterAll(() => world.stop());
+
+/** What a click on a button saves. */
+async function saved({ page }: Tab, name: string | RegExp): Promise<{ download: Download; text: string }> {
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name }).click()]);
+  return { download, text: await readFile(await download.path(), 'utf8') };
+}
+
+test('two tabs train: lanes of both, exports that are valid, and recordings that open again in the player', async () => {
+  const room = world.createRoom({ maxSteps: 12, hashEvery: 4, batchSize: 4 }, 2);
+  const [ada, ben] = await Promise.all([world.join(room, 'ada'), world.join(room, 'ben')]);
+  await Promise.all([ada, ben].map((tab) => tab.event('finished')));
+  const [{ rank }, { ranks }] = await Promise.all([
+    ada.event('epoch'),
+    ada.event('telemetry', ({ step }) => step === 11),
+  ]);
+  expect(ranks.map(({ lanes }) => lanes.map(({ step }) => step))).toEqual([
+    [8, 9, 10, 11],
+    [8, 9, 10, 11],
+  ]);
+  expect(ranks[1 - rank]).toMatchObject({ isHidden: false, right: { route: 'direct' } });
+
+  // The timeline is worked by keys, and says what is looked at.
+  const timeline = ada.page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ });
+  await timeline.focus();
+  await timeline.press('ArrowRight');
+  await timeline.press('+');
+  expect(await ada.page.locator('.timeline-note').textContent()).toMatch(/^Rank 0 \((ada|ben)\): .* of step \d+\.$/);
+
+  const csv = (await saved(ada, 'Curves (CSV)')).text.split('\r\n');
+  expect(csv[0]).toBe('step,time_s,loss,accuracy,world_size,event');
+  expect(csv).toHaveLength(1 + 12 + 1);
+  expect(csv[12]).toMatch(/^12,\d+\.\d{3},\d+\.\d+,0?\.?\d+,2,$/);
+
+  const { traceEvents } = JSON.parse((await saved(ada, 'Timeline (Perfetto)')).text) as ChromeTrace;
+  const complete = traceEvents.filter(({ ph }) => ph === 'X');
+  expect(new Set(complete.map(({ pid }) => pid))).toEqual(new Set([0, 1]));
+  expect(complete.every(({ ts, dur }) => Number.isInteger(ts) && dur! >= 0)).toBe(true);
+
+  const files = await Promise.all([ada, ben].map((tab) => saved(tab, 'Download flight recording')));
+  const recordings = files.map(({ text }) => JSON.parse(text) as FlightRecording);
+  expect(recordings.map(({ version, lanes, traces }) => [version, lanes.length, traces.length])).toEqual([
+    [2, 12, 12],
+    [2, 12, 12],
+  ]);
+
+  const { page } = await world.open('#recording');
+  const chooser = page.getByLabel('Choose recordings', { exact: true });
+  await chooser.setInputFiles({ name: 'broken.json', mimeType: 'application/json', buffer: Buffer.from('{"format":') });
+  await page
+    .getByRole('alert')
+    .getByText(/^✕ broken\.json cannot be shown: it is no JSON/)
+    .waitFor();
+  await chooser.setInputFiles(
+    files.map(({ text }, i) => ({ name: `${i}.json`, mimeType: 'application/json', buffer: Buffer.from(text) })),
+  );
+  await page.getByText('Every rank that is recorded here took part').waitFor();
+  await page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ }).waitFor();
+  const place = page.getByLabel('Place in the round');
+  await page.getByRole('button', { name: 'One ring step on' }).click();
+  expect(Number(await place.inputValue())).toBeGreaterThan(0);
+  expect(await page.locator('table.collectives tbody tr').count()).toBeGreaterThan(12);
+});
