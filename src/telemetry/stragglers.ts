@@ -37,10 +37,18 @@ export type Finding =
 /** Slowest first: of ranks, then of links; nothing where all are alike. Both by rank. */
 export function findStragglers(statistics: readonly RankStatistics[], telemetry: readonly RankTelemetry[]): Finding[] {
   if (statistics.length < 2 || telemetry.length !== statistics.length) return [];
-  return [...slowRanks(statistics, telemetry), ...slowLinks(statistics, telemetry)];
+  const links = slowLinks(statistics, telemetry);
+  // A slow link holds up the rank that sends over it: where nothing else is slow about that rank, it is not to blame.
+  const ranks = slowRanks(statistics, telemetry).filter(
+    ({ rank, computing, isHidden }) => computing !== null || isHidden || links.every(({ from }) => from !== rank),
+  );
+  return [...ranks, ...links];
 }
 
-function slowRanks(statistics: readonly RankStatistics[], telemetry: readonly RankTelemetry[]): Finding[] {
+function slowRanks(
+  statistics: readonly RankStatistics[],
+  telemetry: readonly RankTelemetry[],
+): Extract<Finding, { kind: 'rank' }>[] {
   const own = statistics.map(({ stepMs }, rank) => stepMs - telemetry[rank]!.waitMs);
   const computing = statistics.map(({ computeMs }) => computeMs);
   return own
@@ -55,7 +63,10 @@ function slowRanks(statistics: readonly RankStatistics[], telemetry: readonly Ra
     .sort((a, b) => b.ratio - a.ratio);
 }
 
-function slowLinks(statistics: readonly RankStatistics[], telemetry: readonly RankTelemetry[]): Finding[] {
+function slowLinks(
+  statistics: readonly RankStatistics[],
+  telemetry: readonly RankTelemetry[],
+): Extract<Finding, { kind: 'link' }>[] {
   const n = statistics.length;
   const transits = telemetry.map(({ right }) => right?.transitMs ?? null);
   if (transits.some((one) => one === null)) return [];

@@ -44,6 +44,13 @@ describe('ranks', () => {
     expect(found).toEqual([{ kind: 'rank', rank: 2, ratio: 89 / 45, computing: 2.1, isHidden: true }]);
   });
 
+  test('that only wait for a slow link to take their chunks are not blamed for it', () => {
+    const ranks = [{ compute: 40 }, { compute: 40, other: 60, transit: 12 }, { compute: 40 }, { compute: 40 }];
+    expect(find(ranks).map(({ kind }) => kind)).toEqual(['link']);
+    const alsoSlow = ranks.map((one, rank) => (rank === 1 ? { ...one, compute: 90 } : one));
+    expect(find(alsoSlow).map(({ kind }) => kind)).toEqual(['rank', 'link']);
+  });
+
   test('that are slow with something else are not said to compute slowly; the slowest comes first', () => {
     const found = find([
       { compute: 40 },

@@ -104,6 +104,19 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
           {isHost(view) && one.member !== view.member && <RemoveButton member={one.member} name={one.name} />}
         </li>
       ))}
+      {lobby.spectators.map(({ member, name }) => (
+        <li key={member}>
+          <span class="dim" aria-hidden="true">
+            –
+          </span>
+          <span class="ellipsis">
+            {name}
+            <span class="dim">{roles(member === view.member, lobby.hosts.includes(member))}</span>
+          </span>
+          <span class="dim small">{words.value.lobby.watches}</span>
+          {isHost(view) && member !== view.member && <RemoveButton member={member} name={name} />}
+        </li>
+      ))}
     </ul>
   );
 }

@@ -14,6 +14,7 @@ export const lobby = {
     `This page was opened at ${host}, which only this machine can reach. To invite others, open it by this machine’s https address.`,
   ready: (count: ComponentChildren) => <>{count} ready</>,
   count: (ready: number, of: number) => `${ready} of ${of}`,
+  watches: 'watches',
   gettingReady: 'getting ready …',
   you: 'you',
   host: 'host',

@@ -11,6 +11,7 @@ export const lobby: Words['lobby'] = {
   localOnly: (host) => `本页是在 ${host} 打开的，只有这台机器能访问。要邀请别人，请用这台机器的 https 地址打开。`,
   ready: (count) => <>{count} 已就绪</>,
   count: (ready, of) => `${ready}/${of}`,
+  watches: '观看',
   gettingReady: '正在准备……',
   you: '你',
   host: '主持人',

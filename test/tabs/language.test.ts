@@ -1,0 +1,96 @@
+/** Every page in Chinese, in a real tab: no English is left on it but names that everybody knows. */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DIST, ensureBuilt } from '../../launcher/build.ts';
+import { launchBrowser } from '../../launcher/browser.ts';
+import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
+
+/** Names of things, of units and of people, the same in all languages; the field's terms are given beside their translation. */
+const NAMES = new RegExp(
+  [
+    ...['peergrad', 'English', 'http\\S*', 'localhost\\S*', 'google swiftshader', 'simulated', 'rank', 'Rank', 'token'],
+    ...[
+      'WebGPU',
+      'WebGL',
+      'WebAssembly',
+      'WebRTC',
+      'GPU',
+      'CPU',
+      'VPN',
+      'Chrome',
+      'Edge',
+      'Safari',
+      'Firefox',
+      'https?',
+    ],
+    ...[
+      'digits',
+      'mnist',
+      'MNIST',
+      'mlp',
+      'cnn',
+      'SGD',
+      'Nesterov',
+      'AdamW?',
+      'DiLoCo',
+      'IDX',
+      'CSV',
+      'JSON',
+      'Perfetto',
+    ],
+    ...['all-reduce', 'reduce-scatter', 'all-gather', 'epochs?', 'world size', 'webgpu', 'chrome', 'tracing', 'ui'],
+    ...['Ada', 'Alan', 'Barbara', 'Claude', 'Donald', 'Edsger', 'perfetto'],
+    ...['Home', 'End', 'Esc', 'K7F', 'QX', 'peergrad-flight-rank', 'json', 'dev', 'com', 'flight'],
+  ].join('|'),
+  'g',
+);
+
+let browser: Browser;
+let server: SignalingServer;
+beforeAll(async () => {
+  await ensureBuilt({ out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal });
+  [server, browser] = await Promise.all([startSignaling({ dist: DIST }), launchBrowser()]);
+}, 120_000);
+afterAll(async () => {
+  await browser.close();
+  await server.close();
+});
+
+/** Words of three letters and more in what is shown, said and asked for. */
+async function englishOn(page: Page): Promise<string[]> {
+  const texts = await page.evaluate(() => {
+    const said = [...document.querySelectorAll('body *')].flatMap((element) =>
+      element.closest('[lang=en]') === null
+        ? ['aria-label', 'title', 'placeholder', 'aria-valuetext'].map((name) => element.getAttribute(name) ?? '')
+        : [],
+    );
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode() !== null) {
+      const parent = walker.currentNode.parentElement;
+      if (parent?.closest('[lang=en], script, noscript, style') === null) said.push(walker.currentNode.nodeValue ?? '');
+    }
+    return said;
+  });
+  return [...new Set(texts)].filter((text) => /[A-Za-z]{3}/.test(text.replaceAll(NAMES, '')));
+}
+
+test.each([
+  ['', '用许多标签页'],
+  ['new', '新建房间'],
+  ['K7F-3QX', '你正在加入'],
+  ['lesson', '1 页'],
+  ['lesson?page=11', '11'],
+  ['recording', '飞行记录'],
+  ['simulated?ranks=6', '时间花在哪里'],
+])('on #%s', async (hash, shown) => {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  await page.goto(`http://localhost:${server.port}/#${hash}${hash.includes('?') ? '&' : '?'}lang=zh`);
+  await page.getByText(shown).first().waitFor();
+  await page.getByRole('button', { name: '它如何工作' }).click();
+  await page.getByRole('dialog').waitFor();
+  expect(await page.evaluate(() => document.documentElement.lang)).toBe('zh-Hans');
+  // All of a run's parts are told after its second step.
+  if (hash.startsWith('simulated')) await page.getByRole('table').first().waitFor({ state: 'attached' });
+  expect(await englishOn(page)).toEqual([]);
+  await page.close();
+});
