@@ -1,6 +1,7 @@
 /** The ring and the grid of the front page, step by step, in a real tab. */
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { watchMainThread } from './mainThread.ts';
 import { World } from './world.ts';
 
 let world: World;
@@ -54,6 +55,8 @@ async function playTo(page: Page, place: number): Promise<void> {
   await page.getByRole('button', { name: 'Pause' }).click();
 }
 
+/** Milliseconds of the main thread: longer ones are felt. */
+const LONG_TASK_MS = 50;
 /** Looks often, and waits for the slowest machine. */
 const SOON = { interval: 10, timeout: 10_000 };
 
@@ -155,4 +158,29 @@ test('the keys reach everything: the player, every cell of the grid, every chunk
   await expectText('.chunk-detail').toContain('Point at a cell');
   expect(await page.locator('.light').count()).toBe(0);
   expect(await page.evaluate('document.activeElement === document.body')).toBe(true);
+});
+
+test.each([1280, 360])('32 simulated ranks stay readable, and the page responsive, %i pixels wide', async (width) => {
+  const { page } = await world.open('#simulated?ranks=32');
+  await page.setViewportSize({ width, height: 800 });
+  await page.locator('.ring .mark-name').nth(31).waitFor();
+  for (const summary of await page.locator('details:not([open]) > summary').all()) await summary.click();
+  await page.getByText('Links of the ring').first().waitFor();
+  const work = await watchMainThread(page.context().browser()!, page, 4000);
+  console.log(`${width} px: the longest of ${work.tasks} tasks took ${work.busiest.toFixed(1)} ms of its thread.`);
+  expect(work.tasks).toBeGreaterThan(100);
+  expect(work.busiest).toBeLessThan(LONG_TASK_MS);
+  const { overflow, names } = await page.evaluate<{ overflow: number; names: DOMRect[] }>(`({
+    overflow: document.documentElement.scrollWidth - innerWidth,
+    names: [...document.querySelectorAll('.ring .mark-name')].map((one) => one.getBoundingClientRect().toJSON()),
+  })`);
+  expect(overflow).toBe(0);
+  expect(names).toHaveLength(32);
+  for (const [i, a] of names.entries()) {
+    for (const b of names.slice(i + 1)) {
+      const apart = a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+      expect(apart, `${JSON.stringify(a)} and ${JSON.stringify(b)} overlap`).toBe(true);
+    }
+  }
+  expect(await page.locator('table.ranks tbody tr').count()).toBe(32);
 });

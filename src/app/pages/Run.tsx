@@ -69,10 +69,17 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         />
       )}
       <Strip view={view} run={run} />
-      <p class="small">
-        {!hides.has('job') && <span class="dim">{describeJob(run.job)}. </span>}
-        {spoken.text !== spoken.word && `${upperFirst(spoken.text)}.`}
-      </p>
+      <div class="run-line">
+        <p class="small">
+          {!hides.has('job') && <span class="dim">{describeJob(run.job)}. </span>}
+          {spoken.text !== spoken.word && `${upperFirst(spoken.text)}.`}
+        </p>
+        {view.lobby !== null && isUnderWay(view) && isHost(view) && (
+          <div class="row">
+            <HostControls lobby={view.lobby} />
+          </div>
+        )}
+      </div>
       {view.note !== null && <p class="dim small">{view.note}</p>}
       <div class="run-columns">
         <section class="stage" aria-label={hasRing ? said.ring : said.ranks}>
@@ -119,7 +126,6 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       {view.failure === null && (
         <div class="row">
           <ExportButtons run={run} />
-          {view.lobby !== null && isUnderWay(view) && isHost(view) && <HostControls lobby={view.lobby} />}
         </div>
       )}
     </main>
