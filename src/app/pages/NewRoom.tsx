@@ -68,8 +68,8 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
           <button type="submit" class="primary grow" disabled={nameless || entering.value}>
             {entering.value ? says.opening : blocked.value ? says.openToWatch : says.open}
           </button>
-          {/* A projector that leads, and leaves the training to others. */}
-          {!blocked.value && (
+          {/* A projector that leads, and leaves the training to others. A lesson needs nothing of it, and is led from within. */}
+          {!blocked.value && job.value.job !== 'lesson' && (
             <button
               type="button"
               class="quiet"
