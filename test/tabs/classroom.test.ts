@@ -31,7 +31,7 @@ async function tabTo(tab: Tab, name: RegExp): Promise<void> {
 }
 
 test('three join by code, by link and by keyboard; the host pauses, removes one, and the others finish', async () => {
-  const ada = await world.open('#new?name=ada&seed=7&batchSize=8&maxSteps=60&hashEvery=20');
+  const ada = await world.open('#new?name=ada&seed=7&batchSize=4&maxSteps=32&hashEvery=8');
   await button(ada, 'Open the room').click();
   const { room } = await ada.event('admitted');
   const link = new URL(
@@ -67,7 +67,7 @@ test('three join by code, by link and by keyboard; the host pauses, removes one,
   await button(ada, 'Pause').click();
   await Promise.all([ben, cid].map((tab) => tab.page.getByText('paused by the host').first().waitFor()));
   const { step } = ben.events.filter((event) => event.type === 'step').at(-1)!;
-  expect(step).toBeLessThan(59);
+  expect(step).toBeLessThan(31);
   await button(ada, 'Remove cid').click();
   await ada.page.getByRole('group', { name: 'Remove cid?' }).getByRole('button', { name: 'Remove' }).click();
   expect((await cid.event('failed')).message).toMatch(/^The host has sent this tab out/);
@@ -77,7 +77,7 @@ test('three join by code, by link and by keyboard; the host pauses, removes one,
 
   const results = await Promise.all([ada, ben, dee].map(async (tab) => (await tab.event('finished')).result));
   for (const result of results) {
-    expect(result).toMatchObject({ worldSize: 3, steps: 60, stateHash: results[0]!.stateHash });
+    expect(result).toMatchObject({ worldSize: 3, steps: 32, stateHash: results[0]!.stateHash });
     expect(new Set(result.stateHash).size).toBe(1);
   }
   await ben.page.getByText('finished').first().waitFor();

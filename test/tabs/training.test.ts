@@ -24,9 +24,9 @@ async function train(n: number, fields: Parameters<World['createRoom']>[0]): Pro
 
 describe('training in real tabs', () => {
   test('three tabs train on WebGPU over WebRTC, agree bit for bit, and send the bytes of the theory', async () => {
-    const results = await train(3, { maxSteps: 12, hashEvery: 4 });
+    const results = await train(3, { maxSteps: 8, hashEvery: 4 });
     for (const result of results) {
-      expect(result).toMatchObject({ worldSize: 3, backend: 'webgpu', transport: 'webrtc', steps: 12 });
+      expect(result).toMatchObject({ worldSize: 3, backend: 'webgpu', transport: 'webrtc', steps: 8 });
       expect(result.stateHash).toHaveLength(3);
       expect(new Set(result.stateHash)).toEqual(new Set([results[0]!.stateHash[0]]));
       expect(result.losses).toEqual(results[0]!.losses);
@@ -41,8 +41,8 @@ describe('training in real tabs', () => {
   });
 
   test('four ranks with batch 32 have the losses of one with batch 128', async () => {
-    const [one] = await train(1, { batchSize: 128, maxSteps: 20 });
-    const [four] = await train(4, { batchSize: 32, maxSteps: 20 });
+    const [one] = await train(1, { batchSize: 128, maxSteps: 8 });
+    const [four] = await train(4, { batchSize: 32, maxSteps: 8 });
     for (const [step, loss] of one!.losses.entries()) {
       expect(Math.abs(four!.losses[step]! - loss) / loss).toBeLessThan(1e-4);
     }
@@ -58,8 +58,8 @@ describe('training in real tabs', () => {
 
   test('replicas in workers of one tab learn together, and several tabs are refused', async () => {
     const fields = { strategy: 'data-parallel', batchSize: 8, maxSteps: 4 };
-    const [result] = await train(1, { ...fields, replicas: 3 });
-    expect(result).toMatchObject({ worldSize: 3, transport: 'memory', backend: 'webgpu', steps: 4 });
+    const [result] = await train(1, { ...fields, replicas: 2 });
+    expect(result).toMatchObject({ worldSize: 2, transport: 'memory', backend: 'webgpu', steps: 4 });
     expect(new Set(result!.stateHash).size).toBe(1);
     const room = world.createRoom(fields, 2);
     const tabs = await Promise.all([world.join(room, 'ann'), world.join(room, 'ben')]);
@@ -106,7 +106,6 @@ test('tabs have the ranks that their addresses ask for, and know which tab of th
     { rank: 0, localRank: 0, localWorldSize: 2 },
     { rank: 1, localRank: 0, localWorldSize: 1 },
   ]);
-  await Promise.all(tabs.map((tab) => tab.event('finished')));
 });
 
 describe('a tab that goes', () => {

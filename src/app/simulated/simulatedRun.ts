@@ -3,7 +3,7 @@
  * ./cluster.ts; nobody learns anything, so loss and accuracy follow a formula.
  */
 import type { RosterEntry } from '../../protocol/control.ts';
-import type { EngineEvent, RankStatistics, RankTelemetry } from '../../protocol/events.ts';
+import type { EngineEvent, RankStatistics, RankTelemetry, StepLane } from '../../protocol/events.ts';
 import { parseJob } from '../../protocol/job.ts';
 import { exposedWait, laneOf, simplify } from '../../telemetry/stepLane.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
@@ -19,6 +19,8 @@ export interface SimulatedRun {
 /** The rank through whose eyes the run is seen. */
 const SEEN_BY = 0;
 const BATCH = 32;
+/** Steps that ranks tell of each other. */
+const TOLD_STEPS = 8;
 /** The mlp's gradient. */
 const GRADIENT_BYTES = 203_560;
 const TRAIN_SAMPLES = 60_000;
@@ -36,6 +38,8 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
   }));
   const stepsPerPass = Math.ceil(TRAIN_SAMPLES / (BATCH * n));
   const sent = members.map(() => 0);
+  /** By rank, as other ranks are told of them. */
+  const told = members.map((): StepLane[] => []);
   let step = 0;
   let at = 0;
   return {
@@ -72,6 +76,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
       const own = steps[SEEN_BY]!;
       for (const rank of sent.keys()) sent[rank]! += (2 * (n - 1) * GRADIENT_BYTES) / n;
       const lanes = steps.map((one) => laneOf({ step, startedAt: began, ms: one.ms, traces: [shifted(one, began)] }));
+      for (const [rank, lane] of lanes.entries()) told[rank] = [...told[rank]!, simplify(lane)].slice(-TOLD_STEPS);
       const events: EngineEvent[] = [
         { type: 'trace', step, bucket: 0, bytes: GRADIENT_BYTES, ...shifted(own, began) },
         { type: 'segments', lane: lanes[SEEN_BY]! },
@@ -97,7 +102,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
               ...{ route: isRelayed ? 'relayed' : 'direct', roundTripMs: 2 * latencyMs, ...bytes },
               transitMs: latencyMs + GRADIENT_BYTES / n / rate,
             },
-            ...{ clock: { offsetMs: 0, errorMs: 0 }, lanes: [simplify(lanes[rank]!)] },
+            ...{ clock: { offsetMs: 0, errorMs: 0 }, lanes: told[rank]! },
           };
         });
         events.push(
