@@ -14,7 +14,8 @@ import { UsageError } from '../util/errors.ts';
  */
 export function lossSum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D): tf.Scalar {
   return tf.tidy(() => {
-    const targets = tf.oneHot(labels, logits.shape[1], 1, 0, 'float32');
+    // Asked for float32, TensorFlow.js 4.22 writes integers all the same on wasm.
+    const targets = tf.cast(tf.oneHot(labels, logits.shape[1]), 'float32');
     // logSoftmax subtracts the row's maximum first, so large logits do not overflow. It is also right above 65 536 rows,
     // where softmax on WebGPU is not (docs: platform.md section 1).
     const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);

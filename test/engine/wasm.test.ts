@@ -3,6 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { openWasm } from '../../src/engine/wasm.ts';
 import { buildModel } from '../../src/jobs/models.ts';
+import { lossSum } from '../../src/jobs/loss.ts';
 import { createRng } from '../../src/util/rng.ts';
 
 // Where the files are for a browser says nothing to Node.
@@ -44,6 +45,20 @@ function expectClose([actual, expected]: Float32Array[][]): void {
     expect(most).toBeLessThan(1e-5 * (1 + Math.max(...values.map(Math.abs))));
   }
 }
+
+test('the loss that jobs train by', async () => {
+  const logits = random(4, 10);
+  const compute = (): tf.Tensor[] => {
+    const labels = tf.tensor1d([1, 9, 0, 4], 'int32');
+    const weights = tf.tensor1d([1, 1, 0.5, 0]);
+    const loss = (at: tf.Tensor): tf.Scalar => lossSum(at as tf.Tensor2D, labels, weights);
+    const at = tf.tensor2d(logits.values, [4, 10]);
+    return [loss(at), tf.grad(loss)(at)];
+  };
+  const [actual, expected] = await onBoth(compute);
+  expect(expected![0]![0]).toBeGreaterThan(1);
+  expectClose([actual!, expected!]);
+});
 
 test.each(['mlp', 'cnn'] as const)('the gradients of %s', async (name) => {
   const images = random(6, 28, 28, 1);
