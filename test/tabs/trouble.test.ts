@@ -169,6 +169,18 @@ const GRADIENTS = {
 };
 
 describe('a flight recording', () => {
+  test('is there after a run, from each rank', async () => {
+    const room = world.createRoom({ maxSteps: 3, batchSize: 4 }, 2);
+    const tabs = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
+    await Promise.all(tabs.map((tab) => tab.event('finished')));
+    for (const tab of tabs) {
+      const { rank, records } = await download(tab);
+      expect(rank).toBe((await tab.event('epoch')).rank);
+      expect(records).toContainEqual(expect.objectContaining(GRADIENTS));
+      expect(new Set(records.map(({ state }) => state))).toEqual(new Set(['completed']));
+    }
+  });
+
   test('is there after another tab has left', async () => {
     const room = world.createRoom({ maxSteps: 2000, hashEvery: 2000 }, 2);
     const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
