@@ -5,12 +5,14 @@ import { LINK_CASES } from '../transport/linkCompliance.ts';
 
 declare global {
   interface Window {
-    /** Runs one end of a case over a fresh connection; resolves once it has kept the contract. */
-    runCase: (name: string, end: 'alice' | 'bob') => Promise<void>;
+    /** Begins one end of a case over a fresh connection; it listens for the other end's signals once this returns. */
+    openEnd: (name: string, end: 'alice' | 'bob') => void;
+    /** Resolves once the end that was begun has kept the contract. */
+    endDone: () => Promise<void>;
   }
 }
 
-window.runCase = async (name, end) => {
+window.openEnd = (name, end) => {
   const linkCase = LINK_CASES.find((candidate) => candidate.name === name)!;
   const channel = new BroadcastChannel(name);
   const attempt = connectPeer({
@@ -19,11 +21,15 @@ window.runCase = async (name, end) => {
     onsignal: (signal) => channel.postMessage(signal),
   });
   channel.onmessage = ({ data }: MessageEvent<PeerSignal>) => attempt.signal(data);
-  const link = await attempt.link;
-  try {
-    await linkCase[end](link);
-  } finally {
-    link.close();
-    channel.close();
-  }
+  const run = async (): Promise<void> => {
+    const link = await attempt.link;
+    try {
+      await linkCase[end](link);
+    } finally {
+      link.close();
+      channel.close();
+    }
+  };
+  const done = run();
+  window.endDone = () => done;
 };

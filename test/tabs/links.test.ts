@@ -18,7 +18,7 @@ beforeAll(async () => {
   const openTab = async (): Promise<Page> => {
     const page = await context.newPage();
     await page.goto(`${server.resolvedUrls!.local[0]}test/tabs/linkHarness.html`);
-    await page.waitForFunction(() => 'runCase' in window);
+    await page.waitForFunction(() => 'openEnd' in window);
     return page;
   };
   // One after the other: the first load makes Vite bundle simple-peer.
@@ -32,7 +32,8 @@ afterAll(async () => {
 });
 
 test.each(LINK_CASES)('$name', async ({ name }) => {
-  // Bob listens before Alice's offer goes out.
-  const bobDone = bob.evaluate((title) => window.runCase(title, 'bob'), name);
-  await Promise.all([bobDone, alice.evaluate((title) => window.runCase(title, 'alice'), name)]);
+  // Bob listens before Alice's offer goes out: a BroadcastChannel keeps nothing for those who come later.
+  await bob.evaluate((title) => window.openEnd(title, 'bob'), name);
+  await alice.evaluate((title) => window.openEnd(title, 'alice'), name);
+  await Promise.all([bob, alice].map((tab) => tab.evaluate(() => window.endDone())));
 });
