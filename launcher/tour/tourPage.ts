@@ -17,7 +17,7 @@ function sectionOf({ name, title, says }: Stop): string {
     (['wide', 'phone'] as const)
       .map(
         (size) =>
-          `<img src="tour/${name}-${theme}-${size}.png" width="${SHOWN[size]}" alt="${title}, ${theme}, ${size}">`,
+          `<img src="tour/${name}-${theme}-${size}.webp" width="${SHOWN[size]}" alt="${title}, ${theme}, ${size}">`,
       )
       .join(' '),
   );
