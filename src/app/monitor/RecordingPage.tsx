@@ -1,9 +1,10 @@
 /** Opens flight recordings again: the rounds they hold in the player, the last steps, and who was missing from which collective. */
 import { useSignal } from '@preact/signals';
-import { useMemo, useRef } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { Pointed } from '../charts/Curves.tsx';
 import { saveJson } from '../download.ts';
+import { DropZone } from '../parts/DropZone.tsx';
 import { RankMark } from '../parts/RankMark.tsx';
 import { words } from '../words/index.ts';
 import { belongs } from './analyze.ts';
@@ -34,7 +35,13 @@ export function RecordingPage() {
     <main class="run wrap recording">
       <h1 class="page-title">{said.title}</h1>
       <p class="measure">{said.lead}</p>
-      <Chooser onfiles={(files) => void take(files)} />
+      <DropZone
+        choose={said.choose}
+        hint={said.drop}
+        accept="application/json,.json"
+        class="primary"
+        onfiles={(files) => void take(files)}
+      />
       {problems.value.length > 0 && (
         <div role="alert">
           {problems.value.map((one) => (
@@ -84,47 +91,5 @@ function Steps({ recordings }: { recordings: readonly FlightRecording[] }) {
         </button>
       )}
     </section>
-  );
-}
-
-function Chooser({ onfiles }: { onfiles: (files: readonly File[]) => void }) {
-  const { recording: said } = words.value.run;
-  const input = useRef<HTMLInputElement>(null);
-  const over = useSignal(false);
-  return (
-    <div
-      class={over.value ? 'drop over' : 'drop'}
-      onDragOver={(event) => {
-        event.preventDefault();
-        over.value = true;
-      }}
-      onDragLeave={() => (over.value = false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        over.value = false;
-        onfiles([...(event.dataTransfer?.files ?? [])]);
-      }}
-    >
-      <p>
-        <button type="button" class="primary" onClick={() => input.current?.click()}>
-          {said.choose}
-        </button>
-      </p>
-      <p class="dim small">{said.drop}</p>
-      <input
-        ref={input}
-        class="away"
-        type="file"
-        accept="application/json,.json"
-        multiple
-        tabIndex={-1}
-        aria-label={said.choose}
-        onChange={(event) => {
-          onfiles([...(event.currentTarget.files ?? [])]);
-          // The same file once more is a change, too.
-          event.currentTarget.value = '';
-        }}
-      />
-    </div>
   );
 }

@@ -21,7 +21,7 @@ import {
   type Timeline,
   type Window,
 } from './timeline.ts';
-import { useGestures, ZOOM } from './useGestures.ts';
+import { type GestureOptions, useGestures, ZOOM } from './useGestures.ts';
 
 /** Rows of more ranks than this are too low for a mark. */
 const MOST_MARKS = 16;
@@ -125,13 +125,7 @@ function hasExchange({ rows }: Timeline): boolean {
   return rows.some(({ steps }) => steps.at(-1)?.segments.some(({ kind }) => kind === 'exchange') ?? false);
 }
 
-interface LanesProps {
-  timeline: Timeline;
-  window: Window;
-  extent: Window;
-  picked: Signal<Pick | null>;
-  pointed: Signal<Pointed | null>;
-  look: (next: Window | null) => void;
+interface LanesProps extends Omit<GestureOptions, 'width' | 'top' | 'rowHeight'> {
   you: number | null;
 }
 

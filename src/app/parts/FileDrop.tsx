@@ -1,50 +1,20 @@
 /** Takes the IDX files (images and labels) of jobs whose data every tab brings itself. */
 import { useSignal } from '@preact/signals';
-import { useRef } from 'preact/hooks';
 import { formatBytes } from '../format.ts';
 import { words } from '../words/index.ts';
+import { DropZone } from './DropZone.tsx';
 
 export function FileDrop({ onfiles }: { onfiles: (files: File[]) => void }) {
   const { files: says } = words.value.lobby;
-  const input = useRef<HTMLInputElement>(null);
-  const over = useSignal(false);
   const files = useSignal<File[]>([]);
-  const take = (picked: FileList | null): void => {
-    if (picked === null || picked.length === 0) return;
+  const take = (picked: File[]): void => {
     // Images and labels may come in two goes: the later of a name wins.
     const all = new Map([...files.peek(), ...picked].map((file) => [file.name, file]));
     files.value = [...all.values()];
     onfiles(files.peek());
   };
   return (
-    <div
-      class={over.value ? 'drop over' : 'drop'}
-      onDragOver={(event) => {
-        event.preventDefault();
-        over.value = true;
-      }}
-      onDragLeave={() => (over.value = false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        over.value = false;
-        take(event.dataTransfer?.files ?? null);
-      }}
-    >
-      <p>
-        <button type="button" onClick={() => input.current?.click()}>
-          {says.choose}
-        </button>
-      </p>
-      <p class="dim small">{says.drop}</p>
-      <input
-        ref={input}
-        class="away"
-        type="file"
-        multiple
-        tabIndex={-1}
-        aria-label={says.label}
-        onChange={(event) => take(event.currentTarget.files)}
-      />
+    <DropZone choose={says.choose} hint={says.drop} onfiles={take}>
       {files.value.length > 0 && (
         <ul class="plain small">
           {files.value.map((file) => (
@@ -58,6 +28,6 @@ export function FileDrop({ onfiles }: { onfiles: (files: File[]) => void }) {
         </ul>
       )}
       <p class="dim small">{says.stay}</p>
-    </div>
+    </DropZone>
   );
 }

@@ -64,7 +64,6 @@ export const lobby = {
   files: {
     choose: 'Choose the MNIST files',
     drop: 'Or drop them here: images and labels (IDX, gzipped or not). One pair will do.',
-    label: 'MNIST files',
     stay: 'They stay in this tab; every tab needs the same files.',
   },
   guests: {

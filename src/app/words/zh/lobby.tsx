@@ -59,7 +59,6 @@ export const lobby: Words['lobby'] = {
   files: {
     choose: '选择 MNIST 文件',
     drop: '或者拖到这里：图像和标签（IDX，压缩与否都行）。一对就够。',
-    label: 'MNIST 文件',
     stay: '文件只留在本标签页；每个标签页都需要同样的文件。',
   },
   guests: {
