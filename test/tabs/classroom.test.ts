@@ -1,18 +1,10 @@
 /** A lesson as it goes: a host, and guests who come by code, by link and by keyboard, in real tabs. */
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import type { Tab } from './world.ts';
-import { World } from './world.ts';
+import { expect, test, vi } from 'vitest';
+import { type Tab, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-let world: World;
-beforeAll(async () => {
-  world = await World.start();
-}, 120_000);
-afterAll(async () => {
-  await world.reset();
-  await world.stop();
-});
+const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 

@@ -1,15 +1,10 @@
 /** Ranks that come and go, in real tabs. */
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Tab, World } from './world.ts';
+import { describe, expect, test, vi } from 'vitest';
+import { type Tab, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
 
-let world: World;
-beforeAll(async () => {
-  world = await World.start();
-}, 120_000);
-afterEach(() => world.reset());
-afterAll(() => world.stop());
+const world = await worldOfFile();
 
 const NODES = { min: 1, max: 8 };
 

@@ -1,15 +1,10 @@
 /** What a room's host may do, in real tabs. */
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
-import { type Tab, World } from './world.ts';
+import { expect, test, vi } from 'vitest';
+import { type Tab, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-let world: World;
-beforeAll(async () => {
-  world = await World.start();
-}, 120_000);
-afterEach(() => world.reset());
-afterAll(() => world.stop());
+const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 

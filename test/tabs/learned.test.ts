@@ -1,17 +1,10 @@
 /** Drawing a digit for the model in real tabs, by mouse and by keys. */
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type Tab, World } from './world.ts';
+import { expect, test, vi } from 'vitest';
+import { type Tab, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-let world: World;
-beforeAll(async () => {
-  world = await World.start();
-}, 120_000);
-afterAll(async () => {
-  await world.reset();
-  await world.stop();
-});
+const world = await worldOfFile();
 
 const pad = (tab: Tab) => tab.page.getByRole('application', { name: /^(Drawing pad|A held-out image)/ });
 const status = (tab: Tab) => tab.page.locator('.learned [role=status]');

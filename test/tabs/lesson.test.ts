@@ -1,19 +1,12 @@
 /** The lesson in real tabs: a class of three over its own links, and one alone by keyboard only. */
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { movesAt, stepCount } from '../../src/engine/lessonRound.ts';
 import type { LessonMode } from '../../src/protocol/lesson.ts';
-import { type Tab, World } from './world.ts';
+import { type Tab, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-let world: World;
-beforeAll(async () => {
-  world = await World.start();
-}, 120_000);
-afterAll(async () => {
-  await world.reset();
-  await world.stop();
-});
+const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 

@@ -1,20 +1,15 @@
 /** Watching a run in real tabs: its timeline, what can be taken along, and a recording that opens again. */
 import { readFile } from 'node:fs/promises';
 import type { Download } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { ChromeTrace } from '../../src/app/monitor/chromeTrace.ts';
 import type { FlightRecording } from '../../src/protocol/flightRecording.ts';
-import { type Tab, World } from './world.ts';
+import { type Tab, worldOfFile } from './world.ts';
 
 // On two slow cores; each wait inside has a deadline of its own that says more.
 vi.setConfig({ testTimeout: 150_000 });
 
-let world: World;
-beforeAll(async () => {
-  world = await World.start();
-}, 120_000);
-afterEach(() => world.reset());
-afterAll(() => world.stop());
+const world = await worldOfFile();
 
 /** What a click on a button saves. */
 async function saved({ page }: Tab, name: string | RegExp): Promise<{ download: Download; text: string }> {

@@ -1,17 +1,10 @@
 /** A room that goes on after everybody has closed it, in real tabs. */
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type Tab, World } from './world.ts';
+import { expect, test, vi } from 'vitest';
+import { type Tab, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-let world: World;
-beforeAll(async () => {
-  world = await World.start();
-}, 120_000);
-afterAll(async () => {
-  await world.reset();
-  await world.stop();
-});
+const world = await worldOfFile();
 
 /** Many more than are taken until the first checkpoint is written. */
 const MAX_STEPS = 40;

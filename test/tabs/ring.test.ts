@@ -1,16 +1,10 @@
 /** The ring and the grid of the front page, step by step, in a real tab. */
 import type { Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { watchMainThread } from './mainThread.ts';
-import { World } from './world.ts';
+import { worldOfFile } from './world.ts';
 
-let world: World;
-
-beforeAll(async () => {
-  world = await World.start();
-}, 120_000);
-afterEach(() => world.reset());
-afterAll(() => world.stop());
+const world = await worldOfFile();
 
 /** All that the ring and the grid show: words, marks and their places, and the grid's pixels. */
 interface Drawn {

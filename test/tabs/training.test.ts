@@ -1,17 +1,12 @@
 /** Training runs in real tabs: Chromium, WebRTC, WebGPU in software. */
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { RunResult } from '../../src/protocol/events.ts';
-import { type Tab, World } from './world.ts';
+import { type Tab, type World, worldOfFile } from './world.ts';
 
 // A run in four tabs on two slow cores; each wait inside has a deadline of its own that says more.
 vi.setConfig({ testTimeout: 150_000 });
 
-let world: World;
-beforeAll(async () => {
-  world = await World.start();
-}, 120_000);
-afterEach(() => world.reset());
-afterAll(() => world.stop());
+const world = await worldOfFile();
 
 /** Trains in `n` tabs; every tab's result. All within what the page's Content-Security-Policy allows. */
 async function train(n: number, fields: Parameters<World['createRoom']>[0]): Promise<RunResult[]> {

@@ -1,5 +1,6 @@
 /** Real tabs for tests: a signaling server, a browser, and what each tab's engine tells. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { afterAll, afterEach } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
 import { launchBrowser } from '../../launcher/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
@@ -140,4 +141,12 @@ export class World {
     await this.#browser.close();
     await this.server.close();
   }
+}
+
+/** The world of a file's tests: its tabs are closed after each of them, and it ends after the last. */
+export async function worldOfFile(options: ServerOptions = {}): Promise<World> {
+  const world = await World.start(options);
+  afterEach(() => world.reset());
+  afterAll(() => world.stop());
+  return world;
 }
