@@ -22,7 +22,8 @@ export interface AllReduceResult {
 export async function allReduce({ group }: WorkerRank, args: AllReduceArgs): Promise<AllReduceResult> {
   const { bytes, ops, isInPlace } = args;
   const { rank, worldSize } = group;
-  const input = new Float32Array(bytes / Float32Array.BYTES_PER_ELEMENT).map((_, i) => (i % PERIOD) + rank);
+  const input = new Float32Array(bytes / Float32Array.BYTES_PER_ELEMENT);
+  for (let i = 0; i < input.length; i++) input[i] = (i % PERIOD) + rank;
   let output = input;
   const ms: number[] = [];
   const sentBefore = group.bytesSent;
@@ -37,9 +38,9 @@ export async function allReduce({ group }: WorkerRank, args: AllReduceArgs): Pro
   const rankSum = (worldSize * (worldSize - 1)) / 2;
   const growth = isInPlace ? worldSize ** (ops - 1) : 1;
   let wrong = 0;
-  output.forEach((value, i) => {
-    if (value !== (worldSize * (i % PERIOD) + rankSum) * growth) wrong += 1;
-  });
+  for (let i = 0; i < output.length; i++) {
+    if (output[i] !== (worldSize * (i % PERIOD) + rankSum) * growth) wrong += 1;
+  }
   return { ms, wrong, bytesSent: (group.bytesSent - sentBefore) / ops };
 }
 
