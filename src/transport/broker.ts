@@ -20,9 +20,11 @@ export const askForPort: AskForPort = (key) => {
   const fail = (why: string): void => found.reject(new PeerGoneError(`This browser does not join its tabs: ${why}.`));
   let cancel = (): void => {};
   try {
-    // Named as it is in the library's package; Vite finds its source by that name too.
-    const url = new URL('./brokerWorker.js', import.meta.url);
-    const broker = new SharedWorker(url, { type: 'module', name: 'peergrad broker' });
+    // Written so that bundlers know it for a worker, and named as in the library's package: Vite finds its source by that name too.
+    const broker = new SharedWorker(new URL('./brokerWorker.js', import.meta.url), {
+      type: 'module',
+      name: 'peergrad broker',
+    });
     cancel = () => {
       broker.port.close();
       fail('the other tab did not come');
