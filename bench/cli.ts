@@ -5,6 +5,7 @@ import { wholeNumber } from '../launcher/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
+import { benchAllReduce, type AllReduceBenchOptions } from './allreduce/bench.ts';
 import { benchCurves, type CurvesOptions } from './curves.ts';
 import { benchOptimizer, type OptimizerBenchOptions } from './optimizer/bench.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
@@ -16,6 +17,9 @@ const MAX_CLIENTS = 20_000;
 
 /** Adam's state of as many takes 2 GB, and the arrays of the benchmark as much again. */
 const MAX_PARAMETERS = 100_000_000;
+
+/** Of every tab: more would fill a machine's memory with 8. */
+const MAX_TENSOR_BYTES = 2 ** 28;
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
 export function runBench(argv: readonly string[], io: Io): Promise<number> {
@@ -59,6 +63,15 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--steps <n>', 'steps of the run', wholeNumber(100, 1_000_000), 640)
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: TelemetryBenchOptions) => benchTelemetry(options, io));
+  program
+    .command('allreduce')
+    .description(
+      'all-reduces against bare data channels that push the same bytes round the same ring; without --bytes from 1 KiB to 16 MiB',
+    )
+    .option('--tabs <n,..>', 'world sizes', listOf(wholeNumber(2, MAX_WORLD_SIZE)), [2, 4, 8])
+    .option('--bytes <n>', 'size of the tensor', wholeNumber(4, MAX_TENSOR_BYTES))
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: AllReduceBenchOptions) => benchAllReduce(options, io));
   program
     .command('optimizer')
     .description(
