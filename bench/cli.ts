@@ -7,6 +7,8 @@ import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
 import { benchAllReduce, type AllReduceBenchOptions } from './allreduce/bench.ts';
 import { benchCurves, type CurvesOptions } from './curves.ts';
+import { benchLines, type LinesBenchOptions } from './lines/bench.ts';
+import { benchLink, type LinkBenchOptions } from './link/bench.ts';
 import { benchOptimizer, type OptimizerBenchOptions } from './optimizer/bench.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
 import { benchTelemetry, type TelemetryBenchOptions } from './telemetry/bench.ts';
@@ -72,6 +74,20 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--bytes <n>', 'size of the tensor', wholeNumber(4, MAX_TENSOR_BYTES))
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: AllReduceBenchOptions) => benchAllReduce(options, io));
+  program
+    .command('link')
+    .description('what one link carries: a bare channel, a simple-peer link, and the same in a worker')
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: LinkBenchOptions) => benchLink(options, io));
+  program
+    .command('lines')
+    .description('an all-reduce over capped lines, a browser on each of several test hosts; needs root and iproute2')
+    .option('--hosts <script>', 'what makes the hosts', '../shared/tools/hosts')
+    .option('--tabs <n>', 'world size, and hosts', wholeNumber(2, MAX_WORLD_SIZE), 4)
+    .option('--rate <mbit>', 'what each line carries, megabits a second', wholeNumber(1, 1000), 20)
+    .option('--bytes <n>', 'size of the tensor', wholeNumber(4, MAX_TENSOR_BYTES), 4 * 2 ** 20)
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: LinesBenchOptions) => benchLines(options, io));
   program
     .command('optimizer')
     .description(
