@@ -7,6 +7,7 @@ import {
   OPTIMIZER_NAMES,
   parseJob,
   STRATEGY_NAMES,
+  TRANSPORT_NAMES,
   type JobSpec,
 } from '../src/protocol/job.ts';
 import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
@@ -16,7 +17,7 @@ import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
 /** Options that say something about the job itself. */
 const JOB_OPTIONS = [
   ...(['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const),
-  ...(['hidden', 'strategy', 'syncEvery', 'staleness', 'replicas', 'codec', 'errorFeedback'] as const),
+  ...(['hidden', 'strategy', 'syncEvery', 'staleness', 'replicas', 'codec', 'errorFeedback', 'transport'] as const),
 ];
 
 export interface JobOptions {
@@ -36,6 +37,7 @@ export interface JobOptions {
   hidden?: number;
   codec?: string;
   errorFeedback?: 'on' | 'off';
+  transport?: string;
   /** A folder on this machine or a URL that every tab can read. */
   data?: string;
 }
@@ -91,6 +93,11 @@ export function addJobOptions(command: Command): Command {
     .addOption(
       new Option('--error-feedback <on|off>', 'add what a codec lost to what is sent next').choices(['on', 'off']),
     )
+    .addOption(
+      new Option('--transport <name>', 'how tabs of one browser are linked; auto: by message ports').choices(
+        TRANSPORT_NAMES,
+      ),
+    )
     .option('--data <folder|url>', 'IDX files, for the job mnist');
 }
 
@@ -137,6 +144,7 @@ export async function resolveJob(options: JobOptions): Promise<{ job: JobSpec; f
     hidden: options.hidden,
     codec: options.codec,
     errorFeedback: options.errorFeedback && options.errorFeedback === 'on',
+    transport: options.transport,
     data: options.job === 'mnist' ? { kind: 'url', url: isUrl ? withSlash(data) : DATA_PATH } : undefined,
   };
   return {

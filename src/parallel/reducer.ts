@@ -6,6 +6,7 @@ import { codecOf, type CodecName } from '../collectives/codecs.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { OpTrace } from '../collectives/work.ts';
 import type { Clock } from '../util/clock.ts';
+import { divide } from '../util/divide.ts';
 import type { Range } from '../util/range.ts';
 import { rangesOf, rearrange, type FlatLayout } from './buckets.ts';
 import type { CommHook, GradBucket } from './commHooks.ts';
@@ -392,9 +393,4 @@ export class Reducer {
     const takesTally = bucket === buckets.length - 1 && !this.#isEncoded;
     return this.#buffer.subarray(start, takesTally ? this.#buffer.length : end);
   }
-}
-
-/** A division that every rank does alike: exact IEEE, so the bits stay equal. */
-function divide(values: Float32Array, by: number): void {
-  if (by > 0) for (let i = 0; i < values.length; i++) values[i]! /= by;
 }
