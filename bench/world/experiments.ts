@@ -3,9 +3,10 @@ import { allReduce } from '../allreduce/allReduce.ts';
 import { bareRing } from '../allreduce/bareRing.ts';
 import { bareLink, pageLink } from '../link/onPages.ts';
 import { workerLink } from '../link/workerLink.ts';
+import { encodedAllReduce } from '../codecs/encodedAllReduce.ts';
 
 /** Those that a rank's worker runs, over links and collectives. */
-export const IN_WORKERS = { allReduce, workerLink };
+export const IN_WORKERS = { allReduce, workerLink, encodedAllReduce };
 
 /** Those that a rank's page runs, over bare channels. */
 export const ON_PAGES = { bareRing, bareLink, pageLink };
