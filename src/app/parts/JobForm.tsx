@@ -91,6 +91,14 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
         onpick={(maxSteps) => set({ maxSteps })}
       />
       <NumberField label={says.seed} value={job.seed} onpick={(seed) => set({ seed })} />
+      {job.strategy !== 'data-parallel' && (
+        <Select
+          label={says.transport}
+          value={job.transport}
+          options={says.transports}
+          onpick={(transport) => set({ transport })}
+        />
+      )}
     </>
   );
 }
