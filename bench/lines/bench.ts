@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs';
 import type { Io } from '../../launcher/io.ts';
 import { messageOf, PeergradError, UsageError } from '../../src/util/errors.ts';
 import { rowOf, theoryBytes } from '../allreduce/figures.ts';
-import { World } from '../world/world.ts';
+import { World, type Hosts } from '../world/world.ts';
 import { tableOf, type LinesResult } from './section.ts';
 
 export interface LinesBenchOptions {
@@ -45,13 +45,8 @@ export async function benchLines({ hosts, tabs, rate, bytes, json }: LinesBenchO
   }
 }
 
-async function measure(
-  n: number,
-  hosts: Parameters<typeof World.open>[1],
-  rate: number,
-  bytes: number,
-): Promise<LinesResult> {
-  const world = await World.open(n, hosts);
+async function measure(n: number, hosts: Hosts, rate: number, bytes: number): Promise<LinesResult> {
+  const world = await World.open(n, { hosts });
   try {
     await world.run('allReduce', { bytes, ops: WARM_UPS, isInPlace: true });
     const ours = await world.run('allReduce', { bytes, ops: OPS, isInPlace: true });

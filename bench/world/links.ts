@@ -1,7 +1,7 @@
 /** How ranks of a benchmark are linked: as the engine does it, but for the signaling server. */
 import { EpochLinks } from '../../src/engine/epochLinks.ts';
 import { LinkPool } from '../../src/engine/linkPool.ts';
-import type { PeerConnector } from '../../src/engine/linking.ts';
+import type { PeerConnector, TabConnector } from '../../src/engine/linking.ts';
 import type { LinkSignal } from '../../src/protocol/control.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { systemClock } from '../../src/util/clock.ts';
@@ -22,8 +22,9 @@ export interface RankLinks {
 
 /** @param tell takes a signal to another rank. */
 export function linksOfRank(
-  { rank, worldSize }: RankSetup,
+  { rank, worldSize, transport }: RankSetup,
   connectPeer: PeerConnector,
+  connectTab: TabConnector,
   tell: (to: number, attempt: number, signal: LinkSignal) => void,
 ): RankLinks {
   // Ordered as ranks are, since the lower id initiates.
@@ -31,7 +32,8 @@ export function linksOfRank(
   const pool = new LinkPool(() => {});
   const spares = new Map<number, Link>();
   const links = new EpochLinks({
-    ...{ room: 'bench', epoch: EPOCH, rank, connectPeer, connectTab: null, clock: systemClock },
+    ...{ room: 'bench', epoch: EPOCH, rank, connectPeer, clock: systemClock },
+    connectTab: transport === 'auto' ? connectTab : null,
     members: members.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
     ...{ iceServers: [], pool, relayed: [], relayOnly: false },
     server: () => ({

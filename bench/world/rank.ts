@@ -2,6 +2,7 @@
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { RelayReply, RelayRequest } from '../../src/engine/peerRelay.ts';
 import type { LinkSignal, PeerSignal } from '../../src/protocol/control.ts';
+import type { TransportName } from '../../src/protocol/job.ts';
 import type { Link } from '../../src/transport/link.ts';
 import type { BareChannel } from './bareChannels.ts';
 
@@ -30,6 +31,8 @@ export type Experiment<Rank, Args = never, Result = unknown> = (rank: Rank, args
 export interface RankSetup {
   rank: number;
   worldSize: number;
+  /** `auto` is for tabs that share a browser. */
+  transport: TransportName;
 }
 
 /** What one rank's tab tells another's, over the process that opened them: of an attempt of the engine's, or of one for the page alone. */
