@@ -23,15 +23,19 @@ function isLatencyBound(n: number, bytes: number): boolean {
   return n > RING_WORLD && (n > MAX_RING_WORLD || bytes / n / BYTES_PER_MS < HOP_MS);
 }
 
-/** For a tensor of `bytes` over `n` ranks. */
-export function chooseAllReduce(n: number, bytes: number): Algorithm {
+/**
+ * For a tensor of `bytes` over `n` ranks.
+ *
+ * @param ringBytes what it has on the ring, the only one that codecs ride on.
+ */
+export function chooseAllReduce(n: number, bytes: number, ringBytes = bytes): Algorithm {
   if (!isLatencyBound(n, bytes)) return Algorithm.RING;
   const rounds = Math.floor(Math.log2(n));
   const p = 2 ** rounds;
   // Ranks beyond a power of two hand their tensor over first and get the result back.
   const [foldSteps, foldBytes] = p === n ? [0, 0] : [2, 2 * bytes];
   const times: [Algorithm, number][] = [
-    [Algorithm.RING, cost(2 * (n - 1), (2 * (n - 1) * bytes) / n)],
+    [Algorithm.RING, cost(2 * (n - 1), (2 * (n - 1) * ringBytes) / n)],
     [Algorithm.HALVING_DOUBLING, cost(2 * rounds + foldSteps, (2 * (p - 1) * bytes) / p + foldBytes)],
     [Algorithm.DOUBLING, cost(rounds + foldSteps, rounds * bytes + foldBytes)],
   ];
