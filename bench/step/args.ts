@@ -1,6 +1,6 @@
 /** What `bench step` asks a rank's worker for, and gets. */
 
-/** Of a training run, or with its work in convolutions and its parameters behind them. */
+/** See models.ts. */
 export const STEP_MODELS = ['mlp', 'cnn', 'deep'] as const;
 export type StepModel = (typeof STEP_MODELS)[number];
 
