@@ -22,8 +22,8 @@ export interface StepBenchOptions {
 /** A rank's batch: a run's default for the models of runs; `deep` has one at which the forward pass is a third of its compute. */
 const BATCHES: Record<StepModel, number> = { mlp: 32, cnn: 32, deep: 128 };
 /** Enough for medians, in a minute or two without a GPU. */
-const ALONE = { turns: 5, steps: 8 };
-const TOGETHER = { turns: 4, steps: 2 };
+const ALONE = { turns: 5, steps: 4 };
+const TOGETHER = { turns: 3, steps: 2 };
 const KIB = 1024;
 /** No model here is larger. */
 const WHOLE_BYTES = 1024 * KIB * KIB;
@@ -32,14 +32,13 @@ const CAPS = [64 * KIB, 256 * KIB, 512 * KIB, 1024 * KIB, null];
 const DEFAULT_KIND = { firstBucketBytes: FIRST_BUCKET_BYTES, bucketCapBytes: BUCKET_CAP_BYTES };
 
 export async function benchStep({ tabs, hosts, rate, picture, json }: StepBenchOptions, io: Io): Promise<void> {
+  const measured =
+    hosts === undefined
+      ? await measureTogether(tabs, null, async () => {}, io)
+      : await withHosts({ tool: hosts, count: tabs }, (on, limit) => measureTogether(tabs, on, () => limit(rate), io));
   const { adapter, alone } = await measureAlone(io);
-  const measure = (on: Hosts | null) => measureTogether(tabs, on, io);
-  const measured = await (hosts === undefined ? measure(null) : withHosts({ tool: hosts, count: tabs, rate }, measure));
-  const result: StepBenchResult = {
-    adapter,
-    alone,
-    together: { ...measured, tabs, rate: hosts === undefined ? null : rate },
-  };
+  const together = { ...measured, tabs, rate: hosts === undefined ? null : rate };
+  const result: StepBenchResult = { adapter, alone, together };
   if (picture !== undefined) await draw(result, picture);
   io.out(json === undefined ? `${aloneTable(result)}\n\n${cutsTable(result)}` : JSON.stringify(result));
 }
@@ -63,9 +62,10 @@ async function measureAlone(io: Io): Promise<{ adapter: string; alone: Alone[] }
   }
 }
 
-async function measureTogether(tabs: number, hosts: Hosts | null, io: Io) {
+async function measureTogether(tabs: number, hosts: Hosts | null, limit: () => Promise<void>, io: Io) {
   const world = await World.open(tabs, hosts);
   try {
+    await limit();
     const model = 'deep';
     const batch = BATCHES[model];
     io.err(`${model}, ${tabs} tabs, ${CAPS.length} sizes of buckets ...`);

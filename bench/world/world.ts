@@ -81,15 +81,14 @@ export class World {
       // A tab that is closed meanwhile needs no signals.
       void this.#call(to, `rankPage.hear(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`).catch(() => {});
     };
+    const anyCertificate = hosts !== null;
     const openProfileOf = async (executable?: string) => {
-      const remote = hosts !== null;
       const browser = await launchBrowser({
-        remote,
-        anyCertificate: remote,
+        anyCertificate,
         ...(executable !== undefined && { executable }),
       });
       this.#browsers.push(browser);
-      return openProfile(browser, { remote, anyCertificate: remote, onevent });
+      return openProfile(browser, { anyCertificate, onevent });
     };
     const profiles = await Promise.all(hosts ? hosts.executables.map(openProfileOf) : [openProfileOf()]);
     for (let rank = 0; rank < tabs; rank++) {
