@@ -12,6 +12,7 @@ import { benchLines, type LinesBenchOptions } from './lines/bench.ts';
 import { benchLink, type LinkBenchOptions } from './link/bench.ts';
 import { benchOptimizer, type OptimizerBenchOptions } from './optimizer/bench.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
+import { benchStep, type StepBenchOptions } from './step/bench.ts';
 import { benchTelemetry, type TelemetryBenchOptions } from './telemetry/bench.ts';
 import { benchStrategies, type StrategiesOptions } from './strategies.ts';
 
@@ -117,6 +118,17 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--data <folder>', "MNIST's IDX files; without them digits are drawn")
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: CodecsBenchOptions) => benchCodecs(options, io));
+  program
+    .command('step')
+    .description(
+      'where the time of a step goes: a world of one beside plain TensorFlow.js, and several ranks by size of buckets',
+    )
+    .option('--tabs <n>', 'world size of the several', wholeNumber(2, MAX_WORLD_SIZE), 2)
+    .option('--hosts <tool>', 'has them on hosts of their own, which this makes; needs root')
+    .option('--rate <rate>', "of the hosts' lines, as tc writes it", '5mbit')
+    .option('--picture <file>', 'draws step time over size of buckets, as PNG')
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: StepBenchOptions) => benchStep(options, io));
   return runProgram(program, argv, io);
 }
 
