@@ -169,20 +169,23 @@ const ALL_REDUCES: Record<string, AllReduce> = {
   'halving-doubling': plans.halvingDoubling,
 };
 
-test('plans that do not fit each other are refused', () => {
-  const move = (kind: 'send' | 'receive', step: number, end: number): plans.Move => ({
-    ...{ kind, peer: kind === 'send' ? 1 : 0, step, start: 0, end, how: 'copy' },
-  });
-  const refuse = (mine: plans.Move[], theirs: plans.Move[]) => () =>
-    scheduleOf((rank) => (rank === 0 ? mine : theirs), 2);
-  expect(refuse([move('send', 0, 4)], [])).toThrow(/does not receive/);
-  expect(refuse([move('send', 0, 4)], [move('receive', 1, 4)])).toThrow(/does not receive/);
-  expect(refuse([move('send', 0, 4)], [move('receive', 0, 3)])).toThrow(/does not receive/);
-  expect(refuse([], [move('receive', 0, 3)])).toThrow(/Rank 1 waits for what rank 0 does not send/);
-  const crossed = (rank: number): plans.Plan => [
-    { ...{ kind: 'receive', peer: 1 - rank, step: rank, start: 0, end: 1, how: 'copy' } },
-    { ...{ kind: 'send', peer: 1 - rank, step: 1 - rank, start: 0, end: 1, how: 'copy' } },
-  ];
-  const schedule = scheduleOf(crossed, 2);
+const transfer = (kind: 'send' | 'receive', peer: number, step: number, end: number): plans.Move => ({
+  ...{ kind, peer, step, start: 0, end, how: 'copy' },
+});
+
+test.each([
+  ['nobody receives', [transfer('send', 1, 0, 4)], [], /does not receive/],
+  ['comes in another step', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 1, 4)], /does not receive/],
+  ['is longer', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 0, 3)], /does not receive/],
+  ['nobody sends', [], [transfer('receive', 0, 0, 3)], /Rank 1 waits for what rank 0 does not send/],
+] as const)('plans are refused where what is sent and received differs: %s', (_, mine, theirs, message) => {
+  expect(() => scheduleOf((rank) => (rank === 0 ? mine : theirs), 2)).toThrow(message);
+});
+
+test('plans are refused where ranks wait for each other', () => {
+  const schedule = scheduleOf(
+    (rank) => [transfer('receive', 1 - rank, rank, 1), transfer('send', 1 - rank, 1 - rank, 1)],
+    2,
+  );
   expect(() => simulate(schedule, { network: switched(2, {}), elementBytes: 4 })).toThrow(/wait for each other/);
 });

@@ -311,7 +311,7 @@ function checkCostModel(): void {
   const chosen = (choose: (n: number, bytes: number) => Algorithm, worlds: number[]): Algorithm[] =>
     [...new Set(worlds.flatMap((n) => sizes.map((bytes) => choose(n, bytes))))].sort((a, b) => a - b);
   const large = range(9, 33);
-  const log = [Algorithm.RING, Algorithm.HALVING_DOUBLING, Algorithm.DOUBLING];
+  const log = [Algorithm.RING, Algorithm.HALVING_DOUBLING, Algorithm.DOUBLING, Algorithm.TWO_LEVEL];
   expectEqual(chosen(chooseAllReduce, range(1, 8)), [Algorithm.RING], 'allReduce up to 8 ranks');
   expectEqual(chosen(chooseAllReduce, large), log, 'allReduce beyond');
   expectEqual(chosen(chooseAllGather, large), [Algorithm.RING, Algorithm.DOUBLING], 'allGather beyond');
@@ -319,7 +319,9 @@ function checkCostModel(): void {
   for (const n of large) {
     // The more bytes, the fewer of them must be sent.
     const ranked = sizes.map((bytes) =>
-      [Algorithm.DOUBLING, Algorithm.HALVING_DOUBLING, Algorithm.RING].indexOf(chooseAllReduce(n, bytes) as never),
+      [Algorithm.DOUBLING, Algorithm.HALVING_DOUBLING, Algorithm.TWO_LEVEL, Algorithm.RING].indexOf(
+        chooseAllReduce(n, bytes) as never,
+      ),
     );
     expectEqual(
       ranked,

@@ -70,8 +70,8 @@ export function simulateStep({ seed, machines }: Cluster, step: number, bytes: n
   };
   const schedule = scheduleOf((rank) => ringAllReduce(rank, n, count), n);
   const { endedAt, endOf } = simulate(schedule, { network, elementBytes: FLOAT_BYTES, startAt: startedAt });
-  return machines.map((_, rank) => {
-    const exposed = Math.max(0, endedAt[rank]! - startedAt[rank]!);
+  return startedAt.map((began, rank) => {
+    const exposed = Math.max(0, endedAt[rank]! - began);
     const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep): HopEvent => {
       const receivedChunk = transferFrom(n, ringStep, modulo(rank - 1, n)).chunk;
       const { start, end } = chunkRange(count, n, receivedChunk);
@@ -86,14 +86,14 @@ export function simulateStep({ seed, machines }: Cluster, step: number, bytes: n
     });
     return {
       ms: {
-        total: startedAt[rank]! + exposed + UPDATE_MS,
+        total: began + exposed + UPDATE_MS,
         compute: computed[rank]!,
         readback: READBACK_MS,
         communicate: exposed,
         exposed,
         update: UPDATE_MS,
       },
-      startedAt: startedAt[rank]!,
+      startedAt: began,
       hops,
     };
   });

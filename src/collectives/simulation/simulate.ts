@@ -48,7 +48,7 @@ export interface Simulated {
   /** Events it took. */
   readonly events: number;
   /** When a rank's send of `step` had left, or its receive was done; `null` if it has none. */
-  endOf(rank: number, kind: Move['kind'], step: number): number | null;
+  readonly endOf: (rank: number, kind: Move['kind'], step: number) => number | null;
 }
 
 /** What happens to a move. */
@@ -157,7 +157,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
       if (kind[move] === COMBINE && combineMsPerByte > 0) {
         isTaking[move] = 1;
         rankFreeAt[own] = Math.max(now, rankFreeAt[own]!) + elements * elementBytes * combineMsPerByte;
-        queue.push(rankFreeAt[own]!, eventOf(Event.TAKEN, move));
+        queue.push(rankFreeAt[own], eventOf(Event.TAKEN, move));
       } else advance(move, elements);
     }
   };
