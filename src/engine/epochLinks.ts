@@ -28,7 +28,7 @@ export interface EpochLinksOptions {
   relayed: readonly (readonly [string, string])[];
   relayOnly: boolean;
   /** Takes signals to the other ranks; what they answer comes by {@link EpochLinks.signal}. `null`: the server is away. */
-  server: () => SignalingClient | null;
+  server: () => Pick<SignalingClient, 'isOpen' | 'send'> | null;
   clock: Clock;
 }
 

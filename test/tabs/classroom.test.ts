@@ -22,6 +22,12 @@ async function tabTo(tab: Tab, name: RegExp): Promise<void> {
   throw new Error(`Nothing called ${name} can be reached by Tab.`);
 }
 
+/** The narrowest. */
+const PHONE = { width: 360, height: 740 };
+
+/** Pixels that the page takes, more than its window's where something sticks out. */
+const widthOf = (tab: Tab): Promise<number> => tab.page.evaluate(() => document.documentElement.scrollWidth);
+
 test('three join by code, by link and by keyboard; the host pauses, removes one, and the others finish', async () => {
   const ada = await world.open('#new?name=ada&seed=7&batchSize=4&maxSteps=32&hashEvery=8');
   await button(ada, 'Open the room').click();
@@ -43,6 +49,7 @@ test('three join by code, by link and by keyboard; the host pauses, removes one,
   await button(cid, 'Join').click();
 
   const dee = await world.open(`${link}?lang=zh`);
+  await dee.page.setViewportSize(PHONE);
   // The first thing to say has the focus already.
   await dee.page.locator('input:focus').waitFor();
   await dee.page.keyboard.type('狄');
@@ -51,6 +58,7 @@ test('three join by code, by link and by keyboard; the host pauses, removes one,
 
   await ada.page.getByRole('heading', { name: '4 of 4 ready' }).waitFor({ timeout: 60_000 });
   await ada.page.getByText('狄').first().waitFor();
+  expect(await widthOf(dee)).toBe(PHONE.width);
   await tabTo(ada, /^Start$/);
   await ada.page.keyboard.press('Enter');
   const all = [ada, ben, cid, dee];
@@ -60,6 +68,7 @@ test('three join by code, by link and by keyboard; the host pauses, removes one,
   await Promise.all([ben, cid].map((tab) => tab.page.getByText('paused by the host').first().waitFor()));
   const { step } = ben.events.filter((event) => event.type === 'step').at(-1)!;
   expect(step).toBeLessThan(31);
+  expect(await widthOf(dee)).toBe(PHONE.width);
   await button(ada, 'Remove cid').click();
   await ada.page.getByRole('group', { name: 'Remove cid?' }).getByRole('button', { name: 'Remove' }).click();
   expect((await cid.event('failed')).message).toMatch(/^The host has sent this tab out/);

@@ -67,17 +67,17 @@ function Inside({ run, drawing, image }: InsideProps) {
     image.value = next;
   };
   const clear = (): void => draw(() => []);
-  const isMissing = last !== null && learned === null;
+  if (last !== null && learned === null) {
+    return (
+      <div class="learned" ref={box}>
+        <p>{say.none}</p>
+      </div>
+    );
+  }
   return (
     <div class="learned" ref={box}>
       <p class="learned-who">
-        {learned !== null ? (
-          <Who run={run} learned={learned} />
-        ) : isMissing ? (
-          say.none
-        ) : (
-          <span class="dim">{say.asking}</span>
-        )}
+        {learned === null ? <span class="dim">{say.asking}</span> : <Who run={run} learned={learned} />}
       </p>
       <div class="learned-columns">
         <div class="draw">

@@ -14,10 +14,10 @@ export function Weights({ weights }: { weights: WeightPictures }) {
     <div class="weights">
       <div class="weights-title">
         <Subtitle>{say.weights}</Subtitle>
-        <p class="legend small">
+        <p class="weights-legend small">
           <span>{say.hushes}</span>
           <span>−{largest}</span>
-          <span class="legend-scale" aria-hidden="true" />
+          <span class="weights-scale" aria-hidden="true" />
           <span>+{largest}</span>
           <span>{say.speaks}</span>
         </p>

@@ -8,7 +8,8 @@ import { chromeTrace } from './chromeTrace.ts';
 import { curvesCsv } from './curvesCsv.ts';
 import { timelineOf } from './timeline.ts';
 
-export function ExportButtons({ run }: { run: Run }) {
+/** @param records whether this tab is a rank: who only watches has no flight recorder. */
+export function ExportButtons({ run, records }: { run: Run; records: boolean }) {
   const { run: said } = words.value;
   const timeline = run.lanes.some((steps) => steps.length > 0);
   return (
@@ -31,7 +32,7 @@ export function ExportButtons({ run }: { run: Run }) {
       >
         {said.trace}
       </button>
-      <RecordingButton />
+      {records && <RecordingButton />}
       {/* In a tab of its own: this one stays in its room. */}
       <a class="button quiet" href="#recording" target="_blank" rel="noopener">
         {said.openRecordings}

@@ -125,7 +125,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       {!hides.has('learned') && view.member !== null && <LearnedPanel key={run.number} run={run} />}
       {view.failure === null && (
         <div class="row">
-          <ExportButtons run={run} />
+          <ExportButtons run={run} records={ownRank(view, run) !== null} />
         </div>
       )}
     </main>

@@ -49,7 +49,7 @@ export const run = {
   talking: 'talking',
   rest: 'rest',
   longest: (straggler: ComponentChildren) => <>the longest computing is the {straggler}</>,
-  statisticsLater: (step: number) => `Known after the first exchange of statistics, at step ${step}.`,
+  statisticsLater: (every: number) => `Known once ranks exchange statistics, every ${every} steps.`,
   laneLabel: (rank: number, computing: string, talking: string, step: string) =>
     `rank ${rank}: computing ${computing}, talking ${talking}, step ${step}`,
 
@@ -120,7 +120,8 @@ export const run = {
 
   // Who is slow, and why.
   who: (rank: number, name: string) => `rank ${rank}${name === '' ? '' : ` (${name})`}`,
-  stragglersLater: (step: number) => `Who slows the ring is known after the first exchange, at step ${step}.`,
+  stragglersLater: (every: number) =>
+    `Who slows the ring is known once ranks exchange statistics, every ${every} steps.`,
   nobodySlow: 'Nobody slows the ring: all ranks and links are about as fast as each other.',
   slowRank: (who: string, causes: readonly string[]) => `${upperFirst(who)} slows the ring: ${causes.join(', ')}.`,
   slowComputing: (times: string) => `its computing takes ${times} times the others’`,

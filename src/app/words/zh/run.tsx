@@ -43,7 +43,7 @@ export const run: Words['run'] = {
   talking: '通信',
   rest: '其余',
   longest: (straggler) => <>计算最久的是{straggler}</>,
-  statisticsLater: (step) => `第 ${step} 步第一次交换统计之后可知。`,
+  statisticsLater: (every) => `rank 之间每 ${every} 步交换一次统计，之后可知。`,
   laneLabel: (rank, computing, talking, step) => `rank ${rank}：计算 ${computing}，通信 ${talking}，一步 ${step}`,
 
   rank: 'rank',
@@ -106,7 +106,7 @@ export const run: Words['run'] = {
       : '你自己的一行是精确的；其他 rank 报告最近 16 步，每步至多 24 段。'),
 
   who: (rank, name) => `rank ${rank}${name === '' ? '' : `（${name}）`}`,
-  stragglersLater: (step) => `谁拖慢了环，第 ${step} 步第一次交换之后可知。`,
+  stragglersLater: (every) => `谁拖慢了环：rank 之间每 ${every} 步交换一次统计，之后可知。`,
   nobodySlow: '没有谁拖慢环：各 rank 和各连接都差不多快。',
   slowRank: (who, causes) => `${who} 拖慢了环：${causes.join('，')}。`,
   slowComputing: (times) => `它的计算用时是其他 rank 的 ${times} 倍`,

@@ -1,0 +1,47 @@
+/** In a rank's worker: all-reduces one right behind the other, and how long each took. */
+import type { WorkerRank } from '../world/rank.ts';
+
+export interface AllReduceArgs {
+  bytes: number;
+  /** Ops in all. The first waits for the slowest rank to begin. */
+  ops: number;
+  /** Out of place: sums a copy, whose making counts. */
+  isInPlace: boolean;
+}
+
+export interface AllReduceResult {
+  /** Milliseconds of each op, from the end of the one before. */
+  ms: number[];
+  /** Elements of the last result that are wrong. */
+  wrong: number;
+  /** Bytes of frames sent, of one op. */
+  bytesSent: number;
+}
+
+/** Whole numbers, so that sums are exact: in place they grow by the world size with each op. */
+export async function allReduce({ group }: WorkerRank, args: AllReduceArgs): Promise<AllReduceResult> {
+  const { bytes, ops, isInPlace } = args;
+  const { rank, worldSize } = group;
+  const input = new Float32Array(bytes / Float32Array.BYTES_PER_ELEMENT).map((_, i) => (i % PERIOD) + rank);
+  let output = input;
+  const ms: number[] = [];
+  const sentBefore = group.bytesSent;
+  let last = performance.now();
+  for (let op = 0; op < ops; op++) {
+    if (!isInPlace) output = input.slice();
+    await group.allReduce(output);
+    const now = performance.now();
+    ms.push(now - last);
+    last = now;
+  }
+  const rankSum = (worldSize * (worldSize - 1)) / 2;
+  const growth = isInPlace ? worldSize ** (ops - 1) : 1;
+  let wrong = 0;
+  output.forEach((value, i) => {
+    if (value !== (worldSize * (i % PERIOD) + rankSum) * growth) wrong += 1;
+  });
+  return { ms, wrong, bytesSent: (group.bytesSent - sentBefore) / ops };
+}
+
+/** Values repeat after so many: a prime, so that no chunk or segment begins like another. */
+const PERIOD = 17;

@@ -1,0 +1,77 @@
+/** Data channels without simple-peer and without frames of ours: what links are measured against. */
+import { deferred, type Deferred } from '../../src/util/deferred.ts';
+import type { PageSignal } from './rank.ts';
+
+/** A data channel that keeps what comes before somebody listens. */
+export class BareChannel {
+  readonly channel: RTCDataChannel;
+  readonly #arrived: ArrayBuffer[] = [];
+  #onmessage: ((message: ArrayBuffer) => void) | null = null;
+
+  constructor(channel: RTCDataChannel) {
+    this.channel = channel;
+    channel.binaryType = 'arraybuffer';
+    channel.onmessage = ({ data }: MessageEvent<ArrayBuffer>) => {
+      if (this.#onmessage) this.#onmessage(data);
+      else this.#arrived.push(data);
+    };
+  }
+
+  set onmessage(handler: ((message: ArrayBuffer) => void) | null) {
+    this.#onmessage = handler;
+    while (this.#onmessage && this.#arrived.length > 0) this.#onmessage(this.#arrived.shift()!);
+  }
+}
+
+interface Peer {
+  readonly connection: RTCPeerConnection;
+  readonly opened: Deferred<BareChannel>;
+}
+
+export class BareChannels {
+  readonly #rank: number;
+  readonly #tell: (to: number, signal: PageSignal) => void;
+  readonly #peers = new Map<number, Peer>();
+
+  constructor(rank: number, tell: (to: number, signal: PageSignal) => void) {
+    this.#rank = rank;
+    this.#tell = tell;
+  }
+
+  /** The channel to `peer`, opened once; the lower rank offers. */
+  async to(peer: number): Promise<BareChannel> {
+    const isNew = !this.#peers.has(peer);
+    const { connection, opened } = this.#peerOf(peer);
+    if (isNew && this.#rank < peer) await this.#describe(peer, connection);
+    return opened.promise;
+  }
+
+  /** A signal of `peer` has come: those of one come in the order they were told. */
+  async hear(peer: number, signal: PageSignal): Promise<void> {
+    const { connection } = this.#peerOf(peer);
+    if ('candidate' in signal) return connection.addIceCandidate(signal.candidate);
+    await connection.setRemoteDescription(signal.description);
+    if (signal.description.type === 'offer') await this.#describe(peer, connection);
+  }
+
+  async #describe(peer: number, connection: RTCPeerConnection): Promise<void> {
+    await connection.setLocalDescription();
+    const { type, sdp } = connection.localDescription!;
+    this.#tell(peer, { for: 'page', description: { type, sdp } });
+  }
+
+  #peerOf(rank: number): Peer {
+    const existing = this.#peers.get(rank);
+    if (existing) return existing;
+    const connection = new RTCPeerConnection();
+    connection.onicecandidate = ({ candidate }) => {
+      if (candidate) this.#tell(rank, { for: 'page', candidate: candidate.toJSON() });
+    };
+    const opened = deferred<BareChannel>();
+    const channel = new BareChannel(connection.createDataChannel('bare', { negotiated: true, id: 0 }));
+    channel.channel.onopen = () => opened.resolve(channel);
+    const peer = { connection, opened };
+    this.#peers.set(rank, peer);
+    return peer;
+  }
+}

@@ -1,0 +1,14 @@
+/** Every experiment there is, by name. */
+import { allReduce } from '../allreduce/allReduce.ts';
+import { bareRing } from '../allreduce/bareRing.ts';
+
+/** Those that a rank's worker runs, over links and collectives. */
+export const IN_WORKERS = { allReduce };
+
+/** Those that a rank's page runs, over bare channels. */
+export const ON_PAGES = { bareRing };
+
+type Experiments = typeof IN_WORKERS & typeof ON_PAGES;
+export type ExperimentName = keyof Experiments;
+export type ArgsOf<Name extends ExperimentName> = Parameters<Experiments[Name]>[1];
+export type ResultOf<Name extends ExperimentName> = Awaited<ReturnType<Experiments[Name]>>;

@@ -1,0 +1,74 @@
+/** A rank's page: owns the connections, as the engine's page does, and runs what needs no worker. */
+import { PeerHost } from '../../src/engine/peerRelay.ts';
+import { connectPeer } from '../../src/transport/peerLink.ts';
+import { deferred, type Deferred } from '../../src/util/deferred.ts';
+import { BareChannels } from './bareChannels.ts';
+import { ON_PAGES } from './experiments.ts';
+import type { Experiment, FromRank, PageRank, RankSetup, TabSignal, ToRank } from './rank.ts';
+
+/** What the process that opened the tab calls. */
+interface RankPage {
+  /** Resolves once the rank is linked to its neighbours. */
+  start(setup: RankSetup): Promise<void>;
+  hear(from: number, signal: TabSignal): Promise<void>;
+  /** One at a time. */
+  run(name: string, args: unknown): Promise<unknown>;
+}
+
+declare global {
+  interface Window {
+    rankPage: RankPage;
+    /** From bench/world/world.ts, as every page under a launcher has it. */
+    peergradToLauncher: (told: { to: number; signal: TabSignal }) => Promise<void>;
+  }
+}
+
+const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
+const post = (message: ToRank, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
+const tell = (to: number, signal: TabSignal): void => void window.peergradToLauncher({ to, signal });
+const peers = new PeerHost(connectPeer, (reply, transfer) => post({ type: 'relay', reply }, transfer));
+let setup: RankSetup;
+let channels: BareChannels;
+/** What the worker was asked for. */
+let asked: Deferred<unknown> = deferred<unknown>();
+
+worker.addEventListener('error', ({ message }) => asked.reject(new Error(`The worker failed: ${message}`)));
+worker.addEventListener('message', ({ data }: MessageEvent<FromRank>) => {
+  switch (data.type) {
+    case 'relay':
+      return peers.receive(data.request);
+    case 'signal':
+      return tell(data.to, data.signal);
+    case 'started':
+      return asked.resolve(undefined);
+    case 'ran':
+      return asked.resolve(data.result);
+    case 'failed':
+      return asked.reject(new Error(data.message));
+    default:
+      data satisfies never;
+  }
+});
+
+function ask(message: ToRank): Promise<unknown> {
+  asked = deferred<unknown>();
+  post(message);
+  return asked.promise;
+}
+
+window.rankPage = {
+  async start(given) {
+    setup = given;
+    channels = new BareChannels(given.rank, tell);
+    await ask({ type: 'start', ...given });
+  },
+  async hear(from, signal) {
+    if (signal.for === 'page') await channels.hear(from, signal);
+    else post({ type: 'signal', from, signal });
+  },
+  run(name, args) {
+    if (!(name in ON_PAGES)) return ask({ type: 'run', name, args });
+    const experiment = ON_PAGES[name as keyof typeof ON_PAGES] as Experiment<PageRank, unknown>;
+    return experiment({ ...setup, channelTo: (peer) => channels.to(peer) }, args);
+  },
+};

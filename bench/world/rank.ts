@@ -1,0 +1,55 @@
+/** What an experiment gets, and what page and worker of a benchmark's tab say to each other. */
+import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import type { RelayReply, RelayRequest } from '../../src/engine/peerRelay.ts';
+import type { PeerSignal } from '../../src/protocol/control.ts';
+import type { Link } from '../../src/transport/link.ts';
+import type { BareChannel } from './bareChannels.ts';
+
+/** A rank as its worker has it: over real links, through the page, as in a training run. */
+export interface WorkerRank {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly group: ProcessGroup;
+  /** To both neighbours. Frames are the group's: sending others over them breaks it. */
+  readonly links: ReadonlyMap<number, Link>;
+}
+
+/** A rank as its page has it. */
+export interface PageRank {
+  readonly rank: number;
+  readonly worldSize: number;
+  /** The bare data channel to another rank: opened when both have asked for it, the same from then on. */
+  channelTo(peer: number): Promise<BareChannel>;
+}
+
+/** Runs on every rank at once. What it takes and gives crosses processes: plain data. */
+export type Experiment<Rank, Args = never, Result = unknown> = (rank: Rank, args: Args) => Promise<Result>;
+
+export interface RankSetup {
+  rank: number;
+  worldSize: number;
+}
+
+/** What one rank's tab tells another's, over the process that opened them: of an attempt of the engine's, or of a bare channel. */
+export type TabSignal =
+  | { for: 'worker'; attempt: number; signal: PeerSignal }
+  | { for: 'page'; description: RTCSessionDescriptionInit }
+  | { for: 'page'; candidate: RTCIceCandidateInit };
+
+export type WorkerSignal = Extract<TabSignal, { for: 'worker' }>;
+export type PageSignal = Extract<TabSignal, { for: 'page' }>;
+
+/** Page to worker. */
+export type ToRank =
+  | ({ type: 'start' } & RankSetup)
+  | { type: 'signal'; from: number; signal: WorkerSignal }
+  | { type: 'run'; name: string; args: unknown }
+  | { type: 'relay'; reply: RelayReply };
+
+/** Worker to page. */
+export type FromRank =
+  | { type: 'started' }
+  | { type: 'signal'; to: number; signal: WorkerSignal }
+  | { type: 'ran'; result: unknown }
+  | { type: 'failed'; message: string }
+  | { type: 'relay'; request: RelayRequest };

@@ -1,0 +1,115 @@
+/**
+ * Ranks in real tabs without the app and without a server of ours: each tab has connections on its page and a process group in its
+ * worker, exactly as in a training run. Experiments run on all ranks at once; `experiments.ts` lists them.
+ */
+import { createServer, type ViteDevServer } from 'vite';
+import path from 'node:path';
+import { closeBrowser, launchBrowser } from '../../launcher/browser.ts';
+import { loadPage, openProfile } from '../../launcher/tabs.ts';
+import { messageOf, PeergradError } from '../../src/util/errors.ts';
+import type { ArgsOf, ExperimentName, ResultOf } from './experiments.ts';
+import type { TabSignal } from './rank.ts';
+
+type Browser = Awaited<ReturnType<typeof launchBrowser>>;
+type Page = Parameters<typeof loadPage>[0];
+
+/** Machines of their own, one a tab. */
+export interface Hosts {
+  /** Starts a browser on each; as many as tabs. */
+  executables: readonly string[];
+  /** Where they reach this machine. */
+  address: string;
+}
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+
+export class World {
+  readonly #server: ViteDevServer;
+  readonly #browsers: Browser[] = [];
+  /** By rank. */
+  readonly #pages: Page[] = [];
+
+  private constructor(server: ViteDevServer) {
+    this.#server = server;
+  }
+
+  /**
+   * Opens a world of `tabs` ranks, linked to their neighbours: in one browser, or each in one of its own on `hosts`.
+   *
+   * @throws (rejects) PeergradError where a browser or a page does not come up; none is left running then.
+   */
+  static async open(tabs: number, hosts: Hosts | null = null): Promise<World> {
+    const address = hosts?.address ?? '127.0.0.1';
+    const server = await createServer({
+      ...{ root: ROOT, configFile: path.join(ROOT, 'vite.config.ts'), logLevel: 'error' },
+      server: { port: 0, host: address, hmr: false, watch: null },
+      // Known from the start, so that none is bundled, and all pages loaded anew, once they run.
+      optimizeDeps: { entries: ['bench/world/page.html', 'bench/world/worker.ts'] },
+    });
+    const world = new World(server);
+    try {
+      await server.listen();
+      await world.#openTabs(`http://${address}:${portOf(server)}/bench/world/page.html`, tabs, hosts);
+      return world;
+    } catch (error) {
+      await world.close();
+      throw error;
+    }
+  }
+
+  get size(): number {
+    return this.#pages.length;
+  }
+
+  /**
+   * Runs an experiment on all ranks at once; resolves with their results, by rank.
+   *
+   * @throws (rejects) PeergradError of the first rank that fails.
+   */
+  run<Name extends ExperimentName>(name: Name, args: ArgsOf<Name>): Promise<ResultOf<Name>[]> {
+    return this.#onAll<ResultOf<Name>>(() => `rankPage.run(${JSON.stringify(name)}, ${JSON.stringify(args)})`);
+  }
+
+  async #openTabs(url: string, tabs: number, hosts: Hosts | null): Promise<void> {
+    const onevent = (page: Page, told: unknown): void => {
+      const { to, signal } = told as { to: number; signal: TabSignal };
+      // A tab that is closed meanwhile needs no signals.
+      void this.#call(to, `rankPage.hear(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`).catch(() => {});
+    };
+    const openProfileOf = async (executable?: string) => {
+      const remote = hosts !== null;
+      const browser = await launchBrowser({ remote, ...(executable !== undefined && { executable }) });
+      this.#browsers.push(browser);
+      return openProfile(browser, { remote, onevent });
+    };
+    const profiles = await Promise.all(hosts ? hosts.executables.map(openProfileOf) : [openProfileOf()]);
+    for (let rank = 0; rank < tabs; rank++) {
+      const page = await profiles[rank % profiles.length]!.newPage();
+      this.#pages.push(page);
+      await loadPage(page, url);
+      await page.waitForFunction('"rankPage" in window');
+    }
+    await this.#onAll((rank) => `rankPage.start(${JSON.stringify({ rank, worldSize: tabs })})`);
+  }
+
+  #onAll<Result>(script: (rank: number) => string): Promise<Result[]> {
+    return Promise.all(this.#pages.map((_, rank) => this.#call<Result>(rank, script(rank))));
+  }
+
+  async #call<Result>(rank: number, script: string): Promise<Result> {
+    try {
+      return await this.#pages[rank]!.evaluate<Result>(script);
+    } catch (error) {
+      throw new PeergradError(`Rank ${rank}: ${messageOf(error)}`);
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#browsers.map(closeBrowser));
+    await this.#server.close();
+  }
+}
+
+function portOf({ httpServer }: ViteDevServer): number {
+  return (httpServer!.address() as { port: number }).port;
+}
