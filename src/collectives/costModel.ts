@@ -13,6 +13,8 @@ import { groupSizeOf } from './plans.ts';
 export interface Costs {
   /** Alpha: a frame without content from one rank to the next, through worker, page, channel, page and worker. */
   readonly hopMs: number;
+  /** What each byte of it adds, beside the line's time: a frame is handed on as a whole. */
+  readonly hopMsPerByte: number;
   /** Beta: of a rank's own line. */
   readonly msPerByte: number;
   /** Of adding a received byte to one's own. */
@@ -20,12 +22,14 @@ export interface Costs {
   /** Where all ranks are on one machine: its cores' time for each frame and byte that any of them sends; else 0. */
   readonly sharedMsPerFrame: number;
   readonly sharedMsPerByte: number;
+  /** What a byte adds to that for each tab there is: the more take turns on a core, the more their turns cost. */
+  readonly crowdMsPerByte: number;
 }
 
-/** Ranks on machines of their own: one hop between two idle tabs, and what a data channel moves (10 MB/s). */
-const COSTS: Costs = {
-  ...{ hopMs: 1.5, msPerByte: 1 / 10_000, combineMsPerByte: 1 / 2_000_000 },
-  ...{ sharedMsPerFrame: 0, sharedMsPerByte: 0 },
+/** Ranks on machines of their own with two cores, as `bench scale` has fitted them, on lines of about 100 Mbit/s. */
+export const USUAL_COSTS: Costs = {
+  ...{ hopMs: 3, hopMsPerByte: 2.5e-4, msPerByte: 1e-4, combineMsPerByte: 3e-6 },
+  ...{ sharedMsPerFrame: 0, sharedMsPerByte: 0, crowdMsPerByte: 0 },
 };
 
 /** Up to here a ring's steps are few, and further links cost more than they save. */
@@ -68,24 +72,26 @@ export function allReduceRounds(algorithm: Algorithm, n: number, bytes: number):
 export function estimate(rounds: readonly Rounds[], n: number, costs: Costs): number {
   return rounds.reduce((sum, { count, bytes }) => {
     const first = Math.min(bytes, FRAME_BYTES);
-    const hop = costs.hopMs + wireMs(first, n, costs) + first * costs.combineMsPerByte;
+    const latency = costs.hopMs + first * (costs.hopMsPerByte + costs.combineMsPerByte);
+    const hop = latency + wireMs(first, 1, costs);
     const wire = wireMs(bytes, n, costs);
-    // Where the line is what takes long, only the last frame's hop is waited for.
-    return sum + (wire > hop ? count * wire + costs.hopMs : count * hop);
+    // Where the line is what takes long, only the last frame's way is waited for.
+    return sum + (wire > hop ? count * wire + latency : count * hop);
   }, 0);
 }
 
-/** Of a transfer that every rank makes at once. */
-function wireMs(bytes: number, n: number, { msPerByte, sharedMsPerByte, sharedMsPerFrame }: Costs): number {
+/** Of a transfer that `n` ranks of one machine make at once. */
+function wireMs(bytes: number, n: number, costs: Costs): number {
   const frames = Math.max(1, Math.ceil(bytes / FRAME_BYTES));
-  return bytes * msPerByte + n * (bytes * sharedMsPerByte + frames * sharedMsPerFrame);
+  const sharedMsPerByte = costs.sharedMsPerByte + n * costs.crowdMsPerByte;
+  return bytes * costs.msPerByte + n * (bytes * sharedMsPerByte + frames * costs.sharedMsPerFrame);
 }
 
 /** Named by its rounds. The first needs no links but the ring's; the others need some that have to pay. */
 type Candidates = readonly [algorithm: Algorithm, rounds: readonly Rounds[]][];
 
 function quickest(n: number, candidates: Candidates): Algorithm {
-  const times = candidates.map(([, rounds], i) => estimate(rounds, n, COSTS) + (i === 0 ? 0 : LINKS_MS / CALLS));
+  const times = candidates.map(([, rounds], i) => estimate(rounds, n, USUAL_COSTS) + (i === 0 ? 0 : LINKS_MS / CALLS));
   return candidates[times.indexOf(Math.min(...times))]![0];
 }
 

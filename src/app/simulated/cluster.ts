@@ -65,7 +65,12 @@ export function simulateStep({ seed, machines }: Cluster, step: number, bytes: n
   const network = {
     // Never quite as fast as the step before.
     lines: machines.map(({ rate }) => ({ msPerByte: between(rng, 0.9, 1.2) / rate, msPerFrame: 0 })),
-    pathOf: (from: number) => ({ first: from, second: null, latencyMs: machines[from]!.latencyMs }),
+    pathOf: (from: number) => ({
+      first: from,
+      second: null,
+      latencyMs: machines[from]!.latencyMs,
+      latencyMsPerByte: 0,
+    }),
     combineMsPerByte: COMBINE_MS_PER_BYTE,
   };
   const schedule = scheduleOf((rank) => ringAllReduce(rank, n, count), n);

@@ -20,8 +20,9 @@ export interface Path {
   readonly first: number;
   /** The line they come in by, as they come (cut-through: it does not wait for a frame's end); `null` if that never holds them up. */
   readonly second: number | null;
-  /** From a frame's end leaving the first line until its receiver has it. */
+  /** From a frame's end leaving the first line until its receiver has it, and what each byte adds: it is handed on as a whole. */
   readonly latencyMs: number;
+  readonly latencyMsPerByte: number;
 }
 
 export interface Network {
@@ -119,14 +120,15 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   /** Sends of a lane what may go. */
   const pump = (at: number): void => {
     if (isStarted[lanes.from[at]!] === 0) return;
-    const { first, latencyMs } = paths[at]!;
+    const { first, latencyMs, latencyMsPerByte } = paths[at]!;
     while (laneNext[at]! < lanes.first[at + 1]!) {
       const move = lanes.items[laneNext[at]!]!;
       const low = start[move]! + done[move]!;
       const high = Math.min(low + segment, end[move]!);
       if (!isClear(move, low, high)) return;
-      const leftAt = pass(first, frameBytes(high - low));
-      queue.push(leftAt + latencyMs, eventOf(Event.ARRIVE, move));
+      const bytes = frameBytes(high - low);
+      const leftAt = pass(first, bytes);
+      queue.push(leftAt + latencyMs + bytes * latencyMsPerByte, eventOf(Event.ARRIVE, move));
       if (high === end[move]) {
         laneNext[at]! += 1;
         moveEnds[move] = leftAt;
