@@ -6,12 +6,16 @@ import { createProgram, runProgram } from '../launcher/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
 import { benchCurves, type CurvesOptions } from './curves.ts';
+import { benchScale, type ScaleOptions } from './scale/bench.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
 import { benchTelemetry, type TelemetryBenchOptions } from './telemetry/bench.ts';
 import { benchStrategies, type StrategiesOptions } from './strategies.ts';
 
 /** Clients from one address to one port: each has a port of its own, and Linux gives out 28 000. */
 const MAX_CLIENTS = 20_000;
+
+/** Ranks that a simulation has time for. */
+const MAX_SIMULATED = 1024;
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
 export function runBench(argv: readonly string[], io: Io): Promise<number> {
@@ -55,6 +59,15 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--steps <n>', 'steps of the run', wholeNumber(100, 1_000_000), 640)
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: TelemetryBenchOptions) => benchTelemetry(options, io));
+  program
+    .command('scale')
+    .description(
+      'what an all-reduce costs as the world grows: the cost model fitted from tabs, its errors, and larger worlds simulated',
+    )
+    .option('--ranks <n>', 'largest world to simulate', wholeNumber(2, MAX_SIMULATED), MAX_SIMULATED)
+    .option('--plot <file>', 'draw it, as a PNG')
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: ScaleOptions) => benchScale(options, io));
   return runProgram(program, argv, io);
 }
 

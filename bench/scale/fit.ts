@@ -61,6 +61,11 @@ export function crossValidate(samples: readonly Sample[], combineMsPerByte: numb
   });
 }
 
+/** The largest, whichever way. */
+export function worstError(predictions: readonly Prediction[]): number {
+  return Math.max(...predictions.map(({ error }) => Math.abs(error)));
+}
+
 function squares(samples: readonly Sample[], costs: Costs): number {
   return samples.reduce((sum, { n, bytes, ms }) => sum + (predict(n, bytes, costs) / ms - 1) ** 2, 0);
 }

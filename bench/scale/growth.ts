@@ -1,11 +1,6 @@
 /** How long an all-reduce takes by each algorithm as the world grows, on networks that nobody has here: simulated. */
 import type { Costs } from '../../src/collectives/costModel.ts';
-import {
-  halvingDoubling,
-  recursiveDoubling,
-  ringAllReduce,
-  twoLevelAllReduce,
-} from '../../src/collectives/plans.ts';
+import { halvingDoubling, recursiveDoubling, ringAllReduce, twoLevelAllReduce } from '../../src/collectives/plans.ts';
 import { switched, wireless } from '../../src/collectives/simulation/networks.ts';
 import { scheduleOf } from '../../src/collectives/simulation/schedule.ts';
 import { simulate, type Network } from '../../src/collectives/simulation/simulate.ts';
@@ -40,6 +35,9 @@ const LAN = { rate: 125_000, latencyMs: 0.3 };
 const WIFI = { rate: 75_000 / 8, latencyMs: 5, perPoint: 16 };
 const HOME = { up: 15_000 / 8, down: 100_000 / 8, latencyMs: 30 };
 const FLOAT_BYTES = 4;
+/** In the largest worlds one gradient is enough: a ring of 1024 ranks moves two million chunks. */
+const LARGE_WORLD = 256;
+const LARGE_WORLD_BYTES = [4_000_000];
 /** Doubling moves the whole tensor log2(n) times: of more bytes than this it is far behind, and takes minutes to simulate. */
 const MOST_DOUBLED = 4_000_000;
 
@@ -68,7 +66,7 @@ export function simulateGrowth(costs: Costs, worlds: readonly number[], tell: (l
   const rows: GrowthRow[] = [];
   for (const n of worlds) {
     tell(`simulating ${n} ranks ...`);
-    for (const bytes of GRADIENTS) {
+    for (const bytes of n > LARGE_WORLD ? LARGE_WORLD_BYTES : GRADIENTS) {
       const times = new Map(NETWORKS.map((name) => [name, {} as GrowthRow['ms']]));
       for (const [algorithm, planOf] of Object.entries(ALGORITHMS)) {
         const isLeftOut = algorithm === 'doubling' && bytes > MOST_DOUBLED;

@@ -9,7 +9,7 @@ export interface Measured {
 }
 
 /** Milliseconds to spend on each size and world, in rounds, so that each size meets the same weather. */
-const BUDGET_MS = 1500;
+const BUDGET_MS = 1000;
 const ROUNDS = 3;
 const OPS = { least: 2, most: 30 };
 
