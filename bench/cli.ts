@@ -6,6 +6,7 @@ import { createProgram, runProgram } from '../launcher/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
 import { benchCurves, type CurvesOptions } from './curves.ts';
+import { benchOptimizer, type OptimizerBenchOptions } from './optimizer/bench.ts';
 import { benchScale, type ScaleOptions } from './scale/bench.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
 import { benchTelemetry, type TelemetryBenchOptions } from './telemetry/bench.ts';
@@ -14,6 +15,8 @@ import { benchStrategies, type StrategiesOptions } from './strategies.ts';
 /** Clients from one address to one port: each has a port of its own, and Linux gives out 28 000. */
 const MAX_CLIENTS = 20_000;
 
+/** Adam's state of as many takes 2 GB, and the arrays of the benchmark as much again. */
+const MAX_PARAMETERS = 100_000_000;
 /** Ranks that a simulation has time for. */
 const MAX_SIMULATED = 1024;
 
@@ -59,6 +62,19 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--steps <n>', 'steps of the run', wholeNumber(100, 1_000_000), 640)
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: TelemetryBenchOptions) => benchTelemetry(options, io));
+  program
+    .command('optimizer')
+    .description(
+      'what a step does on the CPU beside the network: optimizers, average and state hash, against moving the bytes',
+    )
+    .option(
+      '--parameters <n,..>',
+      'sizes of the model',
+      listOf(wholeNumber(1, MAX_PARAMETERS)),
+      [1_000_000, 10_000_000],
+    )
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: OptimizerBenchOptions) => benchOptimizer(options, io));
   program
     .command('scale')
     .description(

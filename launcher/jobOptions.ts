@@ -6,6 +6,7 @@ import {
   OPTIMIZER_NAMES,
   parseJob,
   STRATEGY_NAMES,
+  TRANSPORT_NAMES,
   type JobSpec,
 } from '../src/protocol/job.ts';
 import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
@@ -15,7 +16,7 @@ import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
 /** Options that say something about the job itself. */
 const JOB_OPTIONS = [
   ...(['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const),
-  ...(['strategy', 'syncEvery', 'staleness', 'replicas'] as const),
+  ...(['strategy', 'syncEvery', 'staleness', 'replicas', 'transport'] as const),
 ];
 
 export interface JobOptions {
@@ -32,6 +33,7 @@ export interface JobOptions {
   syncEvery?: number;
   staleness?: number;
   replicas?: number;
+  transport?: string;
   /** A folder on this machine or a URL that every tab can read. */
   data?: string;
 }
@@ -82,6 +84,11 @@ export function addJobOptions(command: Command): Command {
     )
     .option('--staleness <n>', 'steps a rank may be ahead of the slowest (async-parameter-server)', wholeNumber())
     .option('--replicas <n>', 'workers in the one tab (data-parallel)', wholeNumber())
+    .addOption(
+      new Option('--transport <name>', 'how tabs of one browser are linked; auto: by message ports').choices(
+        TRANSPORT_NAMES,
+      ),
+    )
     .option('--data <folder|url>', 'IDX files, for the job mnist');
 }
 
@@ -125,6 +132,7 @@ export async function resolveJob(options: JobOptions): Promise<{ job: JobSpec; f
     syncEvery: options.syncEvery,
     staleness: options.staleness,
     replicas: options.replicas,
+    transport: options.transport,
     data: options.job === 'mnist' ? { kind: 'url', url: isUrl ? withSlash(data) : DATA_PATH } : undefined,
   };
   return {

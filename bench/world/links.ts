@@ -2,7 +2,7 @@
 import { EpochLinks } from '../../src/engine/epochLinks.ts';
 import { LinkPool } from '../../src/engine/linkPool.ts';
 import type { PeerConnector } from '../../src/engine/linking.ts';
-import type { PeerSignal } from '../../src/protocol/control.ts';
+import type { LinkSignal } from '../../src/protocol/control.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import type { RankSetup } from './rank.ts';
 
@@ -12,19 +12,19 @@ const EPOCH = 1;
 export interface RankLinks {
   readonly links: EpochLinks;
   /** A signal of another rank has come. */
-  hear(from: number, attempt: number, signal: PeerSignal): void;
+  hear(from: number, attempt: number, signal: LinkSignal): void;
 }
 
 /** @param tell takes a signal to another rank. */
 export function linksOfRank(
   { rank, worldSize }: RankSetup,
   connectPeer: PeerConnector,
-  tell: (to: number, attempt: number, signal: PeerSignal) => void,
+  tell: (to: number, attempt: number, signal: LinkSignal) => void,
 ): RankLinks {
   // Ordered as ranks are, since the lower id initiates.
   const members = Array.from({ length: worldSize }, (_, i) => `rank-${String(i).padStart(3, '0')}`);
   const links = new EpochLinks({
-    ...{ room: 'bench', epoch: EPOCH, rank, connectPeer, clock: systemClock },
+    ...{ room: 'bench', epoch: EPOCH, rank, connectPeer, connectTab: null, clock: systemClock },
     members: members.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
     ...{ iceServers: [], pool: new LinkPool(() => {}), relayed: [], relayOnly: false },
     server: () => ({

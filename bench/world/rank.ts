@@ -1,7 +1,7 @@
 /** What an experiment gets, and what page and worker of a benchmark's tab say to each other. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { RelayReply, RelayRequest } from '../../src/engine/peerRelay.ts';
-import type { PeerSignal } from '../../src/protocol/control.ts';
+import type { LinkSignal } from '../../src/protocol/control.ts';
 import type { Link } from '../../src/transport/link.ts';
 import type { BareChannel } from './bareChannels.ts';
 
@@ -32,7 +32,7 @@ export interface RankSetup {
 
 /** What one rank's tab tells another's, over the process that opened them: of an attempt of the engine's, or of a bare channel. */
 export type TabSignal =
-  | { for: 'worker'; attempt: number; signal: PeerSignal }
+  | { for: 'worker'; attempt: number; signal: LinkSignal }
   | { for: 'page'; description: RTCSessionDescriptionInit }
   | { for: 'page'; candidate: RTCIceCandidateInit };
 

@@ -5,7 +5,7 @@
 import { DEFAULT_JOB, defaultOptimizer, parseJob, type JobSpec } from '../protocol/job.ts';
 import { messageOf } from '../util/errors.ts';
 
-const TEXTS = ['job', 'model', 'strategy', 'optimizer'] as const;
+const TEXTS = ['job', 'model', 'strategy', 'optimizer', 'transport'] as const;
 const NUMBERS = [
   ...(['learningRate', 'batchSize', 'epochs', 'maxSteps', 'seed', 'hashEvery'] as const),
   ...(['syncEvery', 'staleness', 'replicas'] as const),

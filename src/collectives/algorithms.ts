@@ -1,6 +1,7 @@
 /** The plan that carries out a collective by the algorithm that `costModel.ts` has chosen. */
 import { Algorithm } from '../protocol/frame.ts';
 import { chooseAllGather, chooseAllReduce, chooseRooted } from './costModel.ts';
+import type { Codec } from './codecs.ts';
 import type { TypedArray } from './dtypes.ts';
 import type { RootedOptions } from './options.ts';
 import {
@@ -46,8 +47,8 @@ const BROADCAST_PLANS: Partial<Record<Algorithm, RootedPlanner>> = {
 };
 
 /** For an all-reduce of `tensor` over `n` ranks. */
-export function allReduceOf({ length, byteLength }: TypedArray, n: number): Choice {
-  const algorithm = chooseAllReduce(n, byteLength);
+export function allReduceOf({ length, byteLength }: TypedArray, n: number, codec: Codec | null = null): Choice {
+  const algorithm = chooseAllReduce(n, byteLength, codec?.bytesOf(length));
   const planOf = ALL_REDUCE_PLANS[algorithm]!;
   return { algorithm, plan: (rank) => planOf(rank, n, length) };
 }

@@ -1,9 +1,10 @@
 /** What may be passed to a process group: each check gives what was passed, ready to be used, or throws UsageError. */
-import { ReduceOp } from '../protocol/frame.ts';
+import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
+import { codecOf, type Codec } from './codecs.ts';
 import { MAX_TAG } from './descriptor.ts';
 import { dtypeOf, type Dtype, type TypedArray } from './dtypes.ts';
-import type { OpOptions, ReduceOptions } from './options.ts';
+import type { AllReduceOptions, OpOptions, ReduceOptions } from './options.ts';
 import { reducerFor } from './reduce.ts';
 
 /** The group as the caller's rank sees it. */
@@ -104,6 +105,19 @@ export function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: Redu
   reducerFor(dtype, op);
   if ((op === ReduceOp.PREMUL_SUM) === (factor !== undefined)) return;
   throw new UsageError('PREMUL_SUM needs a factor, and only PREMUL_SUM takes one.');
+}
+
+/** That the tensor and the op are such as codecs are for, and what takes the losses is as long. Gives the codec. */
+export function checkCodec({ length }: TypedArray, dtype: Dtype, options: AllReduceOptions): Codec | null {
+  const { codec: name = 'fp32', op = ReduceOp.SUM, lost } = options;
+  const codec = codecOf(name);
+  if (codec !== null && (dtype.code !== DtypeCode.FLOAT32 || (op !== ReduceOp.SUM && op !== ReduceOp.AVG))) {
+    throw new UsageError(`The codec ${name} is for SUM and AVG of float32: leave it out.`);
+  }
+  if (lost && lost.length !== length) {
+    throw new UsageError(`lost has ${lost.length} elements, where the tensor has ${length}: give it as many.`);
+  }
+  return codec;
 }
 
 export function checkTag(what: 'tag' | 'bucket', value: number): void {

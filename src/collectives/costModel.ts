@@ -97,12 +97,19 @@ function quickest(n: number, candidates: Candidates): Algorithm {
 
 const ALL_REDUCES = [Algorithm.RING, Algorithm.TWO_LEVEL, Algorithm.HALVING_DOUBLING, Algorithm.DOUBLING];
 
-/** For a tensor of `bytes` over `n` ranks. */
-export function chooseAllReduce(n: number, bytes: number): Algorithm {
+/**
+ * For a tensor of `bytes` over `n` ranks.
+ *
+ * @param ringBytes what it has on the ring, the only one that codecs ride on.
+ */
+export function chooseAllReduce(n: number, bytes: number, ringBytes = bytes): Algorithm {
   if (n <= RING_WORLD) return Algorithm.RING;
   return quickest(
     n,
-    ALL_REDUCES.map((algorithm) => [algorithm, allReduceRounds(algorithm, n, bytes)]),
+    ALL_REDUCES.map((algorithm) => {
+      const travelling = algorithm === Algorithm.RING ? ringBytes : bytes;
+      return [algorithm, allReduceRounds(algorithm, n, travelling)];
+    }),
   );
 }
 

@@ -61,9 +61,15 @@ export function dtypeOf(tensor: TypedArray, said?: 'float16'): Dtype {
   );
 }
 
+/** What is no dtype of a tensor, but of an all-reduce's frames. */
+const ENCODED_NAMES: Partial<Record<DtypeCode, string>> = {
+  [DtypeCode.FLOAT32_AS_FLOAT16]: 'float32 as float16',
+  [DtypeCode.FLOAT32_AS_INT8]: 'float32 as int8',
+};
+
 /** `float32` for its code, for messages. */
 export function dtypeName(code: DtypeCode): string {
-  return DTYPES.find((entry) => entry.code === code)?.name ?? `unknown dtype ${code}`;
+  return ENCODED_NAMES[code] ?? DTYPES.find((entry) => entry.code === code)?.name ?? `unknown dtype ${code}`;
 }
 
 /** Elements that a frame's payload holds at most. */

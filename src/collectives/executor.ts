@@ -25,6 +25,7 @@ import {
   type ErrorContext,
 } from '../util/errors.ts';
 import { createAgreement, type Agreement } from './agreement.ts';
+import type { Codec } from './codecs.ts';
 import { algorithmName, describeOp, isSameOp, opName, type OpDescriptor } from './descriptor.ts';
 import { diagnose, Report } from './diagnosis.ts';
 import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
@@ -62,6 +63,8 @@ export interface Issue<T> {
   plan: Planner;
   source: TypedArray;
   target: TypedArray;
+  codec?: Codec;
+  lost?: Float32Array | null;
   /** What messages say for the descriptor's count. */
   amount?: string | undefined;
   timeoutMs: number;
@@ -222,7 +225,7 @@ export class Executor {
   }
 
   issue<T>({ descriptor, dtype, plan, source, target, amount, timeoutMs, ...rest }: Issue<T>): Work<T> {
-    const { result, trace } = rest;
+    const { result, trace, codec = null, lost = null } = rest;
     const { mesh, ranks, segmentElements, clock } = this.#options;
     const isReserved = this.#given !== null;
     const seq = this.#given ?? this.#nextSeq++;
@@ -233,8 +236,8 @@ export class Executor {
       ...{ group: this.id, seq },
     };
     const op = new PlanOp({
-      ...{ descriptor, dtype, plan: plan(this.rank), source, target, header, worldSize: ranks.length },
-      segmentElements: Math.min(segmentElements, maxSegment(dtype)),
+      ...{ descriptor, dtype, plan: plan(this.rank), source, target, codec, lost, header, worldSize: ranks.length },
+      segmentElements: Math.min(segmentElements, codec?.maxSegment ?? maxSegment(dtype)),
       emit: (peer, frame) => this.#emit(flight, peer, frame),
       ondone: () => {
         flight.isThrough = true;

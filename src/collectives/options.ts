@@ -1,6 +1,7 @@
 /** What the calls of a process group may be told. Names are torch.distributed's, in camelCase. */
 import type { ReduceOp } from '../protocol/frame.ts';
 import type { Clock } from '../util/clock.ts';
+import type { CodecName } from './codecs.ts';
 import type { TypedArray } from './dtypes.ts';
 
 export interface ProcessGroupOptions {
@@ -31,6 +32,17 @@ export interface ReduceOptions extends OpOptions {
 export interface AllReduceOptions extends ReduceOptions {
   /** Gradient bucket this belongs to, the same on every rank. 0 .. 65 535, 0 by default. */
   bucket?: number;
+  /**
+   * How float32 values travel where the ring is what carries them, the same on every rank; `fp32` by default. What other algorithms
+   * carry is too small, or the world too large, for it to pay: that goes as it is.
+   */
+  codec?: CodecName;
+  /**
+   * As long as the tensor: takes what this rank's rounding took away from the sum, zeros where nothing was encoded. Added to the next
+   * tensor, it is not lost (error feedback): over all ranks, tensors before less the sum are what `lost` adds up to. Undefined where the
+   * op fails.
+   */
+  lost?: Float32Array | null;
 }
 
 export interface RootedOptions {

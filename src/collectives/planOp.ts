@@ -12,6 +12,7 @@ import {
   type FrameHeader,
 } from '../protocol/frame.ts';
 import { ProtocolError } from '../util/errors.ts';
+import type { Codec } from './codecs.ts';
 import type { OpDescriptor } from './descriptor.ts';
 import { copyInto, view, type Dtype, type TypedArray } from './dtypes.ts';
 import type { Move, Plan } from './plans.ts';
@@ -25,6 +26,10 @@ export interface PlanOpOptions {
   source: TypedArray;
   /** What receives write to. */
   target: TypedArray;
+  /** How values travel, of an all-reduce by the ring; `null`: as they are. */
+  codec: Codec | null;
+  /** Takes what was lost where this rank has encoded a sum, as long as the target. */
+  lost: Float32Array | null;
   worldSize: number;
   segmentElements: number;
   /** The header of the op's frames, but for what says which segment they carry. */
@@ -121,7 +126,7 @@ export class PlanOp {
   bytes(kind: Move['kind'], peer: number): number {
     return this.#moves.reduce((sum, { move }) => {
       const isIt = move.kind === kind && move.peer === peer;
-      return isIt ? sum + lengthOf(move) * this.#options.dtype.bytes : sum;
+      return isIt ? sum + this.#bytesOf(lengthOf(move)) : sum;
     }, 0);
   }
 
@@ -160,8 +165,7 @@ export class PlanOp {
 
   /** Takes a DATA frame of this op, which says the same of it as this rank. @throws ProtocolError */
   receive({ step, offset }: FrameHeader, frame: ArrayBuffer, from: number): void {
-    const { dtype } = this.#options;
-    const elements = (frame.byteLength - FRAME_HEADER_BYTES) / dtype.bytes;
+    const elements = this.#elementsOf(frame);
     const progress = this.#receives.get(`${from}/${step}`);
     const length = progress ? lengthOf(progress.move) : 0;
     const room = length - (progress?.arrived ?? 0);
@@ -177,28 +181,46 @@ export class PlanOp {
 
   /** Takes all that has come and whose turn it is. */
   #take(progress: Progress): void {
-    const { dtype, target, worldSize } = this.#options;
+    const { codec } = this.#options;
     const { move, early } = progress;
     while (early.length > 0) {
       const frame = early[0]!;
-      const values = new dtype.array(frame, FRAME_HEADER_BYTES);
       const start = move.start + progress.done;
-      const end = start + values.length;
+      const end = start + this.#elementsOf(frame);
       if (!isClear(progress, start, end)) return;
       early.shift();
       const since = this.#options.now();
-      if (move.how !== 'copy') {
-        this.#combine!(values, target, start);
-        const isAverage = this.descriptor.reduceOp === ReduceOp.AVG;
-        if (move.how === 'combine-last' && isAverage) divide(values, dtype, worldSize);
-      }
-      copyInto(target, values, start);
+      if (codec) this.#takeEncoded(codec, frame, move.how, start, end);
+      else this.#takePlain(frame, move.how, start);
       progress.spentMs += this.#options.now() - since;
-      this.#advance(progress, values.length);
+      this.#advance(progress, end - start);
       this.#taken = { frame, start, end };
       for (const next of progress.after) this.#wake(next);
       this.#taken = null;
     }
+  }
+
+  /** Combined values stay in their frame, too. */
+  #takePlain(frame: ArrayBuffer, how: Move['how'], start: number): void {
+    const { dtype, target, worldSize } = this.#options;
+    const values = new dtype.array(frame, FRAME_HEADER_BYTES);
+    if (how !== 'copy') {
+      this.#combine!(values, target, start);
+      if (how === 'combine-last' && this.#isAverage) divide(values, dtype, worldSize);
+    }
+    copyInto(target, values, start);
+  }
+
+  /** What is final stays in its frame, and the target has what all others will decode from it. */
+  #takeEncoded(codec: Codec, frame: ArrayBuffer, how: Move['how'], start: number, end: number): void {
+    const { dtype, worldSize } = this.#options;
+    const values = this.#floats(start, end);
+    if (how === 'copy') return codec.decode(frame, values);
+    codec.addTo(values, frame);
+    if (how === 'combine') return;
+    if (this.#isAverage) divide(values, dtype, worldSize);
+    codec.encode(values, frame, this.#lostIn(start, end));
+    codec.decode(frame, values);
   }
 
   #wake({ move }: Progress): void {
@@ -235,9 +257,9 @@ export class PlanOp {
     this.#settle();
   }
 
-  /** A segment under its header. What was just received and goes on unchanged keeps its frame. */
+  /** A segment under its header. What was just received and goes on keeps its frame. */
   #frameOf({ move, done }: Progress, start: number, end: number): ArrayBuffer {
-    const { source, dtype, header } = this.#options;
+    const { source, dtype, codec, header } = this.#options;
     const own: FrameHeader = {
       ...{ ...header, kind: FrameKind.DATA, step: move.step, offset: done },
       ...(this.#areLengthsTold && { count: lengthOf(move) }),
@@ -246,11 +268,43 @@ export class PlanOp {
     if (taken?.start === start && taken.end === end && source === this.#options.target) {
       this.#taken = null;
       writeHeader(taken.frame, own);
+      if (codec && move.how !== 'copy') codec.encode(this.#floats(start, end), taken.frame, this.#lostIn(start, end));
       return taken.frame;
     }
-    const frame = createFrame(own, (end - start) * dtype.bytes);
-    copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), view(source, start, end), 0);
+    const frame = createFrame(own, this.#bytesOf(end - start));
+    if (codec) {
+      // What is final was decoded once: to encode it again loses nothing more, and gives the same bytes.
+      codec.encode(this.#floats(start, end), frame, move.how === 'copy' ? null : this.#lostIn(start, end));
+    } else {
+      copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), view(source, start, end), 0);
+    }
     return frame;
+  }
+
+  get #isAverage(): boolean {
+    return this.descriptor.reduceOp === ReduceOp.AVG;
+  }
+
+  /** Of a payload. */
+  #bytesOf(elements: number): number {
+    const { codec, dtype } = this.#options;
+    return codec ? codec.bytesOf(elements) : elements * dtype.bytes;
+  }
+
+  /** In a frame; no whole number where it is none of this op's. */
+  #elementsOf({ byteLength }: ArrayBuffer): number {
+    const { codec, dtype } = this.#options;
+    const bytes = byteLength - FRAME_HEADER_BYTES;
+    return codec ? codec.elementsOf(bytes) : bytes / dtype.bytes;
+  }
+
+  /** Part of the target, of an op with a codec: those are of float32, in place. */
+  #floats(start: number, end: number): Float32Array {
+    return view(this.#options.target as Float32Array, start, end);
+  }
+
+  #lostIn(start: number, end: number): Float32Array | null {
+    return this.#options.lost?.subarray(start, end) ?? null;
   }
 
   #advance(progress: Progress, elements: number): void {

@@ -16,7 +16,10 @@ export interface Move {
   /** Elements of the sender's or receiver's own tensor, `end` exclusive. */
   readonly start: number;
   readonly end: number;
-  /** What a receiver does: overwrite, combine with its own, or combine with its own as the last to do so. */
+  /**
+   * What a receiver does: overwrite, combine with its own, or combine with its own as the last to do so. A send of the ring's says
+   * what its receiver will do.
+   */
   readonly how: 'copy' | 'combine' | 'combine-last';
 }
 
@@ -42,8 +45,8 @@ export function evenCuts(count: number, n: number): Cuts {
 
 type Range = Pick<Move, 'start' | 'end'>;
 
-const send = (peer: number, step: number, { start, end }: Range): Move => ({
-  ...{ kind: 'send', peer, step, start, end, how: 'copy' },
+const send = (peer: number, step: number, { start, end }: Range, how: Move['how'] = 'copy'): Move => ({
+  ...{ kind: 'send', peer, step, start, end, how },
 });
 const receive = (peer: number, step: number, { start, end }: Range, how: Move['how'] = 'copy'): Move => ({
   ...{ kind: 'receive', peer, step, start, end, how },
@@ -70,7 +73,7 @@ function subRingSteps({ index, n, rankOf, cuts, firstStep, isLast }: SubRing, fr
   return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i).flatMap((step, i) => {
     const how = step >= n - 1 ? 'copy' : step === n - 2 && isLast ? 'combine-last' : 'combine';
     return [
-      send(rankOf(right), firstStep + i, part(cuts, transferFrom(n, step, index).chunk)),
+      send(rankOf(right), firstStep + i, part(cuts, transferFrom(n, step, index).chunk), how),
       receive(rankOf(left), firstStep + i, part(cuts, transferFrom(n, step, left).chunk), how),
     ];
   });

@@ -17,6 +17,7 @@ import { MismatchError, UsageError } from '../util/errors.ts';
 import { mixSeed } from '../util/rng.ts';
 import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './algorithms.ts';
 import {
+  checkCodec,
   checkMembers,
   checkParts,
   checkReduction,
@@ -137,7 +138,7 @@ export class ProcessGroup {
   /**
    * Combines `tensor` over all ranks, in place: afterwards every rank holds the same bits.
    *
-   * @throws UsageError where the op makes no sense for the dtype.
+   * @throws UsageError where the op or the codec makes no sense for the dtype.
    */
   allReduce<T extends TypedArray>(tensor: T, options: AllReduceOptions = {}): Work<T> {
     const { worldSize: n, rank } = this;
@@ -145,8 +146,15 @@ export class ProcessGroup {
     const { bucket: tag = 0 } = options;
     checkTag('bucket', tag);
     this.#prepare(tensor, dtype, options);
-    const choice = allReduceOf(tensor, n);
-    const issue = this.#inPlace(OpCode.ALL_REDUCE, tensor, dtype, { ...options, ...choice, tag });
+    const codec = checkCodec(tensor, dtype, options);
+    const choice = allReduceOf(tensor, n, codec);
+    const plain = this.#inPlace(OpCode.ALL_REDUCE, tensor, dtype, { ...options, ...choice, tag });
+    // Also where values go as they are: who names another codec means another sum.
+    const descriptor = { ...plain.descriptor, dtype: codec?.code ?? dtype.code };
+    const { lost = null } = options;
+    const isEncoded = choice.algorithm === Algorithm.RING && n > 1;
+    if (!codec || !isEncoded) lost?.fill(0);
+    const issue = { ...plain, descriptor, ...(codec && isEncoded && { codec, lost }) };
     if (choice.algorithm !== Algorithm.RING) return this.#issue(issue);
     return this.#issue({ ...issue, trace: (op, startedAt) => traceOfRing(op, startedAt, rank, n) });
   }

@@ -43,8 +43,8 @@ function storedId(): Promise<string> {
   });
 }
 
-/** In hexadecimal. (`crypto.randomUUID` exists in secure contexts only.) */
-function randomId(): string {
+/** Never there twice, and not to be guessed: in hexadecimal. (`crypto.randomUUID` exists in secure contexts only.) */
+export function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -9,7 +9,7 @@ import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { SignalingError } from '../util/errors.ts';
 import type { LinkPool } from './linkPool.ts';
-import { Edge, type PeerConnector } from './linking.ts';
+import { Edge, type PeerConnector, type TabConnector } from './linking.ts';
 import type { SignalingClient } from './signaling.ts';
 
 /** Links a rank opens at once on demand: each costs some ten messages, and the server bounds those. */
@@ -23,6 +23,8 @@ export interface EpochLinksOptions {
   members: readonly RosterEntry[];
   iceServers: readonly IceServer[];
   connectPeer: PeerConnector;
+  /** `null`: tabs of one browser are linked as all others are. */
+  connectTab: TabConnector | null;
   pool: LinkPool;
   /** Pairs of members that must connect over a relay, and whether all must. */
   relayed: readonly (readonly [string, string])[];
@@ -96,14 +98,16 @@ export class EpochLinks {
   #edgeTo(peerRank: number): Edge {
     const existing = this.#edges.get(peerRank);
     if (existing) return existing;
-    const { room, epoch, rank, members, iceServers, connectPeer, pool, relayed, relayOnly, server, clock } =
-      this.#options;
+    const { room, epoch, rank, members, iceServers, connectPeer, connectTab, pool, server, clock } = this.#options;
     const [self, peer] = [members[rank]!.member, members[peerRank]!.member];
+    const relayOnly =
+      this.#options.relayOnly || this.#options.relayed.some((pair) => pair.includes(self) && pair.includes(peer));
+    const isSameBrowser = members[rank]!.browser === members[peerRank]!.browser;
     const edge = new Edge({
       self: { room, epoch, member: self, rank },
       peer: { room, epoch, member: peer, rank: peerRank },
-      ...{ iceServers, connect: connectPeer, pool, clock },
-      relayOnly: relayOnly || relayed.some((pair) => pair.includes(self) && pair.includes(peer)),
+      ...{ iceServers, connect: connectPeer, pool, relayOnly, clock },
+      connectTab: isSameBrowser && !relayOnly ? connectTab : null,
       send: (attempt, signal) => server()?.send({ type: 'signal', epoch, to: peer, attempt, signal }),
     });
     this.#edges.set(peerRank, edge);

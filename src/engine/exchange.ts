@@ -1,4 +1,7 @@
-/** Statistics and telemetry that ranks tell each other beside training. Integers below 2^53 are exact in float64. */
+/**
+ * What ranks tell each other beside training: a digest of the state, statistics and telemetry, in one all-gather. Integers below
+ * 2^53 are exact in float64.
+ */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { EdgeReport, LinkRoute, RankStatistics, StepLane } from '../protocol/events.ts';
 import type { Span } from '../telemetry/clocks.ts';
@@ -31,16 +34,19 @@ export interface OwnTelemetry {
 }
 
 export interface Told extends OwnTelemetry {
+  hash: string;
   statistics: RankStatistics;
 }
 
 /**
  * Every rank's, in rank order.
  *
+ * @param hash of the state, 16 hexadecimal digits.
  * @param steps most steps told of, the same on all ranks.
  */
 export async function exchangeTelemetry(
   group: ProcessGroup,
+  hash: string,
   statistics: Omit<RankStatistics, 'rank'>,
   own: OwnTelemetry,
   steps: number,
@@ -48,6 +54,7 @@ export async function exchangeTelemetry(
   const count = Math.min(steps, TOLD_STEPS);
   const { isHidden, waitMs, right, chunks, span, lanes } = own;
   const mine = Float64Array.from([
+    ...[hash.slice(0, HALF), hash.slice(HALF)].map((half) => parseInt(half, 16)),
     ...FIELDS.map((field) => statistics[field]),
     ...[Number(isHidden), waitMs, span.begin, span.end],
     ...[chunks?.sentAt ?? NaN, chunks?.receivedAt ?? NaN],
@@ -56,13 +63,16 @@ export async function exchangeTelemetry(
     ...packLanes(lanes, count),
   ]);
   const rows = await group.allGather(mine);
-  return rows.map((row, rank) => {
+  return rows.map((all, rank) => {
+    const halves = all.subarray(0, HALVES);
+    const row = all.subarray(HALVES);
     const numbers = [...row.subarray(0, FIELDS.length)] as [number, number, number, number, number, number];
     const [computeMs, communicateMs, stepMs, gradientBytesSent, gradientBytesReceived, otherBytesSent] = numbers;
     const [hidden, wait, begin, end, sentAt, receivedAt, route, roundTripMs, bytesSent, bytesReceived] = [
       ...row.subarray(FIELDS.length, FIELDS.length + OWN_NUMBERS),
     ] as [number, number, number, number, number, number, number, number, number, number];
     return {
+      hash: Array.from(halves, (half) => half.toString(16).padStart(HALF, '0')).join(''),
       statistics: {
         ...{ rank, computeMs, communicateMs, stepMs },
         ...{ gradientBytesSent, gradientBytesReceived, otherBytesSent },
@@ -79,6 +89,9 @@ export async function exchangeTelemetry(
   });
 }
 
+/** A hash is two numbers of as many hexadecimal digits each. */
+const HALVES = 2;
+const HALF = 8;
 /** Between the statistics and the lanes. */
 const OWN_NUMBERS = 10;
 

@@ -5,9 +5,11 @@
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../collectives/processGroup.ts';
 import { MAX_WORLD_SIZE, PROTOCOL_VERSION, type Device } from '../protocol/control.ts';
-import { DEFAULT_JOB } from '../protocol/job.ts';
+import { DEFAULT_JOB, type TransportName } from '../protocol/job.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
+import { askForPort } from '../transport/broker.ts';
 import { connectPeer } from '../transport/peerLink.ts';
+import { connectTab } from '../transport/tabLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
@@ -38,6 +40,11 @@ export interface InitProcessGroupOptions {
   onroom?: (room: string) => void;
   /** Milliseconds for the whole world to come together. */
   timeoutMs?: number;
+  /**
+   * How ranks in tabs of one browser are linked: `auto`, the default, over a message port where the browser has one between tabs;
+   * `webrtc` as ranks of different browsers are. To be the same on all ranks.
+   */
+  transport?: TransportName;
 }
 
 interface Membership {
@@ -63,7 +70,7 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  *   server is not there or refuses, TimeoutError where the others do not come.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
-  const { server, worldSize, rank, name = 'library', timeoutMs = DEFAULT_INIT_TIMEOUT_MS } = options;
+  const { server, worldSize, rank, name = 'library', timeoutMs = DEFAULT_INIT_TIMEOUT_MS, transport = 'auto' } = options;
   const room = options.room === undefined ? null : parseRoomCode(options.room);
   if (options.room !== undefined && room === null) throw new UsageError(`"${options.room}" is not a room code.`);
   if (room === null && worldSize === undefined) throw new UsageError('Opening a room needs a worldSize.');
@@ -74,7 +81,8 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   const over = deferred();
   let formed: { group: ProcessGroup; membership: Membership } | null = null;
   const rendezvous: Rendezvous = new Rendezvous({
-    ...{ server, clock, connectPeer },
+    ...{ server, clock, connectPeer, transport },
+    connectTab: (wish) => connectTab(askForPort, wish),
     hello:
       room === null
         ? {

@@ -1,22 +1,29 @@
 /**
  * Connects two ranks for an epoch: over the connection that they have from the epoch before, or by one attempt after the other
- * until a deadline, each with its own id so that signals of a dead attempt are ignored. Between ring neighbours, who both know that they are to connect, the member with the lower id initiates;
- * any other link is initiated by the rank that wants to send. Where both want at once, the lower id's attempt counts.
+ * until a deadline, each with its own id so that signals of a dead attempt are ignored. Between ring neighbours, who both know that
+ * they are to connect, the member with the lower id initiates; any other link is initiated by the rank that wants to send. Where both
+ * want at once, the lower id's attempt counts.
+ *
+ * Tabs of one browser may be linked by a port (`transport: auto`): then the first attempt is for one, and the others are as usual.
  */
-import type { IceServer, PeerSignal } from '../protocol/control.ts';
+import type { IceServer, LinkSignal } from '../protocol/control.ts';
 import { handshake, type Hello } from '../transport/handshake.ts';
 import type { Link } from '../transport/link.ts';
 import type { PeerAttempt, PeerConnectOptions } from '../transport/peerLink.ts';
 import { SharedLink } from '../transport/sharedLink.ts';
+import type { TabConnectOptions } from '../transport/tabLink.ts';
 import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError, TimeoutError } from '../util/errors.ts';
+import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
 
 /** All of linking: a second less than the server's own deadline, so that the sentence that knows why is the one told. */
 export const LINKING_TIMEOUT_MS = 14_000;
 /** One attempt: long enough for slow Wi-Fi (ICE takes 1-2 s there), short enough for a second attempt. */
 const ATTEMPT_TIMEOUT_MS = 6_000;
+/** One for a port: the browser may have to start a process for its broker, which takes 1-2 s where all cores are busy. */
+const PORT_TIMEOUT_MS = 3_000;
 /** Wait before the initiator's attempt k+1: 250 ms * 2^k. */
 const BACKOFF_MS = 250;
 /** How long the other end may take to greet over a connection that stood: a round trip, or it stands no more. */
@@ -24,17 +31,21 @@ const REUSE_TIMEOUT_MS = 3_000;
 
 /** Makes connection attempts; on the main thread simple-peer itself, in a worker a stand-in for it. */
 export type PeerConnector = (options: PeerConnectOptions) => PeerAttempt;
+/** Makes attempts to connect to another tab of this browser. */
+export type TabConnector = (options: TabConnectOptions) => PeerAttempt;
 
 export interface EdgeOptions {
   self: Hello;
   peer: Hello;
   iceServers: readonly IceServer[];
   connect: PeerConnector;
+  /** `null`: the two are in different browsers, or are not to be linked by a port. */
+  connectTab: TabConnector | null;
   /** Connections of earlier epochs, and where new ones go. */
   pool: LinkPool;
   /** All other ways have failed: a new connection, over a TURN relay. */
   relayOnly: boolean;
-  send: (attempt: number, signal: PeerSignal) => void;
+  send: (attempt: number, signal: LinkSignal) => void;
   clock: Clock;
 }
 
@@ -44,6 +55,8 @@ export class Edge {
   readonly #isLower: boolean;
   /** Whether this end opens attempts; the other end then follows its offers. */
   #isInitiator = false;
+  /** Whether this end's next attempt is for a port. */
+  #asksForPort: boolean;
   readonly #linked = deferred<Link>();
   #attempt: { id: number; peer: PeerAttempt } | null = null;
   #lastAttemptId = -1;
@@ -58,6 +71,7 @@ export class Edge {
   constructor(options: EdgeOptions) {
     this.#options = options;
     this.#isLower = options.self.member < options.peer.member;
+    this.#asksForPort = options.connectTab !== null;
     // Awaited by `link`; `abort` may come first.
     this.#linked.promise.catch(() => {});
   }
@@ -83,7 +97,7 @@ export class Edge {
       // An offer may have come meanwhile.
       this.#isInitiator = initiates && this.#attempt === null;
       // The two ends number their attempts apart: even ones are the lower id's.
-      if (this.#isInitiator && !this.#isOver) this.#start(this.#isLower ? 0 : 1);
+      if (this.#isInitiator && !this.#isOver) this.#open(this.#isLower ? 0 : 1);
     }
     try {
       this.#opened = await this.#linked.promise;
@@ -141,17 +155,19 @@ export class Edge {
   }
 
   /** A signal from the other end. */
-  signal(attempt: number, signal: PeerSignal): void {
+  signal(attempt: number, signal: LinkSignal): void {
     if (this.#isOver) return;
     const isTheirs = (attempt % 2 === 0) !== this.#isLower;
-    // The other end has no connection any more.
-    if (signal.type === 'offer' && isTheirs) this.#reused?.close();
-    if (signal.type === 'offer' && isTheirs) {
+    if ((signal.type === 'offer' || signal.type === 'port') && isTheirs) {
+      // The other end has no connection any more.
+      this.#reused?.close();
       // Both want: the lower id's attempt counts, and the other end follows.
       if (this.#isInitiator && !this.#isLower) this.#yield();
-      if (!this.#isInitiator && attempt > this.#lastAttemptId) this.#start(attempt);
+      if (!this.#isInitiator && attempt > this.#lastAttemptId) {
+        this.#follow(attempt, signal.type === 'port' ? signal.key : null);
+      }
     }
-    if (this.#attempt?.id === attempt) this.#attempt.peer.signal(signal);
+    if (signal.type !== 'port' && this.#attempt?.id === attempt) this.#attempt.peer.signal(signal);
   }
 
   /** Gives up linking, or lets go of the link: the connection stays with the pool. */
@@ -171,25 +187,45 @@ export class Edge {
     this.#lastAttemptId = -1;
   }
 
-  #start(id: number): void {
-    const { connect, iceServers, relayOnly, send } = this.#options;
-    this.#attempt?.peer.abort();
-    this.#lastAttemptId = id;
-    const onsignal = (signal: PeerSignal): void => send(id, signal);
-    const iceTransportPolicy = relayOnly ? 'relay' : 'all';
-    const peer = connect({ initiator: this.#isInitiator, iceServers, iceTransportPolicy, onsignal });
-    this.#attempt = { id, peer };
-    void this.#await(id, peer);
+  /** An attempt of this end's. */
+  #open(id: number): void {
+    const { connectTab, send } = this.#options;
+    if (connectTab === null || !this.#asksForPort) return this.#start(id, this.#connect(id));
+    this.#asksForPort = false;
+    const key = randomId();
+    send(id, { type: 'port', key });
+    this.#start(id, connectTab({ initiator: true, key }), PORT_TIMEOUT_MS);
   }
 
-  async #await(id: number, peer: PeerAttempt): Promise<void> {
+  /** An attempt of the other end's: for a port where there is a key. */
+  #follow(id: number, key: string | null): void {
+    const { connectTab } = this.#options;
+    if (key === null) this.#start(id, this.#connect(id));
+    else if (connectTab !== null) this.#start(id, connectTab({ initiator: false, key }), PORT_TIMEOUT_MS);
+  }
+
+  #connect(id: number): PeerAttempt {
+    const { connect, iceServers, relayOnly, send } = this.#options;
+    const iceTransportPolicy = relayOnly ? 'relay' : 'all';
+    const onsignal = (signal: LinkSignal): void => send(id, signal);
+    return connect({ initiator: this.#isInitiator, iceServers, iceTransportPolicy, onsignal });
+  }
+
+  #start(id: number, peer: PeerAttempt, timeoutMs = ATTEMPT_TIMEOUT_MS): void {
+    this.#attempt?.peer.abort();
+    this.#lastAttemptId = id;
+    this.#attempt = { id, peer };
+    void this.#await(id, peer, timeoutMs);
+  }
+
+  async #await(id: number, peer: PeerAttempt, timeoutMs: number): Promise<void> {
     const { clock, self, peer: expected, pool } = this.#options;
-    const cancel = clock.after(ATTEMPT_TIMEOUT_MS, () => peer.abort());
+    const cancel = clock.after(timeoutMs, () => peer.abort());
     try {
       const shared = new SharedLink(await peer.link);
       const link = shared.view(self.epoch);
       try {
-        await handshake(link, self, expected, { timeoutMs: ATTEMPT_TIMEOUT_MS, clock });
+        await handshake(link, self, expected, { timeoutMs, clock });
       } catch (error) {
         shared.close();
         throw error;
@@ -202,7 +238,7 @@ export class Edge {
       this.#lastFailure = messageOf(error);
       if (this.#isInitiator && !this.#isOver && this.#attempt?.id === id) {
         clock.after(BACKOFF_MS * 2 ** Math.floor(id / 2), () => {
-          if (!this.#isOver && this.#isInitiator) this.#start(id + 2);
+          if (!this.#isOver && this.#isInitiator) this.#open(id + 2);
         });
       }
     } finally {

@@ -1,11 +1,11 @@
 /**
- * Peer connections for a worker: RTCPeerConnection exists on a page's main thread only, so the worker asks the page to
- * connect, signals pass between the two, and the open link comes over as a MessagePort.
+ * Connections for a worker: RTCPeerConnection and SharedWorker exist on a page's main thread only, so the worker asks the page to
+ * connect, signals pass between the two, and a MessagePort comes over: to the page, which has the open link, or to another tab.
  */
 import type { PeerSignal } from '../protocol/control.ts';
+import type { AskForPort } from '../transport/broker.ts';
 import { bridgeLink, createPortLink } from '../transport/portLink.ts';
 import type { PeerAttempt, PeerConnectOptions } from '../transport/peerLink.ts';
-import type { Link } from '../transport/link.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError } from '../util/errors.ts';
 import type { PeerConnector } from './linking.ts';
@@ -14,6 +14,7 @@ import type { PeerConnector } from './linking.ts';
 export type RelayRequest =
   | ({ type: 'peer-connect'; id: number } & Omit<PeerConnectOptions, 'onsignal'>)
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
+  | { type: 'peer-port'; id: number; key: string }
   | { type: 'peer-abort'; id: number };
 
 /** What the page answers. */
@@ -22,24 +23,32 @@ export type RelayReply =
   | { type: 'peer-open'; id: number; port: MessagePort }
   | { type: 'peer-failed'; id: number; message: string };
 
-/** The worker's end: a {@link PeerConnector} whose connections live on the page. */
+/** The worker's end: a {@link PeerConnector} whose connections live on the page, and the page's way to other tabs. */
 export function createRelayedConnector(post: (request: RelayRequest) => void): {
   connect: PeerConnector;
+  askForPort: AskForPort;
   receive: (reply: RelayReply) => void;
 } {
-  const attempts = new Map<number, { link: Deferred<Link>; onsignal: (signal: PeerSignal) => void }>();
+  const attempts = new Map<number, { port: Deferred<MessagePort>; onsignal: (signal: PeerSignal) => void }>();
   let lastId = 0;
   return {
     connect({ onsignal, ...options }): PeerAttempt {
       const id = ++lastId;
-      const link = deferred<Link>();
-      attempts.set(id, { link, onsignal });
+      const port = deferred<MessagePort>();
+      attempts.set(id, { port, onsignal });
       post({ type: 'peer-connect', id, ...options });
       return {
-        link: link.promise,
+        link: port.promise.then(createPortLink),
         signal: (signal) => post({ type: 'peer-signal', id, signal }),
         abort: () => post({ type: 'peer-abort', id }),
       };
+    },
+    askForPort(key) {
+      const id = ++lastId;
+      const port = deferred<MessagePort>();
+      attempts.set(id, { port, onsignal: () => {} });
+      post({ type: 'peer-port', id, key });
+      return { port: port.promise, cancel: () => post({ type: 'peer-abort', id }) };
     },
     receive(reply) {
       const attempt = attempts.get(reply.id);
@@ -49,10 +58,10 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
           return attempt.onsignal(reply.signal);
         case 'peer-open':
           attempts.delete(reply.id);
-          return attempt.link.resolve(createPortLink(reply.port));
+          return attempt.port.resolve(reply.port);
         case 'peer-failed':
           attempts.delete(reply.id);
-          return attempt.link.reject(new PeerGoneError(reply.message));
+          return attempt.port.reject(new PeerGoneError(reply.message));
         default:
           reply satisfies never;
       }
@@ -63,11 +72,17 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
 /** The page's end: makes the connections that the worker asks for. */
 export class PeerHost {
   readonly #connect: PeerConnector;
+  readonly #askForPort: AskForPort;
   readonly #reply: (reply: RelayReply, transfer: Transferable[]) => void;
-  readonly #attempts = new Map<number, PeerAttempt>();
+  readonly #attempts = new Map<number, Pick<PeerAttempt, 'signal' | 'abort'>>();
 
-  constructor(connect: PeerConnector, reply: (reply: RelayReply, transfer: Transferable[]) => void) {
+  constructor(
+    connect: PeerConnector,
+    ask: AskForPort,
+    reply: (reply: RelayReply, transfer: Transferable[]) => void,
+  ) {
     this.#connect = connect;
+    this.#askForPort = ask;
     this.#reply = reply;
   }
 
@@ -80,7 +95,7 @@ export class PeerHost {
         try {
           const attempt = this.#connect({ initiator, iceServers, iceTransportPolicy, onsignal });
           this.#attempts.set(id, attempt);
-          void this.#handOver(id, attempt);
+          void this.#handOver(id, this.#bridge(id, attempt));
         } catch (error) {
           // Extensions and policies switch WebRTC off.
           const message = `This browser makes no connections to others (${messageOf(error)}).`;
@@ -90,6 +105,12 @@ export class PeerHost {
       }
       case 'peer-signal':
         return this.#attempts.get(id)?.signal(request.signal);
+      case 'peer-port': {
+        const { port, cancel } = this.#askForPort(request.key);
+        this.#attempts.set(id, { signal: () => {}, abort: cancel });
+        void this.#handOver(id, port);
+        return;
+      }
       case 'peer-abort':
         return this.#attempts.get(id)?.abort();
       default:
@@ -103,12 +124,18 @@ export class PeerHost {
     this.#attempts.clear();
   }
 
-  async #handOver(id: number, attempt: PeerAttempt): Promise<void> {
+  /** Resolves with the worker's end of the link, once it is open. */
+  async #bridge(id: number, attempt: PeerAttempt): Promise<MessagePort> {
+    const link = await attempt.link;
+    const { port1, port2 } = new MessageChannel();
+    bridgeLink(link, port1, () => this.#attempts.delete(id));
+    return port2;
+  }
+
+  async #handOver(id: number, opening: Promise<MessagePort>): Promise<void> {
     try {
-      const link = await attempt.link;
-      const { port1, port2 } = new MessageChannel();
-      bridgeLink(link, port1, () => this.#attempts.delete(id));
-      this.#reply({ type: 'peer-open', id, port: port2 }, [port2]);
+      const port = await opening;
+      this.#reply({ type: 'peer-open', id, port }, [port]);
     } catch (error) {
       this.#attempts.delete(id);
       this.#reply({ type: 'peer-failed', id, message: messageOf(error) }, []);

@@ -13,7 +13,7 @@ import {
   type RosterEntry,
   type ServerMessage,
 } from '../protocol/control.ts';
-import { isElastic, type JobSpec } from '../protocol/job.ts';
+import { isElastic, type JobSpec, type TransportName } from '../protocol/job.ts';
 import type { Mesh } from '../collectives/mesh.ts';
 import { localRankOf, type LocalRank } from '../protocol/ranks.ts';
 import type { Link } from '../transport/link.ts';
@@ -21,7 +21,7 @@ import type { Clock } from '../util/clock.ts';
 import { asError, PeerGoneError, PeergradError, SignalingError, TimeoutError } from '../util/errors.ts';
 import { browserId } from './browserId.ts';
 import { EpochLinks } from './epochLinks.ts';
-import type { PeerConnector } from './linking.ts';
+import type { PeerConnector, TabConnector } from './linking.ts';
 import { LinkPool } from './linkPool.ts';
 import {
   advance,
@@ -83,6 +83,9 @@ export interface RendezvousOptions {
   /** The first message; the browser's id is added to it. */
   hello: Extract<ClientMessage, { type: 'create' | 'join' }>;
   connectPeer: PeerConnector;
+  connectTab: TabConnector;
+  /** By default as the room's job has it. */
+  transport?: TransportName;
   clock: Clock;
   /** Also after a return, and where the server has let this tab in as somebody new. */
   onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
@@ -301,10 +304,11 @@ export class Rendezvous {
   }
 
   async #link({ epoch, run, members, job, relayed }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
-    const { connectPeer, clock } = this.#options;
+    const { connectPeer, connectTab, transport = job.transport, clock } = this.#options;
     const rank = members.findIndex(({ member }) => member === this.#membership.member);
     const links = new EpochLinks({
       ...{ room: this.#admission!.room, epoch, rank, members, relayed, connectPeer, clock },
+      connectTab: transport === 'auto' ? connectTab : null,
       ...{ iceServers: this.#iceServers, pool: this.#pool, server: () => this.#client },
       relayOnly: this.#admission!.iceTransportPolicy === 'relay',
     });

@@ -8,6 +8,7 @@ import { createJobTask } from './jobTask.ts';
 import { meshOf, type ReplicaStart } from './replicas.ts';
 import { SYNCING_TIMEOUT_MS } from './training.ts';
 import { TrainingRun } from './trainingRun.ts';
+import { transportOf } from './transport.ts';
 
 async function train({ rank, worldSize, epoch, job, files, baseUrl, ports }: ReplicaStart): Promise<void> {
   const { mesh } = meshOf(rank, worldSize, epoch, ports);
@@ -21,7 +22,8 @@ async function train({ rank, worldSize, epoch, job, files, baseUrl, ports }: Rep
       emit: () => {},
       checkDevice: () => opened.check(),
     });
-    await run.enter({ group, transport: 'memory', signal: new AbortController().signal });
+    const transport = await transportOf(group);
+    await run.enter({ group, transport, signal: new AbortController().signal });
     await run.run();
   } catch (error) {
     // The first replica hears it, and tells.

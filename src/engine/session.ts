@@ -19,7 +19,7 @@ import { Checkpoints, type CheckpointMeta } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 import { answer, type Answerer } from './learned.ts';
 import { LessonRun } from './lesson.ts';
-import type { PeerConnector } from './linking.ts';
+import type { PeerConnector, TabConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
 import { fromCheckpoint } from './runCheckpoint.ts';
 import { Rendezvous, type Epoch, type RendezvousOptions } from './rendezvous.ts';
@@ -42,6 +42,7 @@ const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
 
 export interface SessionOptions {
   connectPeer: PeerConnector;
+  connectTab: TabConnector;
   emit: (event: EngineEvent) => void;
   /** What relative data URLs are relative to. */
   baseUrl: string;
@@ -164,7 +165,7 @@ export class Session {
   }
 
   #enter(server: string, hello: Extract<ClientMessage, { type: 'create' | 'join' }>): void {
-    const { connectPeer, emit } = this.#options;
+    const { connectPeer, connectTab, emit } = this.#options;
     this.#rendezvous?.leave();
     this.#endTraining();
     this.#origin = null;
@@ -173,7 +174,7 @@ export class Session {
     const spectator = hello.watches ? new Spectator(emit) : null;
     this.#spectator = spectator;
     const rendezvous = new Rendezvous({
-      ...{ server, hello, connectPeer, clock: this.#clock },
+      ...{ server, hello, connectPeer, connectTab, clock: this.#clock },
       onadmitted: ({ member, room, hostKey }) => {
         this.#member = member;
         this.#code = room;

@@ -81,24 +81,27 @@ export class StepTelemetry {
   /**
    * Tells all ranks, and hears from them. Every rank must call it.
    *
+   * @param hash of this rank's state, which goes with it.
    * @param steps at most so many since the last exchange.
-   * @param earlier a collective that all ranks have just ended: compares clocks until there was an exchange.
    */
   async exchange(
+    hash: string,
     statistics: Omit<RankStatistics, 'rank'>,
     steps: number,
-    earlier: Span,
-  ): Promise<{ statistics: RankStatistics[]; ranks: RankTelemetry[] }> {
+  ): Promise<{ hashes: string[]; statistics: RankStatistics[]; ranks: RankTelemetry[] }> {
     const group = this.#group!;
     const { count, sentAt, receivedAt } = this.#chunks;
+    // There is none to compare clocks by before the first exchange.
+    this.#span ??= await this.#barrier();
     const begin = this.#clock.now();
     const told = await exchangeTelemetry(
       group,
+      hash,
       statistics,
       {
         ...{ isHidden: this.#isHidden(), waitMs: median(this.#waits), right: this.#edge, lanes: this.#untold },
         chunks: count > 0 ? { sentAt: sentAt / count, receivedAt: receivedAt / count } : null,
-        span: this.#span ?? earlier,
+        span: this.#span,
       },
       steps,
     );
@@ -115,12 +118,18 @@ export class StepTelemetry {
       const transitMs = transitOf(told, clocks, rank);
       return { rank, isHidden, waitMs, right: right && { ...right, transitMs }, clock: clocks[rank]!, lanes };
     });
-    return { statistics: told.map((one) => one.statistics), ranks };
+    return { hashes: told.map((one) => one.hash), statistics: told.map((one) => one.statistics), ranks };
   }
 
   /** For the flight recorder. */
   get recorded(): Pick<FlightRecording, 'traces' | 'lanes' | 'clocks'> {
     return { traces: this.#traces, lanes: this.#lanes, clocks: this.#clocks };
+  }
+
+  async #barrier(): Promise<Span> {
+    const begin = this.#clock.now();
+    await this.#group!.barrier();
+    return { begin, end: this.#clock.now() };
   }
 
   #forgetTold(): void {

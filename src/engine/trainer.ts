@@ -22,6 +22,7 @@ import {
 } from './initProcessGroup.ts';
 import { createTensorTask, type FitOptions, type Samples } from './tensorTask.ts';
 import { TrainingRun } from './trainingRun.ts';
+import { transportOf } from './transport.ts';
 
 export interface TrainerOptions extends Partial<TrainingPlan> {
   /**
@@ -36,6 +37,8 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
    * opened for `tabs` and put into the address, which then opens the other tabs.
    */
   room?: string | undefined;
+  /** How tabs of one browser are linked; as {@link initProcessGroup} has it. */
+  transport?: InitProcessGroupOptions['transport'] | undefined;
   /**
    * A group to train in, in place of tabs and rooms: it stays the caller's, but a `fit` that fails aborts it for all
    * ranks.
@@ -47,14 +50,14 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
 }
 
 export class Trainer {
-  readonly #world: Pick<TrainerOptions, 'tabs' | 'server' | 'room' | 'group' | 'onroom'>;
+  readonly #world: Pick<TrainerOptions, 'tabs' | 'server' | 'room' | 'transport' | 'group' | 'onroom'>;
   readonly #plan: TrainingPlan;
   readonly #callbacks: readonly tf.CustomCallbackArgs[];
 
   /** @throws UsageError where an option is out of its range, or of a strategy that tabs do not have. */
   constructor(options: TrainerOptions = {}) {
-    const { tabs, server, room, group, onroom, callbacks = [], ...plan } = options;
-    this.#world = { tabs, server, room, group, onroom };
+    const { tabs, server, room, transport, group, onroom, callbacks = [], ...plan } = options;
+    this.#world = { tabs, server, room, transport, group, onroom };
     this.#plan = parsePlan(plan);
     this.#callbacks = Array.isArray(callbacks)
       ? (callbacks as readonly tf.CustomCallbackArgs[])
@@ -88,7 +91,7 @@ export class Trainer {
   async fit(model: Model, samples: Samples, fit: FitOptions): Promise<RunResult> {
     const task = createTensorTask(model, samples, fit);
     await tf.ready();
-    const { group, transport, leave } = await this.#join();
+    const { group, leave } = await this.#join();
     const gpu = tf.getBackend() === 'webgpu' ? watchGpu((tf.backend() as WebGPUBackend).device) : null;
     let run: TrainingRun | null = null;
     try {
@@ -98,7 +101,7 @@ export class Trainer {
         emit: (event) => teller.tell(event),
         checkDevice: () => gpu?.check(),
       });
-      await run.enter({ group, transport, signal: new AbortController().signal });
+      await run.enter({ group, transport: await transportOf(group), signal: new AbortController().signal });
       await teller.begin();
       const result = await run.run();
       await teller.end();
@@ -113,20 +116,17 @@ export class Trainer {
     }
   }
 
-  async #join(): Promise<{ group: ProcessGroup; transport: RunResult['transport']; leave: () => Promise<void> }> {
-    const { group, tabs, server, room, onroom } = this.#world;
-    if (group) {
-      const transport = group.worldSize === 1 ? 'none' : 'unknown';
-      return { group, transport, leave: () => Promise.resolve() };
-    }
+  async #join(): Promise<{ group: ProcessGroup; leave: () => Promise<void> }> {
+    const { group, tabs, server, room, transport = 'auto', onroom } = this.#world;
+    if (group) return { group, leave: () => Promise.resolve() };
     // Outside a page there is no address.
     const world = worldOf({ tabs, room }, globalThis.location?.hash ?? '');
     if (world === null) {
       const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 1, links: new Map() }));
-      return { group: alone, transport: 'none', leave: () => Promise.resolve(alone.destroy()) };
+      return { group: alone, leave: () => Promise.resolve(alone.destroy()) };
     }
     const joined = await initProcessGroup({
-      ...{ server: server ?? location.origin, ...world },
+      ...{ server: server ?? location.origin, transport, ...world },
       onroom: (code) => {
         if (world.room !== undefined) return;
         // What is in the address bar now opens the other tabs.
@@ -134,8 +134,7 @@ export class Trainer {
         onroom?.(code);
       },
     });
-    const transport = joined.worldSize === 1 ? 'none' : 'webrtc';
-    return { group: joined, transport, leave: () => destroyProcessGroup(joined) };
+    return { group: joined, leave: () => destroyProcessGroup(joined) };
   }
 }
 

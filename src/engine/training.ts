@@ -13,6 +13,7 @@ import type { StateReport } from './membership.ts';
 import type { Epoch } from './rendezvous.ts';
 import { startReplicas, type Replicas } from './replicas.ts';
 import { TrainingRun, type RunState } from './trainingRun.ts';
+import { transportOf } from './transport.ts';
 
 /** Loading data and compiling shaders take as long as the slowest rank; the server ends SYNCING after the same time. */
 export const SYNCING_TIMEOUT_MS = 120_000;
@@ -129,8 +130,9 @@ export class Training {
     const group = new ProcessGroup(mesh, { localRank, localWorldSize, clock, timeoutMs: SYNCING_TIMEOUT_MS });
     this.#group = group;
     signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
-    const transport = await this.#describeLinks(links);
+    await this.#tellLinks(links);
     return this.#checked(async () => {
+      const transport = await transportOf(group);
       const state = await this.#trainingRun.enter({ group, transport, signal });
       this.#hasState = true;
       group.timeoutMs = DEFAULT_OP_TIMEOUT_MS;
@@ -201,13 +203,10 @@ export class Training {
     };
   }
 
-  async #describeLinks(links: Epoch['links']): Promise<RunResult['transport']> {
-    let transport: RunResult['transport'] = 'none';
+  async #tellLinks(links: Epoch['links']): Promise<void> {
     for (const [peerRank, link] of links) {
       const { route, roundTripMs } = await link.describe();
-      transport = route === 'memory' ? 'memory' : 'webrtc';
       this.#options.emit({ type: 'link', peerRank, up: link.state === 'open', route, roundTripMs });
     }
-    return transport;
   }
 }

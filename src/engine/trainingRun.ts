@@ -19,7 +19,6 @@ import type { Device } from '../protocol/control.ts';
 import type { EngineEvent, RankStatistics, RunResult, StepTimes } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type TrainingPlan } from '../protocol/job.ts';
-import type { Span } from '../telemetry/clocks.ts';
 import type { Clock } from '../util/clock.ts';
 import { DataError, DivergenceError, MismatchError, PeergradError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
@@ -429,14 +428,17 @@ export class TrainingRun {
     await emit({ type: 'evaluation', step, ...this.#tested, samples });
   }
 
-  /** Compares state hashes and exchanges statistics. */
+  /** Compares state hashes, and tells statistics with them. */
   async #compare(step: number): Promise<void> {
-    const { emit, plan, clock } = this.#options;
+    const { emit, plan } = this.#options;
     const { group } = this.#here;
     const hash = this.stateHash();
-    const begin = clock.now();
-    const hashes = await allGatherHashes(group, hash);
-    const span = { begin, end: clock.now() };
+    // The result counts bytes, whatever was told before it.
+    const told =
+      this.#tells(step) || this.#isOver
+        ? await this.#telemetry.exchange(hash, this.#figures.statistics(), plan.hashEvery)
+        : null;
+    const hashes = told?.hashes ?? (await allGatherHashes(group, hash));
     const dissenting = dissenters(hashes);
     this.#hashes = hashes;
     await emit({ type: 'hashes', step, hashes, agree: dissenting.length === 0 });
@@ -447,13 +449,7 @@ export class TrainingRun {
       if (isElastic(plan)) throw new DivergenceError(`${differs}, and has to be replaced: ${reason}`, context);
       throw new MismatchError(`${differs}, so the run stopped: ${reason}`, context);
     }
-    // The result counts bytes, whatever was told before it.
-    if (this.#tells(step) || this.#isOver) await this.#exchange(step, span);
-  }
-
-  async #exchange(step: number, span: Span): Promise<void> {
-    const { emit, plan } = this.#options;
-    const told = await this.#telemetry.exchange(this.#figures.statistics(), plan.hashEvery, span);
+    if (!told) return;
     this.#statistics = told.statistics;
     await emit({ type: 'ranks', step, ranks: told.statistics });
     await emit({ type: 'telemetry', step, ranks: told.ranks });

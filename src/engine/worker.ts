@@ -1,5 +1,6 @@
 /** Entry of the engine's worker: a session, with the page's peer connections. */
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
+import { connectTab } from '../transport/tabLink.ts';
 import { createRelayedConnector, type RelayReply, type RelayRequest } from './peerRelay.ts';
 import { Session } from './session.ts';
 
@@ -12,6 +13,7 @@ const post = (message: FromWorker): void => globalThis.postMessage(message);
 const relay = createRelayedConnector((request) => post({ type: 'relay', request }));
 const session = new Session({
   connectPeer: relay.connect,
+  connectTab: (options) => connectTab(relay.askForPort, options),
   emit: (event) => post({ type: 'event', event }),
   baseUrl: globalThis.location.origin,
 });

@@ -89,8 +89,11 @@ export class Adam implements Optimizer {
     const decay = decoupled ? 0 : scalars[WEIGHT_DECAY]!;
     const take1 = 1 - beta1;
     const take2 = 1 - beta2;
-    const stepSize = rate / (1 - beta1Power);
+    // The second correction is taken out of the loop, as in section 2 of the paper (Kingma and Ba, "Adam", 2015): torch divides each
+    // root by it, and a division takes longer than all else here.
     const correction2 = Math.sqrt(1 - beta2Power);
+    const stepSize = (rate * correction2) / (1 - beta1Power);
+    const scaledEpsilon = epsilon * correction2;
     for (const { start, end } of updated) {
       for (let i = start; i < end; i++) {
         const p = params[i]!;
@@ -100,7 +103,7 @@ export class Adam implements Optimizer {
         const v = beta2 * square[i]! + take2 * g * g;
         mean[i] = m;
         square[i] = v;
-        params[i] = p * keep - (stepSize * m) / (Math.sqrt(v) / correction2 + epsilon);
+        params[i] = p * keep - (stepSize * m) / (Math.sqrt(v) + scaledEpsilon);
       }
     }
     scalars[BETA1_POWER] = beta1Power;

@@ -5,6 +5,7 @@
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { OpTrace } from '../collectives/work.ts';
 import type { Clock } from '../util/clock.ts';
+import { divide } from '../util/divide.ts';
 import type { Range } from '../util/range.ts';
 import { rangesOf, rearrange, type FlatLayout } from './buckets.ts';
 import type { CommHook, GradBucket } from './commHooks.ts';
@@ -359,9 +360,4 @@ export class Reducer {
     const { start, end } = buckets[bucket]!;
     return this.#buffer.subarray(start, bucket === buckets.length - 1 ? this.#buffer.length : end);
   }
-}
-
-/** A division that every rank does alike: exact IEEE, so the bits stay equal. */
-function divide(values: Float32Array, by: number): void {
-  if (by > 0) for (let i = 0; i < values.length; i++) values[i]! /= by;
 }

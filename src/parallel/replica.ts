@@ -1,6 +1,7 @@
 /** One rank's copy of the model for strategies that do not reduce gradients in buckets: flat parameters, flat gradient. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Clock } from '../util/clock.ts';
+import { divide } from '../util/divide.ts';
 import { createLayout, type Slot } from './buckets.ts';
 import {
   readVariables,
@@ -113,7 +114,7 @@ export class Replica {
     const size = sums.length - EXTRA_ELEMENTS;
     const samples = sums[size + 1]!;
     if (samples === 0) return { loss: 0, samples };
-    for (let i = 0; i < size; i++) sums[i]! /= samples;
+    divide(sums.subarray(0, size), samples);
     return { loss: sums[size]! / samples, samples };
   }
 

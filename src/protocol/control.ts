@@ -7,7 +7,7 @@ import { ProtocolError } from '../util/errors.ts';
 import { JobSpec } from './job.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from './roomCode.ts';
 
-export const PROTOCOL_VERSION = 3;
+export const PROTOCOL_VERSION = 4;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
 /** Longest control message, bytes: an SDP offer with many candidates is about 8 KiB. */
@@ -63,6 +63,14 @@ export const PeerSignal = v.variant('type', [
   }),
 ]);
 export type PeerSignal = v.InferOutput<typeof PeerSignal>;
+
+/** What two ranks tell each other to connect. */
+export const LinkSignal = v.variant('type', [
+  ...PeerSignal.options,
+  /** In place of an offer, to a tab of the same browser: let us meet there by this key. */
+  v.strictObject({ type: v.literal('port'), key: v.pipe(v.string(), v.regex(/^[\da-f]{32}$/)) }),
+]);
+export type LinkSignal = v.InferOutput<typeof LinkSignal>;
 
 /** How a tab computes: which TensorFlow.js backend, and what the browser calls the adapter. */
 export const Device = v.strictObject({ backend: v.picklist(['webgpu', 'webgl', 'wasm', 'cpu']), adapter: text(200) });
@@ -179,7 +187,7 @@ export const ClientMessage = v.variant('type', [
     to: memberId,
     /** Connection attempt this belongs to: a retried connection ignores what is left of the one before. */
     attempt: count,
-    signal: PeerSignal,
+    signal: LinkSignal,
   }),
   /** All links to neighbours in this epoch's ring are up. */
   v.strictObject({ type: v.literal('linked'), epoch: count }),
@@ -299,7 +307,7 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({ type: v.literal('sync'), epoch: count }),
   /** Every member is in the same state: train. */
   v.strictObject({ type: v.literal('go'), epoch: count }),
-  v.strictObject({ type: v.literal('signal'), epoch: count, from: memberId, attempt: count, signal: PeerSignal }),
+  v.strictObject({ type: v.literal('signal'), epoch: count, from: memberId, attempt: count, signal: LinkSignal }),
   News,
   /** Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell only much later. */
   v.strictObject({ type: v.literal('heartbeat') }),

@@ -122,7 +122,7 @@ export interface RankStatistics {
   gradientBytesReceived: number;
 }
 
-/** How bytes reach a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one process. */
+/** How bytes reach a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one browser. */
 export type LinkRoute = 'direct' | 'relayed' | 'memory' | 'unknown';
 
 export interface RunResult {
@@ -130,8 +130,11 @@ export interface RunResult {
   strategy: StrategyName;
   backend: Device['backend'];
   adapter: string;
-  /** `none` in a world of one, `unknown` in a group that a Trainer was given. */
-  transport: 'webrtc' | 'memory' | 'none' | 'unknown';
+  /**
+   * Of the links between ring neighbours: `memory` where all are inside one browser, `mixed` where some are. `none` in a world of one,
+   * `unknown` in a group, given to a Trainer, whose ranks are not linked in a ring.
+   */
+  transport: 'webrtc' | 'memory' | 'mixed' | 'none' | 'unknown';
   steps: number;
   /** Passes over the training data, whole or begun. */
   epochs: number;

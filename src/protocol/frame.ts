@@ -55,6 +55,9 @@ export const DtypeCode = {
   INT64: 7,
   UINT64: 8,
   FLOAT16: 9,
+  /** An all-reduce's float32 values, encoded on their way (`collectives/codecs.ts`). */
+  FLOAT32_AS_FLOAT16: 10,
+  FLOAT32_AS_INT8: 11,
 } as const;
 export type DtypeCode = (typeof DtypeCode)[keyof typeof DtypeCode];
 

@@ -21,6 +21,13 @@ export const STRATEGY_NAMES = [
 
 const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
 
+/**
+ * How ranks are linked: all by WebRTC, or where both are tabs of one browser by a message port, which is faster by far and shows
+ * nothing of a network.
+ */
+export const TRANSPORT_NAMES = ['webrtc', 'auto'] as const;
+export type TransportName = (typeof TRANSPORT_NAMES)[number];
+
 /** Each has a GPU device and a copy of the model and the data. */
 export const MAX_REPLICAS = 16;
 
@@ -64,6 +71,7 @@ const JobFields = v.strictObject({
   data: DataSource,
   /** Workers in the one tab of `data-parallel`. */
   replicas: positiveInteger(MAX_REPLICAS),
+  transport: v.optional(v.picklist(TRANSPORT_NAMES), 'webrtc'),
 });
 
 /** The one kind of data of jobs that have no choice. */
@@ -107,6 +115,7 @@ export const DEFAULT_JOB: JobSpec = {
   ...DEFAULT_PLAN,
   data: { kind: 'drawn' },
   replicas: 4,
+  transport: 'webrtc',
 };
 
 /** DiLoCo's inner optimizer is AdamW, as in its paper. */

@@ -31,7 +31,7 @@ const Statistics = v.object({
 });
 const Result = v.object({
   ...{ worldSize, strategy: v.picklist(STRATEGY_NAMES), backend: Device.entries.backend, adapter: text(200) },
-  transport: v.picklist(['webrtc', 'memory', 'none', 'unknown']),
+  transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
   ...{ steps: count, epochs: count, loss: number, accuracy: v.nullable(number), valLoss: v.nullable(number) },
   ...{ stateHash: ofRanks(hash), bytesSentPerRank: ofRanks(count) },
   ...{ bytesReceivedPerRank: ofRanks(count), otherBytesSentPerRank: ofRanks(count), gradientBytes: count },

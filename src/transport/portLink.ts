@@ -25,9 +25,9 @@ type PortMessage = v.InferOutput<typeof PortMessage>;
 /** Report consumption in steps of this many bytes: a message a frame would double the traffic of the port. */
 const TAKEN_STEP_BYTES = 256 * 1024;
 
-class PortLink extends BaseLink {
+export class PortLink extends BaseLink {
   readonly #port: MessagePort;
-  readonly #describing: Deferred<LinkDescription>[] = [];
+  readonly #describing: { waiter: Deferred<LinkDescription>; askedAt: number }[] = [];
   #takenBytes = 0;
 
   constructor(port: MessagePort) {
@@ -43,13 +43,13 @@ class PortLink extends BaseLink {
   protected release(): void {
     this.#post({ type: 'closed', message: null });
     this.#port.close();
-    for (const waiter of this.#describing.splice(0)) waiter.resolve({ route: 'unknown', roundTripMs: null });
+    for (const { waiter } of this.#describing.splice(0)) waiter.resolve({ route: 'unknown', roundTripMs: null });
   }
 
   describe(): Promise<LinkDescription> {
     if (this.state === 'closed') return Promise.resolve({ route: 'unknown', roundTripMs: null });
     const waiter = deferred<LinkDescription>();
-    this.#describing.push(waiter);
+    this.#describing.push({ waiter, askedAt: performance.now() });
     this.#post({ type: 'describe' });
     return waiter.promise;
   }
@@ -77,9 +77,16 @@ class PortLink extends BaseLink {
       case 'closed':
         return this.closed(message.message === null ? null : new PeerGoneError(message.message));
       case 'describe':
-        return this.#post({ type: 'description', route: 'memory', roundTripMs: 0 });
-      case 'description':
-        return this.#describing.shift()?.resolve({ route: message.route, roundTripMs: message.roundTripMs });
+        return this.#post({ type: 'description', route: 'memory', roundTripMs: null });
+      case 'description': {
+        const asked = this.#describing.shift();
+        const { route, roundTripMs } = message;
+        // The port is the whole way: this was a round trip.
+        return asked?.waiter.resolve({
+          route,
+          roundTripMs: route === 'memory' ? performance.now() - asked.askedAt : roundTripMs,
+        });
+      }
       default:
         message satisfies never;
     }

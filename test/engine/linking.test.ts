@@ -48,7 +48,7 @@ function pair(opens: (attempt: number) => boolean) {
         },
       };
     };
-  const common = { iceServers: [], relayOnly: false, clock };
+  const common = { iceServers: [], relayOnly: false, connectTab: null, clock };
   const edges: Record<'alice' | 'bob', Edge> = {
     alice: new Edge({
       ...{ ...common, self: alice, peer: bob, connect: connector('alice'), pool: new LinkPool(() => {}) },

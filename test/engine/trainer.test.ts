@@ -325,7 +325,7 @@ describe('Trainer', () => {
     const results = await runWorld(2, (group) =>
       new Trainer({ group }).fit(classifier(), points(8), { loss: 'softmaxCrossEntropy' }),
     );
-    expect(results.map(({ transport }) => transport)).toEqual(['unknown', 'unknown']);
+    expect(results.map(({ transport }) => transport)).toEqual(['memory', 'memory']);
     expect((await fit(points(8))).transport).toBe('none');
   });
 

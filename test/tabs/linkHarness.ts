@@ -1,25 +1,31 @@
-/** In a tab: one end of a simple-peer link. The two tabs signal over a BroadcastChannel, as they share a browser. */
+/** In a tab: one end of a link, by simple-peer or a port. The two tabs signal over a BroadcastChannel, as they share a browser. */
 import type { PeerSignal } from '../../src/protocol/control.ts';
-import { connectPeer } from '../../src/transport/peerLink.ts';
+import { askForPort } from '../../src/transport/broker.ts';
+import { connectPeer, type PeerAttempt } from '../../src/transport/peerLink.ts';
+import { connectTab } from '../../src/transport/tabLink.ts';
 import { LINK_CASES } from '../transport/linkCompliance.ts';
 
 declare global {
   interface Window {
     /** Begins one end of a case over a fresh connection; it listens for the other end's signals once this returns. */
-    openEnd: (name: string, end: 'alice' | 'bob') => void;
+    openEnd: (name: string, end: 'alice' | 'bob', by: keyof typeof CONNECTORS) => void;
     /** Resolves once the end that was begun has kept the contract. */
     endDone: () => Promise<void>;
   }
 }
 
-window.openEnd = (name, end) => {
+type Connect = (isAlice: boolean, channel: BroadcastChannel) => PeerAttempt;
+
+const CONNECTORS = {
+  WebRTC: (initiator, channel) =>
+    connectPeer({ initiator, iceServers: [], onsignal: (signal) => channel.postMessage(signal) }),
+  'a port': (initiator, { name }) => connectTab(askForPort, { initiator, key: name }),
+} satisfies Record<string, Connect>;
+
+window.openEnd = (name, end, by) => {
   const linkCase = LINK_CASES.find((candidate) => candidate.name === name)!;
   const channel = new BroadcastChannel(name);
-  const attempt = connectPeer({
-    initiator: end === 'alice',
-    iceServers: [],
-    onsignal: (signal) => channel.postMessage(signal),
-  });
+  const attempt = CONNECTORS[by](end === 'alice', channel);
   channel.onmessage = ({ data }: MessageEvent<PeerSignal>) => attempt.signal(data);
   const run = async (): Promise<void> => {
     const link = await attempt.link;

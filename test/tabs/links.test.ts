@@ -1,7 +1,7 @@
-/** The link contract over simple-peer, each end in a real tab. */
+/** The link contract over simple-peer and over a port that a broker gave, each end in a real tab. */
 import type { Browser, Page } from 'playwright-core';
 import { createServer, type ViteDevServer } from 'vite';
-import { afterAll, beforeAll, test } from 'vitest';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { launchBrowser } from '../../launcher/browser.ts';
 import { LINK_CASES } from '../transport/linkCompliance.ts';
 
@@ -31,9 +31,15 @@ afterAll(async () => {
   await server?.close();
 });
 
-test.each(LINK_CASES)('$name', async ({ name }) => {
-  // Bob listens before Alice's offer goes out: a BroadcastChannel keeps nothing for those who come later.
-  await bob.evaluate((title) => window.openEnd(title, 'bob'), name);
-  await alice.evaluate((title) => window.openEnd(title, 'alice'), name);
-  await Promise.all([bob, alice].map((tab) => tab.evaluate(() => window.endDone())));
+describe.each(['WebRTC', 'a port'] as const)('a link by %s', (by) => {
+  test.each(LINK_CASES)('$name', async ({ name }) => {
+    // Bob listens before Alice's offer goes out: a BroadcastChannel keeps nothing for those who come later.
+    for (const [tab, end] of [
+      [bob, 'bob'],
+      [alice, 'alice'],
+    ] as const) {
+      await tab.evaluate((given) => window.openEnd(...given), [name, end, by] as const);
+    }
+    await Promise.all([bob, alice].map((tab) => tab.evaluate(() => window.endDone())));
+  });
 });

@@ -13,7 +13,10 @@ describe('hashState', () => {
     expect(hashState([text('Hello, world!')]).slice(0, 8)).toBe('c0363e43');
     expect(hashState([text('The quick brown fox jumps over the lazy dog')]).slice(0, 8)).toBe('2e4ff723');
     // The second with 0x9747b28c.
+    expect(hashState([text('')]).slice(8)).toBe('ebb6c228');
     expect(hashState([text('test')]).slice(8)).toBe('704b81dc');
+    expect(hashState([text('Hello, world!')]).slice(8)).toBe('24884cba');
+    expect(hashState([text('The quick brown fox jumps over the lazy dog')]).slice(8)).toBe('2fa826cd');
   });
 
   test('differs when any bit of any part does', () => {

@@ -1,0 +1,43 @@
+/**
+ * A page's way to a port that leads to another tab of the same browser: a SharedWorker brings the two together, as only it can pass
+ * ports between tabs. A page's main thread only: dedicated workers cannot reach a SharedWorker.
+ */
+import { deferred } from '../util/deferred.ts';
+import { messageOf, PeerGoneError } from '../util/errors.ts';
+
+/** One wish for a port. */
+export interface PortRequest {
+  /** Resolves once the other tab has asked by the same key. Rejects with PeerGoneError where that cannot be, or was cancelled. */
+  readonly port: Promise<MessagePort>;
+  cancel(): void;
+}
+
+/** Asks for a port to the tab that asks by the same key, which nobody else must know. It has no deadline of its own. */
+export type AskForPort = (key: string) => PortRequest;
+
+export const askForPort: AskForPort = (key) => {
+  const found = deferred<MessagePort>();
+  const fail = (why: string): void => found.reject(new PeerGoneError(`This browser does not join its tabs: ${why}.`));
+  let cancel = (): void => {};
+  try {
+    // Written so that bundlers know it for a worker, and named as in the library's package: Vite finds its source by that name too.
+    const broker = new SharedWorker(new URL('./brokerWorker.js', import.meta.url), {
+      type: 'module',
+      name: 'peergrad broker',
+    });
+    cancel = () => {
+      broker.port.close();
+      fail('the other tab did not come');
+    };
+    broker.addEventListener('error', () => fail('their SharedWorker could not be loaded'));
+    broker.port.onmessage = ({ ports }) => {
+      broker.port.close();
+      found.resolve(ports[0]!);
+    };
+    broker.port.postMessage(key);
+  } catch (error) {
+    // Chrome on Android has no SharedWorker, and a page's policy may forbid it.
+    fail(messageOf(error));
+  }
+  return { port: found.promise, cancel };
+};

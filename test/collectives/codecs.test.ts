@@ -1,0 +1,124 @@
+/** Codecs alone: what they lose, what they do not hide, and that decoded values encode to the same bytes. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { codecOf, INT8_BLOCK, type Codec } from '../../src/collectives/codecs.ts';
+import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../src/protocol/frame.ts';
+import { UsageError } from '../../src/util/errors.ts';
+
+const CODECS: [string, Codec][] = [
+  ['fp16', codecOf('fp16')!],
+  ['int8', codecOf('int8')!],
+];
+
+function encode(codec: Codec, values: Float32Array, lost: Float32Array | null = null): ArrayBuffer {
+  const frame = new ArrayBuffer(FRAME_HEADER_BYTES + codec.bytesOf(values.length));
+  codec.encode(values, frame, lost);
+  return frame;
+}
+
+function decode(codec: Codec, frame: ArrayBuffer, length: number): Float32Array {
+  const values = new Float32Array(length);
+  codec.decode(frame, values);
+  return values;
+}
+
+/** Anything that 32 bits can say: NaNs, infinities and subnormals too; or values of one magnitude, as gradients are. */
+const anything = fc.uint32Array({ maxLength: 3 * INT8_BLOCK }).map((bits) => new Float32Array(bits.slice().buffer));
+const alike = fc
+  .tuple(
+    fc.array(fc.integer({ min: -1000, max: 1000 }), { maxLength: 3 * INT8_BLOCK }),
+    fc.integer({ min: -149, max: 117 }),
+  )
+  .map(([values, exponent]) => Float32Array.from(values, (value) => value * 2 ** exponent));
+const tensors = fc.oneof(anything, alike);
+const bytes = (values: Float32Array): Uint8Array => new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+
+describe.each(CODECS)('%s', (_, codec) => {
+  test('encodes what it has decoded to the same bytes', () => {
+    fc.assert(
+      fc.property(tensors, (values) => {
+        const frame = encode(codec, values);
+        const decoded = decode(codec, frame, values.length);
+        const again = encode(codec, decoded);
+        expect(new Uint8Array(again)).toEqual(new Uint8Array(frame));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('adds what it decodes, rounded once', () => {
+    fc.assert(
+      fc.property(alike, (values) => {
+        const frame = encode(codec, values);
+        const sums = values.map((value) => value / 3);
+        const expected = decode(codec, frame, values.length).map((value, i) => value + sums[i]!);
+        codec.addTo(sums, frame);
+        expect(bytes(sums)).toEqual(bytes(expected));
+      }),
+    );
+  });
+
+  test('tells what it has lost', () => {
+    fc.assert(
+      fc.property(alike, (values) => {
+        const lost = new Float32Array(values.length).fill(9);
+        const decoded = decode(codec, encode(codec, values, lost), values.length);
+        expect(lost).toEqual(values.map((value, i) => value - decoded[i]!));
+      }),
+    );
+  });
+
+  test('hides no NaN and no infinity', () => {
+    fc.assert(
+      fc.property(anything, (values) => {
+        const decoded = decode(codec, encode(codec, values), values.length);
+        values.forEach((value, i) => {
+          if (!Number.isFinite(value)) expect(Number.isFinite(decoded[i]!)).toBe(false);
+        });
+      }),
+    );
+  });
+
+  test('knows how many elements a payload holds, and that others are none', () => {
+    for (let elements = 0; elements <= 3 * INT8_BLOCK + 1; elements++) {
+      expect(codec.elementsOf(codec.bytesOf(elements))).toBe(elements);
+    }
+    const sizes = new Set(Array.from({ length: 600 }, (_, elements) => codec.bytesOf(elements)));
+    for (let size = 0; size < 600; size++) expect(Number.isInteger(codec.elementsOf(size))).toBe(sizes.has(size));
+    const payload = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;
+    expect(codec.bytesOf(codec.maxSegment)).toBeLessThanOrEqual(payload);
+    expect(codec.bytesOf(codec.maxSegment)).toBeGreaterThan(0.98 * payload);
+  });
+});
+
+test('int8 loses half a scale at most: a 127th of the largest of its block, rounded up', () => {
+  fc.assert(
+    fc.property(alike, (values) => {
+      const codec = codecOf('int8')!;
+      const decoded = decode(codec, encode(codec, values), values.length);
+      for (let start = 0; start < values.length; start += INT8_BLOCK) {
+        const block = values.subarray(start, start + INT8_BLOCK);
+        const largest = block.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+        const scale = (largest / 127) * (1 + 2 ** -16);
+        // Below the least normal scale there is nothing.
+        const most = largest < 127 * 2 ** -126 ? largest : scale / 2;
+        block.forEach((value, i) => expect(Math.abs(value - decoded[start + i]!)).toBeLessThanOrEqual(most));
+      }
+    }),
+  );
+});
+
+test('int8 makes NaN of a block with a value that is none, and of no other', () => {
+  const codec = codecOf('int8')!;
+  for (const odd of [Number.NaN, Infinity, -Infinity, 3e38]) {
+    const values = new Float32Array(3 * INT8_BLOCK).fill(1);
+    values[INT8_BLOCK + 3] = odd;
+    const decoded = decode(codec, encode(codec, values), values.length);
+    const isOdd = Array.from(values, (_, i) => Math.floor(i / INT8_BLOCK) === 1);
+    expect(Array.from(decoded, Number.isNaN)).toEqual(isOdd);
+  }
+});
+
+test('there is no other codec', () => {
+  expect(() => codecOf('int4' as 'int8')).toThrow(UsageError);
+});

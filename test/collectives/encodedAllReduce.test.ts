@@ -1,0 +1,195 @@
+/** All-reduces whose values travel encoded: the same bits everywhere, near the sum, with nothing hidden and nothing unaccounted for. */
+import { describe, expect, test } from 'vitest';
+import type { CodecName } from '../../src/collectives/codecs.ts';
+import type { AllReduceOptions } from '../../src/collectives/options.ts';
+import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { ReduceOp } from '../../src/protocol/frame.ts';
+import { createMeshes, runRanks, runWorld } from '../../src/testing/index.ts';
+import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { MismatchError, UsageError } from '../../src/util/errors.ts';
+import { createRng, mixSeed } from '../../src/util/rng.ts';
+
+const ENCODED: CodecName[] = ['fp16', 'int8'];
+
+/** Like a gradient's: many small values, few large ones. */
+function gradientOf(rank: number, length: number, step = 0): Float32Array {
+  const rng = createRng(mixSeed(rank, length, step));
+  return Float32Array.from({ length }, () => (2 * rng.next() - 1) ** 5);
+}
+
+const sumOf = (n: number, length: number): Float64Array => {
+  const sum = new Float64Array(length);
+  for (let rank = 0; rank < n; rank++) gradientOf(rank, length).forEach((value, i) => (sum[i]! += value));
+  return sum;
+};
+
+function bitsOf(values: Float32Array): Uint32Array {
+  return new Uint32Array(values.buffer, values.byteOffset, values.length);
+}
+
+const reduceIn = (n: number, length: number, options: AllReduceOptions, world = {}): Promise<Float32Array[]> =>
+  runWorld(n, (group) => Promise.resolve(group.allReduce(gradientOf(group.rank, length), options)), world);
+
+/** What each hop may lose of the sum so far, whose values are n at most. */
+const LOSS_PER_HOP: Record<CodecName, number> = { fp32: 1e-7, fp16: 2 ** -11, int8: 0.51 / 127 };
+
+describe.each(ENCODED)('%s', (codec) => {
+  test.each([2, 3, 4, 5, 6, 7, 8, 9])('gives all of %i ranks the same bits, near the sum', async (n) => {
+    for (const length of [0, 1, n - 1, 129, 1000, 4099]) {
+      for (const world of [{}, { segmentElements: 50 }]) {
+        const results = await reduceIn(n, length, { codec }, world);
+        const expected = sumOf(n, length);
+        for (const result of results) expect(bitsOf(result)).toEqual(bitsOf(results[0]!));
+        results[0]!.forEach((value, i) => {
+          expect(Math.abs(value - expected[i]!)).toBeLessThanOrEqual(n * n * LOSS_PER_HOP[codec]);
+        });
+      }
+    }
+  });
+
+  test('is right for more bytes than are sent ahead, over links that hold back', async () => {
+    const n = 3;
+    const length = 700_000;
+    const results = await reduceIn(n, length, { codec });
+    for (const result of results) expect(Buffer.from(result.buffer).equals(Buffer.from(results[0]!.buffer))).toBe(true);
+    const expected = sumOf(n, length);
+    const worst = results[0]!.reduce((most, value, i) => Math.max(most, Math.abs(value - expected[i]!)), 0);
+    expect(worst).toBeLessThan(n * n * LOSS_PER_HOP[codec]);
+  });
+
+  test('gives the same bits where chunks are forwarded as they came and where they are encoded anew', async () => {
+    const n = 5;
+    const length = 3000;
+    const [quick] = await reduceIn(n, length, { codec });
+    // Links that take one frame at a time: what comes meanwhile goes on from the tensor.
+    const slow = createMeshes(n, () => createMemoryLinkPair());
+    for (const links of slow.links) {
+      for (const link of links.values()) {
+        const send = link.send.bind(link);
+        link.send = async (frame) => {
+          await send(frame);
+          await new Promise((resolve) => setTimeout(resolve, 1));
+        };
+      }
+    }
+    const [slowly] = await runRanks(slow, (group) =>
+      Promise.resolve(group.allReduce(gradientOf(group.rank, length), { codec })),
+    );
+    expect(bitsOf(slowly!)).toEqual(bitsOf(quick!));
+  });
+
+  test('averages', async () => {
+    const sums = await reduceIn(4, 1000, { codec });
+    const averages = await reduceIn(4, 1000, { codec, op: ReduceOp.AVG });
+    for (const average of averages) {
+      expect(bitsOf(average)).toEqual(bitsOf(averages[0]!));
+      average.forEach((value, i) => expect(value).toBeCloseTo(sums[0]![i]! / 4, 2));
+    }
+  });
+
+  test('hides no NaN and no infinity of any rank', async () => {
+    for (const odd of [Number.NaN, Infinity]) {
+      const results = await runWorld(4, (group) => {
+        const values = gradientOf(group.rank, 600);
+        if (group.rank === 2) values[431] = odd;
+        return Promise.resolve(group.allReduce(values, { codec }));
+      });
+      for (const result of results) {
+        expect(Number.isFinite(result[431])).toBe(false);
+        expect(bitsOf(result)).toEqual(bitsOf(results[0]!));
+        expect(Number.isFinite(result[0])).toBe(true);
+      }
+    }
+  });
+
+  test('sends no more than its bytes', async () => {
+    const n = 4;
+    const length = 262_144;
+    const bytesOf = (which: CodecName): Promise<number[]> =>
+      runWorld(n, async (group) => {
+        const work = group.allReduce(gradientOf(group.rank, length), { codec: which });
+        await work;
+        return work.bytesSent;
+      });
+    const [plain, encoded] = [await bytesOf('fp32'), await bytesOf(codec)];
+    const least = { fp32: 1, fp16: 1.99, int8: 3.8 }[codec];
+    encoded.forEach((bytes, rank) => expect(plain[rank]! / bytes).toBeGreaterThan(least));
+  });
+
+  test.each([1, 2, 3, 5, 9, 17])('tells each of %i ranks what it has lost of the sum', async (n) => {
+    const length = 1500;
+    const losts = await runWorld(n, async (group) => {
+      const lost = new Float32Array(length).fill(7);
+      const sum = await group.allReduce(gradientOf(group.rank, length), { codec, lost });
+      return { lost, sum };
+    });
+    const expected = sumOf(n, length);
+    const accounted = Float64Array.from(losts[0]!.sum);
+    for (const { lost } of losts) lost.forEach((value, i) => (accounted[i]! += value));
+    accounted.forEach((value, i) => expect(value).toBeCloseTo(expected[i]!, 4));
+  });
+
+  test('loses nothing in the long run, with what was lost added to the next tensor', async () => {
+    const [n, length, steps] = [4, 300, 60];
+    const results = await runWorld(n, async (group) => {
+      const told = new Float64Array(length);
+      const apart = new Float64Array(length);
+      const lost = new Float32Array(length);
+      for (let step = 0; step < steps; step++) {
+        const gradient = gradientOf(group.rank, length);
+        const plain = await group.allReduce(gradient.slice(), { codec });
+        plain.forEach((value, i) => (apart[i]! += value / steps));
+        const fed = await group.allReduce(
+          gradient.map((value, i) => value + lost[i]!),
+          { codec, lost },
+        );
+        fed.forEach((value, i) => (told[i]! += value / steps));
+      }
+      return { told, apart };
+    });
+    const expected = sumOf(n, length);
+    const off = (mean: Float64Array): number =>
+      Math.sqrt(mean.reduce((sum, value, i) => sum + (value - expected[i]!) ** 2, 0) / length);
+    // Without, each step loses the same; with it, all steps together lose what one does.
+    expect(off(results[0]!.told)).toBeLessThan(off(results[0]!.apart) / 20);
+  });
+
+  test('goes as it is by other algorithms than the ring', async () => {
+    // So many ranks sum a tensor of this size in few steps.
+    const results = await reduceIn(17, 100, { codec });
+    const plain = await reduceIn(17, 100, {});
+    for (const result of results) expect(bitsOf(result)).toEqual(bitsOf(plain[0]!));
+  });
+
+  test('of one rank changes nothing', async () => {
+    const [result] = await reduceIn(1, 100, { codec });
+    expect(result).toEqual(gradientOf(0, 100));
+  });
+
+  test.each([4, 17])('is an error on all of %i ranks where they name different codecs', async (n) => {
+    const main = async (group: ProcessGroup): Promise<Error> => {
+      try {
+        await group.allReduce(new Float32Array(100), { codec: group.rank === 1 ? 'fp32' : codec });
+      } catch (error) {
+        return error as Error;
+      }
+      throw new Error('expected a rejection');
+    };
+    const errors = await runWorld(n, main);
+    const name = { fp32: '', fp16: 'float32 as float16', int8: 'float32 as int8' }[codec];
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toContain(`allReduce(100 ${name}, SUM)`);
+      expect(error.message).toContain('Rank 1 called allReduce(100 float32, SUM)');
+    }
+  });
+
+  test('is for sums of float32 alone', async () => {
+    await runWorld(1, async (group) => {
+      expect(() => group.allReduce(new Float64Array(3), { codec })).toThrow(UsageError);
+      expect(() => group.allReduce(new Float32Array(3), { codec, op: ReduceOp.MAX })).toThrow(UsageError);
+      expect(() => group.allReduce(new Float32Array(3), { codec, lost: new Float32Array(2) })).toThrow(UsageError);
+      await group.barrier();
+    });
+  });
+});
