@@ -6,7 +6,7 @@ import type { Io } from '../../launcher/io.ts';
 import type { Costs } from '../../src/collectives/costModel.ts';
 import { drawPanels } from '../plot.ts';
 import { crossovers, simulateGrowth, WORLDS, type Crossover, type GrowthRow } from './growth.ts';
-import { crossValidate, fitCosts, worstError, type Prediction } from './fit.ts';
+import { crossValidate, fitCosts, worstError, type Prediction, type Sample } from './fit.ts';
 import { measure } from './measure.ts';
 import { panelsOf } from './panels.ts';
 import { section } from './section.ts';
@@ -19,7 +19,8 @@ export interface ScaleOptions {
 
 export interface ScaleResult {
   costs: Costs;
-  /** Of each size by a fit of the others. */
+  samples: Sample[];
+  /** Of each size but the smallest and the largest, by a fit of the others. */
   predictions: Prediction[];
   worstError: number;
   /** Share of predictions that are at most a fifth off. */
@@ -45,7 +46,13 @@ export async function benchScale({ ranks, plot, json }: ScaleOptions, io: Io): P
     tell,
   );
   const result: ScaleResult = {
-    ...{ costs, predictions, worstError: worstError(predictions), withinFifth: within.length / predictions.length },
+    ...{
+      costs,
+      samples,
+      predictions,
+      worstError: worstError(predictions),
+      withinFifth: within.length / predictions.length,
+    },
     ...{ growth, crossovers: crossovers(growth) },
   };
   if (plot !== undefined) await drawPanels(panelsOf(growth), plot);

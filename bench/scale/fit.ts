@@ -52,13 +52,24 @@ export function fitCosts(samples: readonly Sample[], combineMsPerByte: number): 
   return best;
 }
 
-/** Each size's samples, predicted by a fit of all other sizes. */
+/** Samples of each size but the smallest and the largest, predicted by a fit of all other sizes: nothing is extrapolated. */
 export function crossValidate(samples: readonly Sample[], combineMsPerByte: number): Prediction[] {
-  return samples.map((sample) => {
-    const others = samples.filter(({ bytes }) => bytes !== sample.bytes);
-    const predictedMs = predict(sample.n, sample.bytes, fitCosts(others, combineMsPerByte));
-    return { ...sample, predictedMs, error: predictedMs / sample.ms - 1 };
-  });
+  const sizes = samples.map(({ bytes }) => bytes);
+  const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
+  return [...new Set(sizes)]
+    .filter((size) => size > least && size < most)
+    .flatMap((size) => {
+      const costs = fitCosts(
+        samples.filter(({ bytes }) => bytes !== size),
+        combineMsPerByte,
+      );
+      return samples
+        .filter(({ bytes }) => bytes === size)
+        .map((sample) => {
+          const predictedMs = predict(sample.n, sample.bytes, costs);
+          return { ...sample, predictedMs, error: predictedMs / sample.ms - 1 };
+        });
+    });
 }
 
 /** The largest, whichever way. */

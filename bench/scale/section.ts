@@ -12,8 +12,8 @@ export function section(result: ScaleResult): string {
   const micro = (perByte: number): string => `${(1e6 * perByte).toFixed(1)} ns`;
   return [
     '## Growth',
-    `The cost model (\`src/collectives/costModel.ts\`) is fitted by least squares of relative errors from ${predictions.length} ` +
-      'medians of all-reduces round rings of tabs on this machine. Each size is predicted by a fit of all others. Larger worlds, on ' +
+    `The cost model (\`src/collectives/costModel.ts\`) is fitted by least squares of relative errors from ${result.samples.length} ` +
+      'medians of all-reduces round rings of tabs on this machine. Each size but the smallest and the largest is predicted by a fit of all others. Larger worlds, on ' +
       'other lines, are simulated event by event with the plans that ranks run (`src/collectives/simulation`), each rank on a machine ' +
       'like this one: LAN 1 Gbit/s and 0.3 ms; campus Wi-Fi 75 Mbit/s for the 16 ranks of an access point together, and 5 ms; home ' +
       'uplinks 15 Mbit/s up, 100 down, and 30 ms. (`npm run -s bench -- scale`)',

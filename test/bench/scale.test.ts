@@ -47,6 +47,14 @@ test('growth is simulated on every network, and said where the ring stops paying
   expect(found).toHaveLength(9);
   expect(found[0]).toMatchObject({ network: 'LAN', bytes: 400_000, ringPaysTo: 4 });
   const predictions = crossValidate(SAMPLES, COSTS.combineMsPerByte);
-  const result = { costs: COSTS, predictions, worstError: 0.1, withinFifth: 1, growth, crossovers: found };
+  const result = {
+    costs: COSTS,
+    samples: SAMPLES,
+    predictions,
+    worstError: 0.1,
+    withinFifth: 1,
+    growth,
+    crossovers: found,
+  };
   expect(section(result)).toContain('| LAN, 4 MB: ms | ring | two-level |');
 });
