@@ -5,6 +5,7 @@ import { wholeNumber } from '../launcher/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
+import { benchCodecs, type CodecsBenchOptions } from './codecs/bench.ts';
 import { benchCurves, type CurvesOptions } from './curves.ts';
 import { benchOptimizer, type OptimizerBenchOptions } from './optimizer/bench.ts';
 import { benchScale, type ScaleOptions } from './scale/bench.ts';
@@ -84,6 +85,21 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--plot <file>', 'draw it, as a PNG')
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: ScaleOptions) => benchScale(options, io));
+  program
+    .command('codecs')
+    .description(
+      'how much sooner an encoded all-reduce ends, and what a model learns by it; fails where a codec is less accurate than it may be',
+    )
+    .option('--tabs <n>', 'world size', wholeNumber(2, MAX_WORLD_SIZE), 4)
+    .option('--bytes <n>', 'of the all-reduce', wholeNumber(4), 4 * 2 ** 20)
+    .option('--rounds <n>', 'all-reduces by each codec', wholeNumber(1), 7)
+    .option('--hosts <script>', 'makes hosts on capped lines, on which to measure too')
+    .option('--rate <rate>', 'what each of them receives at most', '20mbit')
+    .option('--seeds <n>', 'training runs of each kind', wholeNumber(1), 3)
+    .option('--epochs <n>', 'passes of each', wholeNumber(1), 5)
+    .option('--data <folder>', "MNIST's IDX files; without them digits are drawn")
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: CodecsBenchOptions) => benchCodecs(options, io));
   return runProgram(program, argv, io);
 }
 

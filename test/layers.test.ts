@@ -44,6 +44,7 @@ const ALLOWED: Record<string, string[]> = {
       'src/parallel',
       'src/collectives',
       'src/transport',
+      'src/testing',
     ],
     ...['src/telemetry', 'src/protocol', 'src/util'],
   ],
@@ -70,7 +71,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)|examples\/)/,
+    /^(src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)|examples\/|bench\/codecs\/trial\.ts)/,
   // The benchmark's clients are no tabs.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/shared\/redisLink\.ts$/,

@@ -1,10 +1,11 @@
 /** Every experiment there is, by name. */
 import { allReduce } from '../allreduce/allReduce.ts';
 import { bareRing } from '../allreduce/bareRing.ts';
+import { encodedAllReduce } from '../codecs/encodedAllReduce.ts';
 import { combine } from '../scale/combine.ts';
 
 /** Those that a rank's worker runs, over links and collectives. */
-export const IN_WORKERS = { allReduce, combine };
+export const IN_WORKERS = { allReduce, encodedAllReduce, combine };
 
 /** Those that a rank's page runs, over bare channels. */
 export const ON_PAGES = { bareRing };
