@@ -11,6 +11,7 @@ import { benchCurves, type CurvesOptions } from './curves.ts';
 import { benchLines, type LinesBenchOptions } from './lines/bench.ts';
 import { benchLink, type LinkBenchOptions } from './link/bench.ts';
 import { benchOptimizer, type OptimizerBenchOptions } from './optimizer/bench.ts';
+import { benchScale, type ScaleOptions } from './scale/bench.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
 import { benchStep, type StepBenchOptions } from './step/bench.ts';
 import { benchTelemetry, type TelemetryBenchOptions } from './telemetry/bench.ts';
@@ -21,6 +22,8 @@ const MAX_CLIENTS = 20_000;
 
 /** Adam's state of as many takes 2 GB, and the arrays of the benchmark as much again. */
 const MAX_PARAMETERS = 100_000_000;
+/** Ranks that a simulation has time for. */
+const MAX_SIMULATED = 1024;
 
 /** Of every tab: more would fill a machine's memory with 8. */
 const MAX_TENSOR_BYTES = 2 ** 28;
@@ -103,6 +106,15 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     )
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: OptimizerBenchOptions) => benchOptimizer(options, io));
+  program
+    .command('scale')
+    .description(
+      'what an all-reduce costs as the world grows: the cost model fitted from tabs, its errors, and larger worlds simulated',
+    )
+    .option('--ranks <n>', 'largest world to simulate', wholeNumber(2, MAX_SIMULATED), MAX_SIMULATED)
+    .option('--plot <file>', 'draw it, as a PNG')
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: ScaleOptions) => benchScale(options, io));
   program
     .command('codecs')
     .description(

@@ -17,7 +17,8 @@ const DEEP_UNITS = [64, 256, 256, 256, 256] as const;
 
 /** `mlp` and `cnn` are those of a training run; `deep` is large enough to be cut into buckets. */
 export function benchModel(name: StepModel): BenchModel {
-  if (name !== 'deep') return buildModel({ ...DEFAULT_JOB, model: name }, { inputShape: INPUT_SHAPE, classes: CLASSES });
+  if (name !== 'deep')
+    return buildModel({ ...DEFAULT_JOB, model: name }, { inputShape: INPUT_SHAPE, classes: CLASSES });
   const initializer = tf.initializers.glorotUniform({ seed: 1 });
   const model = tf.sequential({
     layers: [
