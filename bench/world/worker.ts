@@ -20,8 +20,8 @@ async function start(setup: RankSetup): Promise<void> {
     (options) => connectTab(relay.askForPort, options),
     (to, attempt, signal) => post({ type: 'signal', to, signal: { for: 'worker', attempt, signal } }),
   );
-  const { mesh, links } = await own.links.open();
-  started.resolve({ ...setup, links, group: new ProcessGroup(mesh) });
+  const { mesh } = await own.links.open();
+  started.resolve({ ...setup, group: new ProcessGroup(mesh), spareLinkTo: own.spareLinkTo });
   post({ type: 'started' });
 }
 

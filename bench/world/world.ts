@@ -6,6 +6,7 @@ import { createServer, type ViteDevServer } from 'vite';
 import path from 'node:path';
 import { closeBrowser, launchBrowser } from '../../launcher/browser.ts';
 import { loadPage, openProfile } from '../../launcher/tabs.ts';
+import { selfSignedCertificate } from '../../signaling/index.ts';
 import type { TransportName } from '../../src/protocol/job.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import type { ArgsOf, ExperimentName, ResultOf } from './experiments.ts';
@@ -50,14 +51,16 @@ export class World {
     const address = hosts?.address ?? '127.0.0.1';
     const server = await createServer({
       ...{ root: ROOT, configFile: path.join(ROOT, 'vite.config.ts'), logLevel: 'error' },
-      server: { port: 0, host: address, hmr: false, watch: null },
+      server: { port: 0, host: address, hmr: false, watch: null, ...(hosts && { https: await tlsOf() }) },
       // Known from the start, so that none is bundled, and all pages loaded anew, once they run.
       optimizeDeps: { entries: ['bench/world/page.html', 'bench/world/worker.ts'] },
     });
     const world = new World(server);
     try {
       await server.listen();
-      await world.#openTabs(`http://${address}:${portOf(server)}/bench/world/page.html`, tabs, { hosts, transport });
+      const scheme = hosts ? 'https' : 'http';
+      const url = `${scheme}://${address}:${portOf(server)}/bench/world/page.html`;
+      await world.#openTabs(url, tabs, { hosts, transport });
       return world;
     } catch (error) {
       await world.close();
@@ -84,11 +87,14 @@ export class World {
       // A tab that is closed meanwhile needs no signals.
       void this.#call(to, `rankPage.hear(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`).catch(() => {});
     };
+    const anyCertificate = hosts !== null;
     const openProfileOf = async (executable?: string) => {
-      const remote = hosts !== null;
-      const browser = await launchBrowser({ remote, ...(executable !== undefined && { executable }) });
+      const browser = await launchBrowser({
+        anyCertificate,
+        ...(executable !== undefined && { executable }),
+      });
       this.#browsers.push(browser);
-      return openProfile(browser, { remote, onevent });
+      return openProfile(browser, { anyCertificate, onevent });
     };
     const profiles = await Promise.all(hosts ? hosts.executables.map(openProfileOf) : [openProfileOf()]);
     for (let rank = 0; rank < tabs; rank++) {
@@ -116,6 +122,12 @@ export class World {
     await Promise.all(this.#browsers.map(closeBrowser));
     await this.#server.close();
   }
+}
+
+/** Only a secure page has WebGPU, and one that comes from another machine is none over http. */
+async function tlsOf(): Promise<{ key: string; cert: string }> {
+  const { key, cert } = await selfSignedCertificate();
+  return { key, cert };
 }
 
 function portOf({ httpServer }: ViteDevServer): number {

@@ -7,6 +7,7 @@ import { ManualClock } from '../manualClock.ts';
 const result = (...stateHash: string[]): RunResult => ({
   worldSize: 2,
   strategy: 'ring',
+  codec: 'fp32',
   bytesReceivedPerRank: [],
   backend: 'webgpu',
   adapter: 'test',
