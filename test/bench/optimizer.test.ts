@@ -4,7 +4,12 @@ import type { OptimizerResult } from '../../bench/optimizer/table.ts';
 
 test('every optimizer, the average and the hash are timed for every size', async () => {
   const lines: string[] = [];
-  const io = { out: (line: string) => void lines.push(line), err: () => {}, terminal: null, signal: AbortSignal.timeout(20_000) };
+  const io = {
+    out: (line: string) => void lines.push(line),
+    err: () => {},
+    terminal: null,
+    signal: AbortSignal.timeout(20_000),
+  };
   expect(await runBench(['optimizer', '--parameters', '100,200', '--json'], io)).toBe(0);
   const { rows } = JSON.parse(lines.at(-1)!) as OptimizerResult;
   const work = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw', 'average', 'hash'];
