@@ -76,11 +76,13 @@ async function timed({ tabs, bytes, rounds }: CodecsBenchOptions, hosts: Hosts |
 }
 
 /** An all-reduce has ended once it has on all ranks. */
+function slowest(of: readonly EncodedResult[]): number[] {
+  return of[0]!.ms.map((_, round) => Math.max(...of.map(({ ms }) => ms[round]!)));
+}
+
 function rowOf(codec: string, ranks: readonly EncodedResult[], plain: readonly EncodedResult[]): TimedRow {
   const hashes = new Set(ranks.map(({ hash }) => hash));
   if (hashes.size > 1) throw new PeergradError(`The ranks' sums by ${codec} differ: ${[...hashes].join(', ')}.`);
-  const slowest = (of: readonly EncodedResult[]): number[] =>
-    of[0]!.ms.map((_, round) => Math.max(...of.map(({ ms }) => ms[round]!)));
   const [mine, theirs] = [slowest(ranks), slowest(plain)];
   return {
     ...{ codec, ms: median(mine), bytesSent: Math.max(...ranks.map(({ bytesSent }) => bytesSent)) },

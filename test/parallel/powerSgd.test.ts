@@ -49,6 +49,11 @@ function distance(a: ArrayLike<number>, b: ArrayLike<number>): number {
   return Math.hypot(...difference) / Math.hypot(...Array.from(b));
 }
 
+/** Of a matrix of 20 x 30. */
+function ownGradient(rank: number, step: number, index: number): Float32Array {
+  return noise(600, 1 + 100 * step + 10 * index + rank);
+}
+
 /** Reduces the ranks' gradients once; the buffers of all ranks afterwards. */
 function reduceOnce(
   gradients: readonly Float32Array[],
@@ -259,12 +264,10 @@ describe('error feedback', () => {
 
   test('is as it was where a later bucket fails, so that the step can be tried again', async () => {
     const hooks = [0, 1].map(() => createPowerSgdHook({ startPowerSgdIter: 1 }));
-    const gradient = (rank: number, step: number, index: number): Float32Array =>
-      noise(600, 1 + 100 * step + 10 * index + rank);
     const sent = new Float64Array(1200);
     const reduce = async (group: ProcessGroup, step: number, buckets = 2): Promise<void> => {
       for (let index = 0; index < buckets; index++) {
-        const buffer = gradient(group.rank, step, index);
+        const buffer = ownGradient(group.rank, step, index);
         const parameters = [{ index, offset: 0, shape: [20, 30], isUsed: true }];
         await hooks[group.rank]!({ index, isLast: index === 1, buffer, parameters }, group);
         if (group.rank === 0 && buckets === 2) buffer.forEach((value, i) => (sent[600 * index + i]! += value));
@@ -278,7 +281,7 @@ describe('error feedback', () => {
     await runWorld(2, (group) => reduce(group, 2, 1));
     await runWorld(2, (group) => reduce(group, 2));
     const wanted = [0, 1].flatMap((index) =>
-      sumOf([0, 1, 2].flatMap((step) => [0, 1].map((rank) => gradient(rank, step, index)))),
+      sumOf([0, 1, 2].flatMap((step) => [0, 1].map((rank) => ownGradient(rank, step, index)))),
     );
     expect(distance(sent, wanted)).toBeLessThan(1e-5);
   });
