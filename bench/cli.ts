@@ -5,9 +5,10 @@ import { wholeNumber } from '../launcher/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
+import { benchAll, type AllOptions } from './all/bench.ts';
 import { benchAllReduce, type AllReduceBenchOptions } from './allreduce/bench.ts';
 import { benchCodecs, type CodecsBenchOptions } from './codecs/bench.ts';
-import { benchCurves, type CurvesOptions } from './curves.ts';
+import { benchCurves, type CurvesOptions } from './curves/bench.ts';
 import { benchLines, type LinesBenchOptions } from './lines/bench.ts';
 import { benchLink, type LinkBenchOptions } from './link/bench.ts';
 import { benchOptimizer, type OptimizerBenchOptions } from './optimizer/bench.ts';
@@ -15,7 +16,7 @@ import { benchScale, type ScaleOptions } from './scale/bench.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
 import { benchStep, type StepBenchOptions } from './step/bench.ts';
 import { benchTelemetry, type TelemetryBenchOptions } from './telemetry/bench.ts';
-import { benchStrategies, type StrategiesOptions } from './strategies.ts';
+import { benchStrategies, type StrategiesOptions } from './strategies/bench.ts';
 
 /** Clients from one address to one port: each has a port of its own, and Linux gives out 28 000. */
 const MAX_CLIENTS = 20_000;
@@ -141,6 +142,13 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--picture <file>', 'draws step time over size of buckets, as PNG')
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: StepBenchOptions) => benchStep(options, io));
+  program
+    .command('all')
+    .description('all of docs/BENCHMARKS.md, one after the other, in less than half an hour; writes it anew')
+    .option('--data <folder>', "MNIST's IDX files; without them digits are drawn")
+    .option('--hosts <script>', 'makes hosts on capped lines, as root; without it, what needs them is left out')
+    .option('--only <name,..>', 'only these; the rest of the page stays as it is', listOf(String))
+    .action((options: AllOptions) => benchAll(options, io));
   return runProgram(program, argv, io);
 }
 
