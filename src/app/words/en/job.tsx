@@ -57,11 +57,12 @@ export const job = {
   seed: 'Seed',
   hidden: 'Hidden units',
   codec: 'Gradients travel as',
+  /** Short: a select of them is narrow on a phone. */
   codecs: {
-    fp32: 'fp32 (as they are)',
-    fp16: 'fp16 (half the bytes)',
-    int8: 'int8 (a quarter)',
-    powersgd: 'PowerSGD (fewest)',
+    fp32: 'fp32',
+    fp16: 'fp16 (1/2)',
+    int8: 'int8 (1/4)',
+    powersgd: 'PowerSGD',
   },
   transport: 'Link a browser’s tabs',
   transports: { webrtc: 'by WebRTC', auto: 'in memory' },
