@@ -5,8 +5,13 @@ import { wholeNumber } from '../launcher/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
+import { benchAllReduce, type AllReduceBenchOptions } from './allreduce/bench.ts';
+import { benchCodecs, type CodecsBenchOptions } from './codecs/bench.ts';
 import { benchCurves, type CurvesOptions } from './curves.ts';
+import { benchLines, type LinesBenchOptions } from './lines/bench.ts';
+import { benchLink, type LinkBenchOptions } from './link/bench.ts';
 import { benchOptimizer, type OptimizerBenchOptions } from './optimizer/bench.ts';
+import { benchScale, type ScaleOptions } from './scale/bench.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
 import { benchStep, type StepBenchOptions } from './step/bench.ts';
 import { benchTelemetry, type TelemetryBenchOptions } from './telemetry/bench.ts';
@@ -17,6 +22,11 @@ const MAX_CLIENTS = 20_000;
 
 /** Adam's state of as many takes 2 GB, and the arrays of the benchmark as much again. */
 const MAX_PARAMETERS = 100_000_000;
+/** Ranks that a simulation has time for. */
+const MAX_SIMULATED = 1024;
+
+/** Of every tab: more would fill a machine's memory with 8. */
+const MAX_TENSOR_BYTES = 2 ** 28;
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
 export function runBench(argv: readonly string[], io: Io): Promise<number> {
@@ -61,6 +71,29 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: TelemetryBenchOptions) => benchTelemetry(options, io));
   program
+    .command('allreduce')
+    .description(
+      'all-reduces against bare data channels that push the same bytes round the same ring; without --bytes from 1 KiB to 16 MiB',
+    )
+    .option('--tabs <n,..>', 'world sizes', listOf(wholeNumber(2, MAX_WORLD_SIZE)), [2, 4, 8])
+    .option('--bytes <n>', 'size of the tensor', wholeNumber(4, MAX_TENSOR_BYTES))
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: AllReduceBenchOptions) => benchAllReduce(options, io));
+  program
+    .command('link')
+    .description('what one link carries: a bare channel, a simple-peer link, and the same in a worker')
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: LinkBenchOptions) => benchLink(options, io));
+  program
+    .command('lines')
+    .description('an all-reduce over capped lines, a browser on each of several test hosts; needs root and iproute2')
+    .option('--hosts <script>', 'what makes the hosts', '../shared/tools/hosts')
+    .option('--tabs <n>', 'world size, and hosts', wholeNumber(2, MAX_WORLD_SIZE), 4)
+    .option('--rate <mbit>', 'what each line carries, megabits a second', wholeNumber(1, 1000), 20)
+    .option('--bytes <n>', 'size of the tensor', wholeNumber(4, MAX_TENSOR_BYTES), 4 * 2 ** 20)
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: LinesBenchOptions) => benchLines(options, io));
+  program
     .command('optimizer')
     .description(
       'what a step does on the CPU beside the network: optimizers, average and state hash, against moving the bytes',
@@ -73,6 +106,30 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     )
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: OptimizerBenchOptions) => benchOptimizer(options, io));
+  program
+    .command('scale')
+    .description(
+      'what an all-reduce costs as the world grows: the cost model fitted from tabs, its errors, and larger worlds simulated',
+    )
+    .option('--ranks <n>', 'largest world to simulate', wholeNumber(2, MAX_SIMULATED), MAX_SIMULATED)
+    .option('--plot <file>', 'draw it, as a PNG')
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: ScaleOptions) => benchScale(options, io));
+  program
+    .command('codecs')
+    .description(
+      'how much sooner an encoded all-reduce ends, and what a model learns by it; fails where a codec is less accurate than it may be',
+    )
+    .option('--tabs <n>', 'world size', wholeNumber(2, MAX_WORLD_SIZE), 4)
+    .option('--bytes <n>', 'of the all-reduce', wholeNumber(4), 4 * 2 ** 20)
+    .option('--rounds <n>', 'all-reduces by each codec', wholeNumber(1), 7)
+    .option('--hosts <script>', 'makes hosts on capped lines, on which to measure too')
+    .option('--rate <rate>', 'what each of them receives at most', '20mbit')
+    .option('--seeds <n>', 'training runs of each kind', wholeNumber(1), 3)
+    .option('--epochs <n>', 'passes of each', wholeNumber(1), 5)
+    .option('--data <folder>', "MNIST's IDX files; without them digits are drawn")
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: CodecsBenchOptions) => benchCodecs(options, io));
   program
     .command('step')
     .description(

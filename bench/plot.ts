@@ -11,6 +11,8 @@ export interface Panel {
   isLogarithmic?: true;
   /** What stands below the values, where they are of no steps. */
   names?: readonly string[];
+  /** Where the values are, on a logarithmic axis; without, at steps 1, 2, .. */
+  xs?: readonly number[];
   /** A value per step, from step 1 on; as many in each. The first is drawn first. */
   curves: readonly {
     label: string;
@@ -59,12 +61,12 @@ const PAGE_STYLE = `
 
 /** Runs in the page. */
 const DRAW = `({ panels, size, font }) => {
-  for (const { title, x, y, isLogarithmic, names, curves } of panels) {
+  for (const { title, x, y, isLogarithmic, names, xs, curves } of panels) {
     const box = document.createElement('div');
     box.className = 'panel';
     document.querySelector('#panels').append(box);
     const axis = { font, labelFont: font, stroke: '#1c2430', grid: { stroke: '#e3e7ee', width: 1 }, ticks: { show: false } };
-    const steps = curves[0].values.map((_, i) => i + 1);
+    const steps = xs ?? curves[0].values.map((_, i) => i + 1);
     const lows = Math.min(...curves.flatMap(({ values }) => values));
     const highs = Math.max(...curves.flatMap(({ values }) => values));
     new uPlot({
@@ -73,15 +75,16 @@ const DRAW = `({ panels, size, font }) => {
       cursor: { show: false },
       legend: { live: false, markers: { fill: (plot, i) => curves[i - 1].colour } },
       scales: {
-        x: { time: false },
+        x: xs ? { time: false, distr: 3, log: 2 } : { time: false },
         y: isLogarithmic ? { distr: 3, range: () => [lows / 1.15, highs * 1.1] } : { range: () => [0, highs * 1.05] },
       },
       axes: [
         { ...axis, label: x, size: 36, labelSize: 24,
-          ...(names ? { splits: () => steps, values: (plot, splits) => splits.map((step) => names[step - 1] ?? '') } : {}) },
+          ...(names ? { splits: () => steps, values: (plot, splits) => splits.map((step) => names[step - 1] ?? '') } : {}),
+          ...(xs ? { splits: () => xs, filter: (plot, splits) => splits, values: (plot, splits) => splits.map(String) } : {}) },
         {
           ...axis, label: y, size: 52, labelSize: 24,
-          ...(isLogarithmic ? { splits: () => [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5].filter((v) => v >= lows / 1.15 && v <= highs * 1.1),
+          ...(isLogarithmic ? { splits: () => [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200].filter((v) => v >= lows / 1.15 && v <= highs * 1.1),
             filter: (plot, splits) => splits } : {}),
           values: (plot, splits) => splits.map((value) => String(value)),
         },

@@ -1,6 +1,7 @@
 /** The options that say what to train, shared by `serve` and `run`. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
+  CODEC_NAMES,
   JOB_NAMES,
   MODEL_NAMES,
   OPTIMIZER_NAMES,
@@ -16,7 +17,7 @@ import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
 /** Options that say something about the job itself. */
 const JOB_OPTIONS = [
   ...(['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const),
-  ...(['strategy', 'syncEvery', 'staleness', 'replicas', 'transport'] as const),
+  ...(['hidden', 'strategy', 'syncEvery', 'staleness', 'replicas', 'codec', 'errorFeedback', 'transport'] as const),
 ];
 
 export interface JobOptions {
@@ -33,6 +34,9 @@ export interface JobOptions {
   syncEvery?: number;
   staleness?: number;
   replicas?: number;
+  hidden?: number;
+  codec?: string;
+  errorFeedback?: 'on' | 'off';
   transport?: string;
   /** A folder on this machine or a URL that every tab can read. */
   data?: string;
@@ -69,6 +73,7 @@ export function addJobOptions(command: Command): Command {
   return command
     .addOption(new Option('--job <name>', 'what to train').choices(JOB_NAMES))
     .addOption(new Option('--model <name>', 'which model').choices(MODEL_NAMES))
+    .option('--hidden <n>', "units of the mlp's hidden layer", wholeNumber())
     .addOption(new Option('--optimizer <name>', 'which optimizer').choices(OPTIMIZER_NAMES))
     .option('--lr <rate>', 'learning rate', decimal)
     .option('--batch <n>', 'samples per tab and step', wholeNumber())
@@ -84,6 +89,10 @@ export function addJobOptions(command: Command): Command {
     )
     .option('--staleness <n>', 'steps a rank may be ahead of the slowest (async-parameter-server)', wholeNumber())
     .option('--replicas <n>', 'workers in the one tab (data-parallel)', wholeNumber())
+    .addOption(new Option('--codec <name>', 'how gradients travel (ring; diloco: not powersgd)').choices(CODEC_NAMES))
+    .addOption(
+      new Option('--error-feedback <on|off>', 'add what a codec lost to what is sent next').choices(['on', 'off']),
+    )
     .addOption(
       new Option('--transport <name>', 'how tabs of one browser are linked; auto: by message ports').choices(
         TRANSPORT_NAMES,
@@ -132,6 +141,9 @@ export async function resolveJob(options: JobOptions): Promise<{ job: JobSpec; f
     syncEvery: options.syncEvery,
     staleness: options.staleness,
     replicas: options.replicas,
+    hidden: options.hidden,
+    codec: options.codec,
+    errorFeedback: options.errorFeedback && options.errorFeedback === 'on',
     transport: options.transport,
     data: options.job === 'mnist' ? { kind: 'url', url: isUrl ? withSlash(data) : DATA_PATH } : undefined,
   };

@@ -63,7 +63,7 @@ async function measureAlone(io: Io): Promise<{ adapter: string; alone: Alone[] }
 }
 
 async function measureTogether(tabs: number, hosts: Hosts | null, limit: () => Promise<void>, io: Io) {
-  const world = await World.open(tabs, hosts);
+  const world = await World.open(tabs, { hosts });
   try {
     await limit();
     const model = 'deep';

@@ -1,6 +1,7 @@
 /** Models to take steps with. */
 import * as tf from '@tensorflow/tfjs';
 import { buildModel } from '../../src/jobs/index.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import type { StepModel } from './args.ts';
 
 export interface BenchModel {
@@ -16,7 +17,8 @@ const DEEP_UNITS = [64, 256, 256, 256, 256] as const;
 
 /** `mlp` and `cnn` are those of a training run; `deep` is large enough to be cut into buckets. */
 export function benchModel(name: StepModel): BenchModel {
-  if (name !== 'deep') return buildModel({ model: name, seed: 1 }, { inputShape: INPUT_SHAPE, classes: CLASSES });
+  if (name !== 'deep')
+    return buildModel({ ...DEFAULT_JOB, model: name }, { inputShape: INPUT_SHAPE, classes: CLASSES });
   const initializer = tf.initializers.glorotUniform({ seed: 1 });
   const model = tf.sequential({
     layers: [

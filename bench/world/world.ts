@@ -7,12 +7,20 @@ import path from 'node:path';
 import { closeBrowser, launchBrowser } from '../../launcher/browser.ts';
 import { loadPage, openProfile } from '../../launcher/tabs.ts';
 import { selfSignedCertificate } from '../../signaling/index.ts';
+import type { TransportName } from '../../src/protocol/job.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import type { ArgsOf, ExperimentName, ResultOf } from './experiments.ts';
 import type { TabSignal } from './rank.ts';
 
 type Browser = Awaited<ReturnType<typeof launchBrowser>>;
 type Page = Parameters<typeof loadPage>[0];
+
+export interface WorldOptions {
+  /** By default all tabs are one browser's. */
+  hosts?: Hosts | null;
+  /** By default `webrtc`. */
+  transport?: TransportName;
+}
 
 /** Machines of their own, one a tab. */
 export interface Hosts {
@@ -39,7 +47,7 @@ export class World {
    *
    * @throws (rejects) PeergradError where a browser or a page does not come up; none is left running then.
    */
-  static async open(tabs: number, hosts: Hosts | null = null): Promise<World> {
+  static async open(tabs: number, { hosts = null, transport = 'webrtc' }: WorldOptions = {}): Promise<World> {
     const address = hosts?.address ?? '127.0.0.1';
     const server = await createServer({
       ...{ root: ROOT, configFile: path.join(ROOT, 'vite.config.ts'), logLevel: 'error' },
@@ -50,11 +58,9 @@ export class World {
     const world = new World(server);
     try {
       await server.listen();
-      await world.#openTabs(
-        `${hosts ? 'https' : 'http'}://${address}:${portOf(server)}/bench/world/page.html`,
-        tabs,
-        hosts,
-      );
+      const scheme = hosts ? 'https' : 'http';
+      const url = `${scheme}://${address}:${portOf(server)}/bench/world/page.html`;
+      await world.#openTabs(url, tabs, { hosts, transport });
       return world;
     } catch (error) {
       await world.close();
@@ -75,7 +81,7 @@ export class World {
     return this.#onAll<ResultOf<Name>>(() => `rankPage.run(${JSON.stringify(name)}, ${JSON.stringify(args)})`);
   }
 
-  async #openTabs(url: string, tabs: number, hosts: Hosts | null): Promise<void> {
+  async #openTabs(url: string, tabs: number, { hosts, transport }: Required<WorldOptions>): Promise<void> {
     const onevent = (page: Page, told: unknown): void => {
       const { to, signal } = told as { to: number; signal: TabSignal };
       // A tab that is closed meanwhile needs no signals.
@@ -97,7 +103,7 @@ export class World {
       await loadPage(page, url);
       await page.waitForFunction('"rankPage" in window');
     }
-    await this.#onAll((rank) => `rankPage.start(${JSON.stringify({ rank, worldSize: tabs })})`);
+    await this.#onAll((rank) => `rankPage.start(${JSON.stringify({ rank, worldSize: tabs, transport })})`);
   }
 
   #onAll<Result>(script: (rank: number) => string): Promise<Result[]> {

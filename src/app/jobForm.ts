@@ -28,10 +28,10 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
 /** Another strategy brings its own optimizer, unless somebody chose one, and none of the last one's settings. */
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
-  const { syncEvery, staleness, replicas } = DEFAULT_JOB;
+  const { syncEvery, staleness, replicas, codec } = DEFAULT_JOB;
   const untouched = spec.optimizer === defaultOptimizer(spec.strategy);
   const optimized = untouched ? withOptimizer(spec, defaultOptimizer(strategy)) : spec;
-  return { ...optimized, strategy, syncEvery, staleness, replicas };
+  return { ...optimized, strategy, syncEvery, staleness, replicas, codec };
 }
 
 /** Who computes a share of each step. */

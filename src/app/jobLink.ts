@@ -5,17 +5,19 @@
 import { DEFAULT_JOB, defaultOptimizer, parseJob, type JobSpec } from '../protocol/job.ts';
 import { messageOf } from '../util/errors.ts';
 
-const TEXTS = ['job', 'model', 'strategy', 'optimizer', 'transport'] as const;
+const TEXTS = ['job', 'model', 'strategy', 'optimizer', 'codec', 'transport'] as const;
 const NUMBERS = [
   ...(['learningRate', 'batchSize', 'epochs', 'maxSteps', 'seed', 'hashEvery'] as const),
-  ...(['syncEvery', 'staleness', 'replicas'] as const),
+  ...(['syncEvery', 'staleness', 'replicas', 'hidden'] as const),
 ];
+const SWITCHES = ['errorFeedback'] as const;
 
 /** The job that a link asks for; where it asks for what cannot be, the usual one, and what is wrong. */
 export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: string | null } {
   const fields: Record<string, unknown> = {};
   for (const name of TEXTS) if (query.has(name)) fields[name] = query.get(name);
   for (const name of NUMBERS) if (query.has(name)) fields[name] = numberOf(query.get(name)!);
+  for (const name of SWITCHES) if (query.has(name)) fields[name] = switchOf(query.get(name)!);
   const url = query.get('data');
   if (url !== null) fields['data'] = { kind: 'url', url };
   else if (fields['job'] === 'mnist') fields['data'] = { kind: 'files' };
@@ -29,8 +31,16 @@ export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: stri
 /** What to keep in the address of a page that sets up `job`; `null` for what need not be said. */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
   const usual = { ...DEFAULT_JOB, optimizer: defaultOptimizer(job.strategy) };
-  const said = [...TEXTS, ...NUMBERS].map((name) => [name, job[name] === usual[name] ? null : String(job[name])]);
+  const said = [...TEXTS, ...NUMBERS, ...SWITCHES].map((name) => [
+    name,
+    job[name] === usual[name] ? null : String(job[name]),
+  ]);
   return { ...Object.fromEntries(said), data: job.data.kind === 'url' ? job.data.url : null };
+}
+
+/** A text that is neither is no field's value, either. */
+function switchOf(text: string): boolean | string {
+  return text === 'true' || (text === 'false' ? false : text);
 }
 
 /** NaN for an empty text, which no field takes. */

@@ -39,13 +39,14 @@ export interface Instead {
  * @param bucketBytes of each bucket, once known: small ones of many ranks take another way.
  */
 export function insteadOfRing(
-  { strategy, syncEvery }: JobSpec,
+  { strategy, syncEvery, codec }: JobSpec,
   worldSize: number,
   bucketBytes: readonly number[] | null,
 ): Instead | null {
   const { instead } = words.value.job;
   switch (strategy) {
     case 'ring': {
+      if (codec === 'powersgd') return { lines: 'none', words: instead.powersgd };
       if (bucketBytes === null) return null;
       if (bucketBytes.some((bytes) => chooseAllReduce(worldSize, bytes) === Algorithm.RING)) return null;
       return { lines: 'none', words: instead.pairs(worldSize, ringStepCount(worldSize)) };

@@ -16,6 +16,7 @@ import {
   ringAllReduce,
   treeBroadcast,
   treeReduce,
+  twoLevelAllReduce,
   type Cuts,
   type Planner,
 } from './plans.ts';
@@ -32,6 +33,7 @@ const ALL_REDUCE_PLANS: Partial<Record<Algorithm, typeof ringAllReduce>> = {
   [Algorithm.RING]: ringAllReduce,
   [Algorithm.HALVING_DOUBLING]: halvingDoubling,
   [Algorithm.DOUBLING]: recursiveDoubling,
+  [Algorithm.TWO_LEVEL]: twoLevelAllReduce,
 };
 const REDUCE_PLANS: Partial<Record<Algorithm, RootedPlanner>> = {
   [Algorithm.RING]: chainReduce,

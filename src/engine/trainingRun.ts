@@ -462,6 +462,7 @@ export class TrainingRun {
     return {
       worldSize: group.worldSize,
       strategy: plan.strategy,
+      codec: plan.codec,
       backend: device.backend,
       adapter: device.adapter,
       transport,

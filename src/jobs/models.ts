@@ -8,8 +8,6 @@ import type { JobSpec } from '../protocol/job.ts';
 import { UsageError } from '../util/errors.ts';
 import { createRng, mixSeed } from '../util/rng.ts';
 
-/** Width of the mlp's hidden layer. */
-export const MLP_HIDDEN = 64;
 /** Filters of the cnn's two convolutions. */
 export const CNN_FILTERS = [8, 16] as const;
 const CNN_KERNEL = 5;
@@ -38,11 +36,10 @@ export interface JobModel {
  * (job.seed, position), biases zero.
  */
 export function buildModel(
-  job: Pick<JobSpec, 'model' | 'seed'>,
+  job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>,
   data: Pick<Dataset, 'inputShape' | 'classes'>,
-  options: { hidden?: number } = {},
 ): JobModel {
-  const model = tf.sequential({ layers: layersOf(job.model, data, options.hidden ?? MLP_HIDDEN) });
+  const model = tf.sequential({ layers: layersOf(job, data) });
   const variables: tf.Variable[] = [];
   const names: string[] = [];
   for (const layer of model.layers) {
@@ -66,9 +63,8 @@ export function buildModel(
 }
 
 function layersOf(
-  name: JobSpec['model'],
+  { model: name, hidden }: Pick<JobSpec, 'model' | 'hidden'>,
   data: Pick<Dataset, 'inputShape' | 'classes'>,
-  hidden: number,
 ): tf.layers.Layer[] {
   const inputShape = [...data.inputShape];
   const { classes } = data;

@@ -38,7 +38,11 @@ export interface GradBucket {
  *
  * @param group the group DDP was made with; what the hook issues, it has to issue on every rank alike.
  */
-export type CommHook = (bucket: GradBucket, group: ProcessGroup) => Promise<void>;
+export interface CommHook {
+  (bucket: GradBucket, group: ProcessGroup): Promise<void>;
+  /** Forgets what the hook has kept of this rank's earlier gradients; see {@link DistributedDataParallel.forgetLosses}. */
+  forget?(): void;
+}
 
 /** What DDP does without a hook: the exact sum. (torch: `allreduce_hook`) */
 export const allReduceHook: CommHook = async ({ buffer, index }, group) => {

@@ -65,7 +65,7 @@ export class DistributedDataParallel {
     group: ProcessGroup,
     { clock, checkGradients, keepGradients, shared }: ReturnType<typeof resolveOptions>,
   ) {
-    const { broadcastBuffers, findUnusedParameters, staticGraph } = shared;
+    const { broadcastBuffers, findUnusedParameters, staticGraph, codec, errorFeedback } = shared;
     const { parameters, buffers } = variables;
     this.#group = group;
     this.#variables = variables;
@@ -75,7 +75,7 @@ export class DistributedDataParallel {
     const layout = this.#createLayout();
     this.parameters = new Float32Array(layout.size);
     this.#reducer = new Reducer(layout, {
-      ...{ group, clock, checkGradients, keepsLocal: keepGradients },
+      ...{ group, clock, checkGradients, keepsLocal: keepGradients, codec, errorFeedback },
       shapes: parameters.map(({ shape }) => shape),
       tracksUsage: findUnusedParameters || staticGraph,
       flags: broadcastBuffers ? buffers.length : 0,
@@ -140,6 +140,14 @@ export class DistributedDataParallel {
   }
 
   /**
+   * Forgets what a codec or hook has kept of earlier gradients to add it to the next: where another rank's gradient, in which it is
+   * already, takes the place of this one's.
+   */
+  forgetLosses(): void {
+    this.#reducer.forgetLosses();
+  }
+
+  /**
    * Goes on in another group, all of whose ranks hold the same parameters in the same layout, which stays, and the same buffers.
    */
   regroup(group: ProcessGroup): void {
@@ -151,7 +159,7 @@ export class DistributedDataParallel {
 
   /**
    * Lays parameters out in another rank's order, indices in forward order: fill {@link parameters} anew afterwards. Gradients
-   * are dropped.
+   * are dropped, and what a codec or hook has kept of earlier ones.
    */
   relayout(order: readonly number[]): void {
     this.#isOrdered = true;
@@ -242,9 +250,15 @@ export class DistributedDataParallel {
   /**
    * Has `hook` carry every bucket from the next {@link backward} on, on every rank the same. (torch: `register_comm_hook`)
    *
-   * @throws UsageError where there is one already: errors and states that a hook keeps would be lost.
+   * @throws UsageError where there is one already: errors and states that a hook keeps would be lost. Or where there is a codec,
+   *   which a hook would take the place of.
    */
   registerCommHook(hook: CommHook): void {
+    if (this.#options.codec !== 'fp32') {
+      throw new UsageError(
+        `A hook carries buckets in place of the codec ${this.#options.codec}: choose one of the two.`,
+      );
+    }
     if (this.#reducer.hook) throw new UsageError('A communication hook is registered already: DDP takes one, once.');
     this.#reducer.hook = hook;
   }

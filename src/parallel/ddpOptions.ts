@@ -1,4 +1,5 @@
 /** How a model is wrapped. */
+import type { CodecName } from '../collectives/codecs.ts';
 import type { Clock } from '../util/clock.ts';
 import { systemClock } from '../util/clock.ts';
 import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from './buckets.ts';
@@ -20,6 +21,16 @@ export interface DistributedDataParallelOptions {
   findUnusedParameters?: boolean;
   /** As `findUnusedParameters`, and the parameters that a rank uses must be the same in every pass. Default false. */
   staticGraph?: boolean;
+  /**
+   * How gradients travel: `fp16` and `int8` send a half and a quarter of the bytes, rounded at every hop, and replicas stay equal bit
+   * for bit. Default `fp32`: as they are.
+   */
+  codec?: CodecName;
+  /**
+   * Whether what a codec's rounding took from a step's gradient is added to the next one's. Costs two arrays of the gradient's size.
+   * Default true.
+   */
+  errorFeedback?: boolean;
   /**
    * Whether what a rank has computed outlives a `backward` that fails because its group does: it counts as kept by `noSync`, for
    * the next `backward`, after `regroup` in another group. Costs an array of the gradient's size. Default false.
@@ -46,10 +57,12 @@ export function resolveOptions({
   broadcastBuffers = true,
   findUnusedParameters = false,
   staticGraph = false,
+  codec = 'fp32',
+  errorFeedback = true,
 }: DistributedDataParallelOptions) {
   const shared: SharedOptions = {
     ...{ firstBucketBytes, bucketCapBytes, average },
-    ...{ broadcastBuffers, findUnusedParameters, staticGraph },
+    ...{ broadcastBuffers, findUnusedParameters, staticGraph, codec, errorFeedback },
   };
   return { clock, checkGradients, keepGradients, shared };
 }

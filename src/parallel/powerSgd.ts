@@ -42,6 +42,9 @@ export interface PowerSgdOptions {
  */
 export const START_POWER_SGD_ITER = 10;
 
+/** As torch's: what shrinks less is not worth the two round trips more. */
+const MIN_COMPRESSION_RATE = 2;
+
 /** A float32 resolves 1.2e-7 of itself; sums over ranks lose a little more. */
 export const ORTHOGONALIZATION_EPSILON = 1e-6;
 
@@ -81,7 +84,8 @@ interface SharedState {
  * Buckets are reduced one after another, in the order of the calls, as several all-reduces each would else be issued in
  * different orders on different ranks. For the same reason nothing else may be issued on the group until a step's hooks
  * are done. A hook belongs to one model. On another group it begins anew, plain steps first: ranks that were not in the
- * old one could not know what it shared; each keeps its own memory.
+ * old one could not know what it shared; each keeps its own memory, as of the last step whose buckets were all reduced, so that a
+ * step that failed can be tried again from the same gradients.
  *
  * @throws UsageError where an option is out of its range.
  */
@@ -90,7 +94,7 @@ export function createPowerSgdHook({
   startPowerSgdIter = START_POWER_SGD_ITER,
   useErrorFeedback = true,
   warmStart = true,
-  minCompressionRate = 2,
+  minCompressionRate = MIN_COMPRESSION_RATE,
   orthogonalizationEpsilon = ORTHOGONALIZATION_EPSILON,
   seed = 0,
 }: PowerSgdOptions = {}): CommHook {
@@ -105,36 +109,46 @@ export function createPowerSgdHook({
 
   /** What this rank has not sent yet, by parameter. */
   const memories = new Map<number, Float32Array>();
+  /** What the step under way will make of {@link memories}, once its last bucket is reduced; `null`: nothing is left. */
+  const staged = new Map<number, Float32Array | null>();
   let shared: SharedState | null = null;
   let previous: Promise<void> = Promise.resolve();
 
-  return (bucket, group) => {
+  const hook: CommHook = (bucket, group) => {
     const reduced = previous.then(() => reduce(bucket, group));
     // Who awaits that one hears of its failure; the next bucket only waits for its end.
     previous = reduced.catch(() => {});
     return reduced;
   };
+  hook.forget = () => memories.clear();
+  return hook;
 
   async function reduce(bucket: GradBucket, group: ProcessGroup): Promise<void> {
+    // Those of a step that failed.
+    if (bucket.index === 0) staged.clear();
     if (shared?.group !== group) shared = { group, rng: createRng(seed), iteration: 0, lastQ: new Map() };
     const matrices = bucket.parameters.map(matrixOf).filter(pays);
     if (matrices.length > 0 && shared.iteration >= startPowerSgdIter) await compress(bucket.buffer, matrices, shared);
     else await allReduce(bucket.buffer, matrices, group);
-    if (bucket.isLast) shared.iteration += 1;
+    if (!bucket.isLast) return;
+    shared.iteration += 1;
+    for (const [parameter, memory] of staged) {
+      if (memory) memories.set(parameter, memory);
+      else memories.delete(parameter);
+    }
   }
 
   function pays({ rows, cols }: Matrix): boolean {
-    return (rows + cols) * matrixApproximationRank * minCompressionRate < rows * cols;
+    return paysFor(rows, cols, matrixApproximationRank, minCompressionRate);
   }
 
   async function allReduce(buffer: Float32Array, matrices: readonly Matrix[], group: ProcessGroup): Promise<void> {
     const used = matrices.filter(({ isUsed }) => isUsed);
     for (const { parameter, start, end } of used) addTo(buffer.subarray(start, end), memories.get(parameter));
     await group.allReduce(buffer);
-    for (const { parameter } of used) memories.delete(parameter);
+    for (const { parameter } of used) staged.set(parameter, null);
   }
 
-  /** Nothing is changed before the last all-reduce: a step that failed can be tried again from the same gradients. */
   async function compress(buffer: Float32Array, all: readonly Matrix[], state: SharedState): Promise<void> {
     const { group, rng, lastQ } = state;
     const gaps = gapsBetween(all, buffer.length);
@@ -168,13 +182,23 @@ export function createPowerSgdHook({
     matrices.forEach(({ parameter, start, end, cols }, i) => {
       addProduct(buffer.subarray(start, end).fill(0), ps.parts[i]!, qs.parts[i]!, cols, 1);
       if (warmStart) lastQ.set(parameter, qs.parts[i]!);
-      if (useErrorFeedback) memories.set(parameter, inputs[i]!);
+      if (useErrorFeedback) staged.set(parameter, inputs[i]!);
     });
   }
 }
 
+/**
+ * Elements that a compressed step sends in place of a parameter of this shape.
+ *
+ * @param rank the option matrixApproximationRank; the others at their defaults.
+ */
+export function compressedSize(shape: readonly number[], rank: number): number {
+  const { rows, cols } = cutOf(shape);
+  return paysFor(rows, cols, rank, MIN_COMPRESSION_RATE) ? (rows + cols) * rank : rows * cols;
+}
+
 /** Cuts a shape where rows + cols is smallest, of equals at the last dimension; a vector is one column. */
-function matrixOf({ index, offset, shape, isUsed }: GradBucket['parameters'][number]): Matrix {
+function cutOf(shape: readonly number[]): Pick<Matrix, 'rows' | 'cols'> {
   const size = shape.reduce((product, length) => product * length, 1);
   let best = { rows: 1, cols: size };
   let rows = 1;
@@ -183,7 +207,17 @@ function matrixOf({ index, offset, shape, isUsed }: GradBucket['parameters'][num
     const cols = size / rows;
     if (rows + cols <= best.rows + best.cols) best = { rows, cols };
   }
-  return { parameter: index, start: offset, end: offset + size, isUsed, ...best };
+  return best;
+}
+
+function matrixOf({ index, offset, shape, isUsed }: GradBucket['parameters'][number]): Matrix {
+  const { rows, cols } = cutOf(shape);
+  return { parameter: index, start: offset, end: offset + rows * cols, isUsed, rows, cols };
+}
+
+/** Whether P and Q are that much smaller than what they stand for. */
+function paysFor(rows: number, cols: number, rank: number, minRate: number): boolean {
+  return (rows + cols) * rank * minRate < rows * cols;
 }
 
 /** The stretches of a buffer that none of `matrices` covers. */

@@ -3,6 +3,7 @@
  * ranks'. A bucket is copied for reading as soon as back-propagation has recorded it, and its all-reduce runs while the GPU
  * computes and copies the next.
  */
+import { codecOf, type CodecName } from '../collectives/codecs.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { OpTrace } from '../collectives/work.ts';
 import type { Clock } from '../util/clock.ts';
@@ -10,6 +11,7 @@ import { divide } from '../util/divide.ts';
 import type { Range } from '../util/range.ts';
 import { rangesOf, rearrange, type FlatLayout } from './buckets.ts';
 import type { CommHook, GradBucket } from './commHooks.ts';
+import { ErrorFeedback } from './errorFeedback.ts';
 import { TensorReader, type Gradients, type Reading, type Tensor } from './flatten.ts';
 import type { GradientListener } from './tape.ts';
 
@@ -59,6 +61,10 @@ export interface ReducerOptions {
    * {@link Reducer.accumulate}. Costs an array of the gradient's size.
    */
   keepsLocal: boolean;
+  /** How buckets travel. The tally goes as it is, by itself: it decides what the sums are divided by. */
+  codec: CodecName;
+  /** Whether what the codec takes from a step's gradient is added to the next one's. */
+  errorFeedback: boolean;
 }
 
 /** Passes that were not reduced yet (`noSync`, or a reduction that failed). */
@@ -100,6 +106,7 @@ export class Reducer {
   /** What goes round the ring: the gradient, then the tally. */
   readonly #buffer: Float32Array<ArrayBuffer>;
   readonly #tally: Float32Array<ArrayBuffer>;
+  readonly #feedback: ErrorFeedback | null;
   #layout: FlatLayout;
   #usedRanges: readonly Range[];
   #group: ProcessGroup;
@@ -118,6 +125,7 @@ export class Reducer {
     this.#buffer = new Float32Array(layout.size + USES + (tracksUsage ? shapes.length : 0) + flags);
     this.gradient = this.#buffer.subarray(0, layout.size);
     this.#tally = this.#buffer.subarray(layout.size);
+    this.#feedback = this.#isEncoded && options.errorFeedback ? new ErrorFeedback(layout.size) : null;
   }
 
   get layout(): FlatLayout {
@@ -126,12 +134,17 @@ export class Reducer {
 
   /** Bytes of what goes round the ring in a step, without a hook. */
   get bytes(): number {
-    return this.#buffer.byteLength;
+    const buckets = this.bucketBytes.reduce((sum, bytes) => sum + bytes, 0);
+    return this.#isEncoded ? buckets + this.#tally.byteLength : buckets;
   }
 
   /** The same by bucket. */
   get bucketBytes(): number[] {
-    return this.#layout.buckets.map((_, bucket) => this.#bucketView(bucket).byteLength);
+    const codec = codecOf(this.#options.codec);
+    return this.#layout.buckets.map((_, bucket) => {
+      const { length, byteLength } = this.#bucketView(bucket);
+      return codec?.bytesOf(length) ?? byteLength;
+    });
   }
 
   /** Whether {@link accumulate} has kept gradients that were not reduced since. */
@@ -159,9 +172,16 @@ export class Reducer {
     this.#pending = null;
   }
 
+  /** Forgets what codec or hook have kept of earlier gradients. */
+  forgetLosses(): void {
+    this.#feedback?.forget();
+    this.hook?.forget?.();
+  }
+
   /** Takes another layout of the same parameters; {@link gradient} is void afterwards, unless it was zero everywhere. */
   relayout(layout: FlatLayout): void {
     if (this.#pending) rearrange(this.#pending.gradient, this.#layout, layout);
+    this.forgetLosses();
     this.#layout = layout;
   }
 
@@ -275,6 +295,8 @@ export class Reducer {
       });
       this.#usedRanges = rangesOf(this.#layout.slots, ({ parameter }) => this.#isUsed(parameter));
     }
+    // What came of parameters that no rank used is dropped.
+    this.#feedback?.commit(rangesOf(this.#layout.slots, ({ parameter }) => !this.#isUsed(parameter)));
     const by = divisor(this.#tally[SAMPLES]!);
     return {
       loss: by > 0 ? this.#tally[LOSS]! / by : 0,
@@ -347,14 +369,19 @@ export class Reducer {
     const group = this.#group;
     let issuedAt = 0;
     let lastReadAt = 0;
+    const { codec } = this.#options;
+    const tallied = this.#isEncoded ? group.allReduce(this.#tally) : null;
     const works = [];
     for (const [bucket, read] of reads.entries()) {
       await read;
       checkGradients();
       lastReadAt = clock.now();
       if (bucket === 0) issuedAt = lastReadAt;
-      works.push(group.allReduce(this.#bucketView(bucket), { bucket }));
+      const values = this.#bucketView(bucket);
+      const lost = this.#feedback?.feed(values, this.#layout.buckets[bucket]!.start) ?? null;
+      works.push(group.allReduce(values, { bucket, codec, lost }));
     }
+    await tallied;
     const traces: (OpTrace | null)[] = [];
     for (const work of works) {
       await work;
@@ -396,9 +423,15 @@ export class Reducer {
     return !this.#options.tracksUsage || this.#tally[USES + parameter] !== 0;
   }
 
+  get #isEncoded(): boolean {
+    return this.#options.codec !== 'fp32';
+  }
+
+  /** What travels together: the last bucket takes the tally with it, unless buckets are encoded. */
   #bucketView(bucket: number): Float32Array<ArrayBuffer> {
     const { buckets } = this.#layout;
     const { start, end } = buckets[bucket]!;
-    return this.#buffer.subarray(start, bucket === buckets.length - 1 ? this.#buffer.length : end);
+    const takesTally = bucket === buckets.length - 1 && !this.#isEncoded;
+    return this.#buffer.subarray(start, takesTally ? this.#buffer.length : end);
   }
 }

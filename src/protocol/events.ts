@@ -5,7 +5,7 @@
  */
 import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
-import type { JobSpec, StrategyName } from './job.ts';
+import type { JobCodec, JobSpec, StrategyName } from './job.ts';
 import type { Learned } from './learned.ts';
 import type { LessonOrder, LessonState } from './lesson.ts';
 
@@ -128,6 +128,7 @@ export type LinkRoute = 'direct' | 'relayed' | 'memory' | 'unknown';
 export interface RunResult {
   worldSize: number;
   strategy: StrategyName;
+  codec: JobCodec;
   backend: Device['backend'];
   adapter: string;
   /**
@@ -158,7 +159,7 @@ export interface RunResult {
   bytesReceivedPerRank: number[];
   /** Bytes sent for all else (parameters, hashes, statistics, evaluation), one per rank. */
   otherBytesSentPerRank: number[];
-  /** Bytes of one step's gradient buffer, fp32. */
+  /** Bytes of what one exchange carries of one gradient, as the codec has it; of PowerSGD in its compressed steps. */
   gradientBytes: number;
   stepMs: { median: number; p95: number; compute: number; communicate: number; exposed: number };
   /** Mean loss of every step, all ranks' samples together. */

@@ -19,7 +19,16 @@ export const STRATEGY_NAMES = [
   'diloco',
 ] as const;
 
+/** How gradients travel, see {@link codecsOf}: `fp16` and `int8` are codecs of an all-reduce, `powersgd` sends thin matrices. */
+export const CODEC_NAMES = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
+
+export type StrategyName = (typeof STRATEGY_NAMES)[number];
+/** The job's: collectives know of fewer. */
+export type JobCodec = (typeof CODEC_NAMES)[number];
+
 const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
+
+const DEFAULT_HIDDEN = 64;
 
 /**
  * How ranks are linked: all by WebRTC, or where both are tabs of one browser by a message port, which is faster by far and shows
@@ -30,6 +39,9 @@ export type TransportName = (typeof TRANSPORT_NAMES)[number];
 
 /** Each has a GPU device and a copy of the model and the data. */
 export const MAX_REPLICAS = 16;
+
+/** Widest hidden layer: its gradient has 13 MB, with which a ring over WebRTC takes seconds a step. */
+export const MAX_HIDDEN = 4096;
 
 /** Where `mnist` takes its IDX files from: a folder's URL, or files each tab's user picked. `digits` draws its own, a lesson has none. */
 const DataSource = v.variant('kind', [
@@ -57,16 +69,27 @@ const planFields = {
   syncEvery: v.nullable(positiveInteger(1_000_000)),
   /** Steps that a rank may be ahead of the slowest, for `async-parameter-server`. */
   staleness: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)),
+  /** How what ranks exchange travels. */
+  codec: v.optional(v.picklist(CODEC_NAMES), 'fp32'),
+  /** Whether what a codec's rounding took from a rank's part is added to what the rank sends next. */
+  errorFeedback: v.optional(v.boolean(), true),
   /** To measure what telemetry costs: in every second stretch of so many steps, ranks tell nothing but the steps themselves. */
   quietStretch: v.optional(positiveInteger(1_000_000)),
 };
 
-const TrainingPlan = v.strictObject(planFields);
+const FITTING_CODEC = 'ring takes every codec, diloco takes fp16 and int8, and other strategies take fp32 only';
+
+const TrainingPlan = v.pipe(
+  v.strictObject(planFields),
+  v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
+);
 export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
 
 const JobFields = v.strictObject({
   job: v.picklist(JOB_NAMES),
   model: v.picklist(MODEL_NAMES),
+  /** Units of the mlp's hidden layer. */
+  hidden: v.optional(positiveInteger(MAX_HIDDEN), DEFAULT_HIDDEN),
   ...planFields,
   data: DataSource,
   /** Workers in the one tab of `data-parallel`. */
@@ -84,12 +107,12 @@ export const JobSpec = v.pipe(
       data.kind === DATA_OF[job] || (job === 'mnist' && (data.kind === 'url' || data.kind === 'files')),
     'digits draws its own data; mnist needs data of kind "url" or "files"; the lesson has none',
   ),
+  v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
   v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ring', 'the lesson goes with the strategy ring'),
 );
 
 export type JobSpec = v.InferOutput<typeof JobSpec>;
 export type JobName = JobSpec['job'];
-export type StrategyName = JobSpec['strategy'];
 
 const DEFAULT_PLAN: TrainingPlan = {
   optimizer: 'adam',
@@ -102,6 +125,8 @@ const DEFAULT_PLAN: TrainingPlan = {
   strategy: 'ring',
   syncEvery: null,
   staleness: 4,
+  codec: 'fp32',
+  errorFeedback: true,
 };
 
 /** Whether ranks may come and go in a run: strategies whose ranks are equal after every step, and hold all that a joiner needs. */
@@ -112,11 +137,21 @@ export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
 export const DEFAULT_JOB: JobSpec = {
   job: 'digits',
   model: 'mlp',
+  hidden: DEFAULT_HIDDEN,
   ...DEFAULT_PLAN,
   data: { kind: 'drawn' },
   replicas: 4,
   transport: 'webrtc',
 };
+
+/**
+ * The codecs that a strategy takes. What DiLoCo exchanges is a gradient of a kind, how far ranks have come; parameters, which others
+ * exchange, would be rounded for good.
+ */
+export function codecsOf(strategy: StrategyName): readonly JobCodec[] {
+  if (strategy === 'ring') return CODEC_NAMES;
+  return strategy === 'diloco' ? ['fp32', 'fp16', 'int8'] : ['fp32'];
+}
 
 /** DiLoCo's inner optimizer is AdamW, as in its paper. */
 export function defaultOptimizer(strategy: unknown): JobSpec['optimizer'] {

@@ -5,7 +5,7 @@
 import * as v from 'valibot';
 import { Device, MAX_WORLD_SIZE, RosterEntry } from './control.ts';
 import type { EngineEvent } from './events.ts';
-import { JobSpec, STRATEGY_NAMES } from './job.ts';
+import { CODEC_NAMES, JobSpec, STRATEGY_NAMES } from './job.ts';
 import { LessonState } from './lesson.ts';
 
 const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
@@ -30,7 +30,13 @@ const Statistics = v.object({
   ...{ gradientBytesSent: count, otherBytesSent: count, gradientBytesReceived: count },
 });
 const Result = v.object({
-  ...{ worldSize, strategy: v.picklist(STRATEGY_NAMES), backend: Device.entries.backend, adapter: text(200) },
+  ...{
+    worldSize,
+    strategy: v.picklist(STRATEGY_NAMES),
+    codec: v.picklist(CODEC_NAMES),
+    backend: Device.entries.backend,
+    adapter: text(200),
+  },
   transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
   ...{ steps: count, epochs: count, loss: number, accuracy: v.nullable(number), valLoss: v.nullable(number) },
   ...{ stateHash: ofRanks(hash), bytesSentPerRank: ofRanks(count) },

@@ -30,6 +30,7 @@ export function stepEvent(step: number): Extract<EngineEvent, { type: 'step' }> 
 export const RESULT: RunResult = {
   worldSize: 3,
   strategy: 'ring',
+  codec: 'fp32',
   bytesReceivedPerRank: [],
   backend: 'webgpu',
   adapter: 'Test GPU',

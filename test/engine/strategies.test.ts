@@ -21,11 +21,16 @@ async function makeStrategy(
   strategy: StrategyChoice['strategy'],
   group: ProcessGroup,
   model: readonly tf.Variable[],
-  { syncEvery = 4, staleness = 2, learningRate = 0.1 } = {},
+  {
+    syncEvery = 4,
+    staleness = 2,
+    learningRate = 0.1,
+    codec = 'fp32',
+  }: { syncEvery?: number; staleness?: number; learningRate?: number; codec?: StrategyChoice['codec'] } = {},
 ) {
   const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 0, links: new Map() }));
   const made = await createStrategy(
-    { strategy, syncEvery, staleness },
+    { strategy, syncEvery, staleness, codec, errorFeedback: true },
     {
       ...{ model, group: alone, clock: systemClock, checkGradients: () => {} },
       createOptimizer: (size) => createOptimizer('sgd', { learningRate }, size),

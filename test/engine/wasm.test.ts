@@ -63,7 +63,7 @@ test('the loss that jobs train by', async () => {
 test.each(['mlp', 'cnn'] as const)('the gradients of %s', async (name) => {
   const images = random(6, 28, 28, 1);
   const compute = (): tf.Tensor[] => {
-    const model = buildModel({ model: name, seed: 1 }, { inputShape: [28, 28, 1], classes: 10 });
+    const model = buildModel({ model: name, hidden: 64, seed: 1 }, { inputShape: [28, 28, 1], classes: 10 });
     const xs = tf.tensor(images.values, images.shape);
     const ys = tf.oneHot(tf.tensor1d([1, 2, 3, 4, 5, 9], 'int32'), 10);
     const loss = (): tf.Scalar => tf.losses.softmaxCrossEntropy(ys, model.logits(xs));

@@ -41,7 +41,7 @@ function gradientsOf(model: JobModel, batch: Batch) {
 
 /** A new model's values, one array per variable. */
 function startOf(name: 'mlp' | 'cnn', seed: number) {
-  const model = buildModel({ model: name, seed }, SHAPE);
+  const model = buildModel({ model: name, hidden: 64, seed }, SHAPE);
   const values = model.variables.map((variable) => variable.dataSync().slice() as Float32Array<ArrayBuffer>);
   model.dispose();
   return values;
@@ -79,7 +79,7 @@ describe.each([
 ])('$model', ({ model: name, names, shapes, bits }) => {
   test('variables in forward order, with the same names each time', () => {
     for (let time = 0; time < 2; time++) {
-      const model = buildModel({ model: name, seed: 1 }, SHAPE);
+      const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
       expect(model.names).toEqual(names);
       expect(model.variables.map((variable) => variable.shape)).toEqual(shapes);
       expect(model.variables.every((variable) => variable.trainable && variable instanceof tf.Variable)).toBe(true);
@@ -100,7 +100,7 @@ describe.each([
   });
 
   test('rows of weight 0 change nothing', () => {
-    const model = buildModel({ model: name, seed: 1 }, SHAPE);
+    const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
     const batch = batchOf(5);
     const padded = {
       inputs: [...batch.inputs, ...batchOf(2, 7).inputs, Array.from({ length: 784 }, () => 0)],
@@ -115,7 +115,7 @@ describe.each([
   });
 
   test('the sums of four shares are the sum of the whole', () => {
-    const model = buildModel({ model: name, seed: 2 }, SHAPE);
+    const model = buildModel({ model: name, hidden: 64, seed: 2 }, SHAPE);
     const batch = batchOf(8);
     const whole = gradientsOf(model, batch);
     const shares = [0, 1, 2, 3].map((rank) => {
@@ -139,7 +139,7 @@ describe.each([
 
   test('leaves no tensors behind', () => {
     const before = tf.memory().numTensors;
-    const model = buildModel({ model: name, seed: 1 }, SHAPE);
+    const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
     expect(tf.memory().numTensors - before).toBe(names.length);
     gradientsOf(model, batchOf(1));
     expect(tf.memory().numTensors - before).toBe(names.length);
@@ -149,10 +149,10 @@ describe.each([
 });
 
 test('the hidden width is a choice; an unknown model is refused', () => {
-  const model = buildModel({ model: 'mlp', seed: 1 }, SHAPE, { hidden: 7 });
+  const model = buildModel({ model: 'mlp', hidden: 7, seed: 1 }, SHAPE);
   expect(model.variables[0]!.shape).toEqual([784, 7]);
   model.dispose();
-  expect(() => buildModel({ model: 'gpt' as 'mlp', seed: 1 }, SHAPE)).toThrow(UsageError);
+  expect(() => buildModel({ model: 'gpt' as 'mlp', hidden: 64, seed: 1 }, SHAPE)).toThrow(UsageError);
 });
 
 describe('lossSum', () => {

@@ -48,7 +48,7 @@ export function ResultPanel({ result, isWhole, host }: Props) {
             ) : (
               <>
                 {formatBytes(sent)}{' '}
-                {isWhole && (
+                {isWhole && result.codec !== 'powersgd' && (
                   <span class="dim small">
                     {result.strategy === 'ring'
                       ? said.theory(formatBytes(theory), overhead(sent, theory))

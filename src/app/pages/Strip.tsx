@@ -22,7 +22,11 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   return (
     <dl class="strip">
       <Cell label={<StatusLine view={view} brief />}>
-        {run.job.job} <span class="dim">{run.job.model}</span>
+        {run.job.job}{' '}
+        <span class="dim">
+          {run.job.model}
+          {run.job.codec !== 'fp32' && ` · ${run.job.codec}`}
+        </span>
       </Cell>
       <Cell label={<Term of="epoch" />}>
         {last === null ? '–' : last.dataEpoch + 1}

@@ -1,7 +1,7 @@
 /** What to train and how to share it: three choices in front, the rest under "advanced". Says what is wrong instead of sending it. */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import { parseJob, type JobSpec } from '../../protocol/job.ts';
+import { codecsOf, parseJob, type JobCodec, type JobSpec } from '../../protocol/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { withJob, withOptimizer, withStrategy, workerWord } from '../jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../serverData.ts';
@@ -91,8 +91,28 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
         onpick={(maxSteps) => set({ maxSteps })}
       />
       <NumberField label={says.seed} value={job.seed} onpick={(seed) => set({ seed })} />
+      {job.model === 'mlp' && (
+        <NumberField label={says.hidden} value={job.hidden} onpick={(hidden) => set({ hidden })} />
+      )}
+      {codecsOf(job.strategy).length > 1 && (
+        <Select label={says.codec} value={job.codec} options={codecOptions(job)} onpick={(codec) => set({ codec })} />
+      )}
+      {job.strategy !== 'data-parallel' && (
+        <Select
+          label={says.transport}
+          value={job.transport}
+          options={says.transports}
+          onpick={(transport) => set({ transport })}
+        />
+      )}
     </>
   );
+}
+
+/** Those that the job's strategy takes. */
+function codecOptions({ strategy }: JobSpec): Record<JobCodec, string> {
+  const { codecs } = words.value.job;
+  return Object.fromEntries(codecsOf(strategy).map((codec) => [codec, codecs[codec]])) as Record<JobCodec, string>;
 }
 
 function StrategyFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {

@@ -1,8 +1,11 @@
 /**
  * A cluster that is not there, for looking at a dashboard of many ranks: machines with their own pace, links with their own rate,
- * and the real ring plan between them. A step's times follow from who waits for whom; pure, and the same for the same seed.
+ * and the real ring plan between them, as `collectives/simulation` plays it. Pure, and the same for the same seed.
  */
+import { ringAllReduce } from '../../collectives/plans.ts';
 import { chunkRange, modulo, ringStepCount, transferFrom } from '../../collectives/ringPlan.ts';
+import { scheduleOf } from '../../collectives/simulation/schedule.ts';
+import { simulate } from '../../collectives/simulation/simulate.ts';
 import type { HopEvent, StepTimes } from '../../protocol/events.ts';
 import { createRng, mixSeed, type Rng } from '../../util/rng.ts';
 
@@ -34,8 +37,9 @@ const UPDATE_MS = 2;
 /** A class's Wi-Fi, bytes per millisecond: about 100 Mbit/s. */
 const RATE = 12_000;
 const LATENCY_MS = 0.8;
-/** Adding two float32 from memory, bytes per millisecond. */
-const REDUCE_RATE = 2_000_000;
+/** Adding two float32 from memory, milliseconds a byte. */
+const COMBINE_MS_PER_BYTE = 1 / 2_000_000;
+const FLOAT_BYTES = 4;
 
 /** One machine in about sixteen is an old one, and one link goes over a relay. */
 export function clusterOf(n: number, seed: number): Cluster {
@@ -57,44 +61,45 @@ export function simulateStep({ seed, machines }: Cluster, step: number, bytes: n
   const rng = createRng(mixSeed(seed, step, n));
   const computed = machines.map(({ computeMs }) => computeMs * between(rng, 0.95, 1.1));
   const startedAt = computed.map((ms) => ms + READBACK_MS);
-  /** When a rank has what it sends next: its own gradient, then what has just come. */
-  let ready = startedAt;
-  const hops: HopEvent[][] = machines.map(() => []);
-  for (let ringStep = 0; ringStep < ringStepCount(n); ringStep++) {
-    const sent = machines.map(({ rate }, rank) => {
-      const { start, end } = chunkRange(bytes / 4, n, transferFrom(n, ringStep, rank).chunk);
-      return ready[rank]! + ((end - start) * 4 * between(rng, 0.9, 1.2)) / rate;
-    });
-    const reduceMs = ringStep < n - 1 ? bytes / n / REDUCE_RATE : 0;
-    const received = machines.map((_, rank) => {
-      const left = modulo(rank - 1, n);
-      return Math.max(ready[rank]!, sent[left]! + machines[left]!.latencyMs) + reduceMs;
-    });
-    for (const rank of machines.keys()) {
-      hops[rank]!.push({
+  const count = bytes / FLOAT_BYTES;
+  const network = {
+    // Never quite as fast as the step before.
+    lines: machines.map(({ rate }) => ({ msPerByte: between(rng, 0.9, 1.2) / rate, msPerFrame: 0 })),
+    pathOf: (from: number) => ({
+      first: from,
+      second: null,
+      latencyMs: machines[from]!.latencyMs,
+      latencyMsPerByte: 0,
+    }),
+    combineMsPerByte: COMBINE_MS_PER_BYTE,
+  };
+  const schedule = scheduleOf((rank) => ringAllReduce(rank, n, count), n);
+  const { endedAt, endOf } = simulate(schedule, { network, elementBytes: FLOAT_BYTES, startAt: startedAt });
+  return startedAt.map((began, rank) => {
+    const exposed = Math.max(0, endedAt[rank]! - began);
+    const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep): HopEvent => {
+      const receivedChunk = transferFrom(n, ringStep, modulo(rank - 1, n)).chunk;
+      const { start, end } = chunkRange(count, n, receivedChunk);
+      return {
         ringStep,
         sentChunk: transferFrom(n, ringStep, rank).chunk,
-        receivedChunk: transferFrom(n, ringStep, modulo(rank - 1, n)).chunk,
-        sentAt: sent[rank]!,
-        receivedAt: received[rank]!,
-        reduceMs,
-      });
-    }
-    ready = received.map((at, rank) => Math.max(at, sent[rank]!));
-  }
-  return machines.map((_, rank) => {
-    const exposed = ready[rank]! - startedAt[rank]!;
+        receivedChunk,
+        sentAt: endOf(rank, 'send', ringStep),
+        receivedAt: endOf(rank, 'receive', ringStep),
+        reduceMs: ringStep < n - 1 ? (end - start) * FLOAT_BYTES * COMBINE_MS_PER_BYTE : 0,
+      };
+    });
     return {
       ms: {
-        total: ready[rank]! + UPDATE_MS,
+        total: began + exposed + UPDATE_MS,
         compute: computed[rank]!,
         readback: READBACK_MS,
         communicate: exposed,
         exposed,
         update: UPDATE_MS,
       },
-      startedAt: startedAt[rank]!,
-      hops: hops[rank]!,
+      startedAt: began,
+      hops,
     };
   });
 }

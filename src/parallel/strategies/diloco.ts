@@ -5,12 +5,11 @@
  *
  * Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models" (2023), algorithm 1.
  */
-import { LocalSteps } from './localSteps.ts';
+import { LocalSteps, type LocalStepsOptions } from './localSteps.ts';
 import { Replica } from '../replica.ts';
-import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
+import type { StatefulUpdateRule } from './strategy.ts';
 
-export interface DilocoOptions {
-  syncEvery: number;
+export interface DilocoOptions extends LocalStepsOptions {
   /** Makes the outer optimizer, for that many parameters. */
   createOuterOptimizer: (size: number) => StatefulUpdateRule;
 }
@@ -21,14 +20,14 @@ export class Diloco extends LocalSteps {
   /** How far this rank has come since the last exchange, backwards: a gradient. */
   readonly #distance: Float32Array;
 
-  private constructor(replica: Replica, options: StrategyOptions & DilocoOptions) {
+  private constructor(replica: Replica, options: DilocoOptions) {
     super(replica, options);
     this.#shared = new Float32Array(replica.size);
     this.#outer = options.createOuterOptimizer(replica.size);
     this.#distance = new Float32Array(replica.size);
   }
 
-  static async create(options: StrategyOptions & DilocoOptions): Promise<Diloco> {
+  static async create(options: DilocoOptions): Promise<Diloco> {
     return new Diloco(await Replica.create(options), options);
   }
 

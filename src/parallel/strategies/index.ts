@@ -1,4 +1,6 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
+import type { CodecName } from '../../collectives/codecs.ts';
+import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { Diloco } from './diloco.ts';
 import { LocalSgd } from './localSgd.ts';
@@ -16,6 +18,9 @@ export interface StrategyChoice {
   /** Steps between two points where all ranks agree; `null` for the strategy's default. Not for `ring` and servers that wait. */
   syncEvery: number | null;
   staleness: number;
+  /** See the plan in `protocol/job.ts`, which says which strategy takes which. */
+  codec: CodecName | 'powersgd';
+  errorFeedback: boolean;
 }
 
 /** Steps between two exchanges. */
@@ -27,12 +32,12 @@ const ASYNC_STEPS = 10;
 
 /** Makes it on this rank alone; then every rank attaches its own, of the same choice, to their group. */
 export function createStrategy(
-  { strategy, syncEvery, staleness }: StrategyChoice,
+  { strategy, syncEvery, staleness, codec, errorFeedback }: StrategyChoice,
   options: StrategyOptions & { createOuterOptimizer: (size: number) => StatefulUpdateRule },
 ): Promise<Ring | ReplicaStrategy> {
   switch (strategy) {
     case 'ring':
-      return Ring.create(options);
+      return Ring.create({ ...options, codec, errorFeedback });
     case 'parameter-server':
     case 'data-parallel':
       return ParameterServer.create(options);
@@ -41,7 +46,9 @@ export function createStrategy(
     case 'local-sgd':
       return LocalSgd.create({ ...options, syncEvery: syncEvery ?? LOCAL_SGD_STEPS });
     case 'diloco':
-      return Diloco.create({ ...options, syncEvery: syncEvery ?? DILOCO_STEPS });
+      if (codec === 'powersgd')
+        throw new UsageError('DiLoCo takes the codecs fp32, fp16 and int8: choose one of them.');
+      return Diloco.create({ ...options, syncEvery: syncEvery ?? DILOCO_STEPS, codec, errorFeedback });
     default:
       return strategy satisfies never;
   }

@@ -10,7 +10,8 @@ import type { StrategyOptions } from './strategy.ts';
 
 export class LocalSgd extends LocalSteps {
   static async create(options: StrategyOptions & { syncEvery: number }): Promise<LocalSgd> {
-    return new LocalSgd(await Replica.create(options), options);
+    // Parameters that are rounded at every exchange would stay where they are.
+    return new LocalSgd(await Replica.create(options), { ...options, codec: 'fp32', errorFeedback: false });
   }
 
   protected async exchange(): Promise<void> {

@@ -1,17 +1,29 @@
 /** What strategies share whose ranks learn by themselves for some steps and then exchange what they have learned. */
+import type { CodecName } from '../../collectives/codecs.ts';
+import { ErrorFeedback } from '../errorFeedback.ts';
 import { Replica, type LocalGradient } from '../replica.ts';
 import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
 import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
 
-export abstract class LocalSteps extends ReplicaStrategy<StrategyOptions & { syncEvery: number }> {
+export interface LocalStepsOptions extends StrategyOptions {
+  syncEvery: number;
+  /** How what is averaged travels. */
+  codec: CodecName;
+  errorFeedback: boolean;
+}
+
+export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
   readonly reportsAllRanks = false;
   readonly #optimizer: StatefulUpdateRule;
+  readonly #feedback: ErrorFeedback | null;
   /** Steps since the last exchange, and this rank's samples in them. */
   #steps = 0;
   #samples = 0;
 
-  protected constructor(replica: Replica, options: StrategyOptions & { syncEvery: number }) {
+  protected constructor(replica: Replica, options: LocalStepsOptions) {
     super(replica, options);
+    const { codec, errorFeedback } = options;
+    this.#feedback = codec !== 'fp32' && errorFeedback ? new ErrorFeedback(replica.size) : null;
     this.#optimizer = options.createOptimizer(replica.size);
   }
 
@@ -50,8 +62,18 @@ export abstract class LocalSteps extends ReplicaStrategy<StrategyOptions & { syn
     const { sums, gradient, size } = this.replica;
     for (let i = 0; i < size; i++) sums[i] = values[i]! * this.#samples;
     sums.set([0, this.#samples], size);
-    await this.group.allReduce(sums);
+    await this.#addUp();
     if (Replica.average(sums).samples > 0) values.set(gradient);
+  }
+
+  /** Adds up all ranks' sums. With a codec, the samples go by themselves: they decide what the sums are divided by. */
+  async #addUp(): Promise<void> {
+    const { sums, gradient, size } = this.replica;
+    const { codec } = this.options;
+    if (codec === 'fp32') return void (await this.group.allReduce(sums));
+    const lost = this.#feedback?.feed(gradient) ?? null;
+    await Promise.all([this.group.allReduce(gradient, { codec, lost }), this.group.allReduce(sums.subarray(size))]);
+    this.#feedback?.commit();
   }
 
   async #exchange(): Promise<void> {

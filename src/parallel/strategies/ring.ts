@@ -5,6 +5,7 @@
  * {@link Ring.attach} makes all ranks' states one. As an update needs everyone's gradient, ranks of one group are one step
  * apart at most, so what a rank has to keep for the others is its last averaged gradient.
  */
+import type { CodecName } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -13,6 +14,7 @@ import { DistributedDataParallel } from '../ddp.ts';
 import { variablesOf, type ModelVariables } from '../flatten.ts';
 import { allGatherHashes } from '../hashes.ts';
 import type { Pass, PassOptions } from '../pass.ts';
+import { compressedSize, createPowerSgdHook } from '../powerSgd.ts';
 import type { Progress } from '../progress.ts';
 import { gatherSlices } from '../slices.ts';
 import { compareStandings, oddOnes, refuseOdd, type Comparison, type Standing } from '../standing.ts';
@@ -25,6 +27,16 @@ import type {
   StrategyOptions,
   UpdateRuleState,
 } from './strategy.ts';
+
+/** Columns of PowerSGD's matrices: of the paper's ranks, the least that learns as fp32 does. */
+const POWER_SGD_RANK = 2;
+/** Its plain steps first, which later ones must be many enough to outweigh in bytes. Chosen by measurement: docs/BENCHMARKS.md. */
+const POWER_SGD_START = 2;
+
+export interface RingOptions extends StrategyOptions {
+  codec: CodecName | 'powersgd';
+  errorFeedback: boolean;
+}
 
 /** What is the same on all ranks after a step, beside the run's {@link Progress}. */
 export interface RingState {
@@ -50,13 +62,13 @@ export class Ring implements Strategy {
   readonly #variables: ModelVariables;
   readonly #buffers: CommittedBuffers;
   readonly #optimizer: StatefulUpdateRule;
-  readonly #options: StrategyOptions;
+  readonly #options: RingOptions;
   #isFresh = true;
   /** The averaged gradient of the last step, for a rank that did not get as far. */
   #kept: Float32Array<ArrayBuffer> | null = null;
   #keepsGradient = false;
 
-  private constructor(ddp: DistributedDataParallel, options: StrategyOptions) {
+  private constructor(ddp: DistributedDataParallel, options: RingOptions) {
     this.#ddp = ddp;
     this.#options = options;
     this.#variables = variablesOf(options.model);
@@ -64,9 +76,17 @@ export class Ring implements Strategy {
     this.#optimizer = options.createOptimizer(ddp.layout.size);
   }
 
-  static async create(options: StrategyOptions): Promise<Ring> {
-    const { model, group, clock, checkGradients } = options;
-    const ddp = await DistributedDataParallel.create(model, group, { clock, checkGradients, keepGradients: true });
+  static async create(options: RingOptions): Promise<Ring> {
+    const { model, group, clock, checkGradients, codec, errorFeedback } = options;
+    const isEncoded = codec !== 'powersgd';
+    const ddp = await DistributedDataParallel.create(model, group, {
+      ...{ clock, checkGradients, keepGradients: true },
+      ...(isEncoded && { codec, errorFeedback }),
+    });
+    if (!isEncoded) {
+      const rank = { matrixApproximationRank: POWER_SGD_RANK, startPowerSgdIter: POWER_SGD_START };
+      ddp.registerCommHook(createPowerSgdHook({ ...rank, useErrorFeedback: errorFeedback }));
+    }
     return new Ring(ddp, options);
   }
 
@@ -75,11 +95,18 @@ export class Ring implements Strategy {
   }
 
   get gradientBytes(): number {
-    return this.#ddp.gradientBytes;
+    if (this.#options.codec !== 'powersgd') return this.#ddp.gradientBytes;
+    const tallyBytes = this.#ddp.gradientBytes - this.size * Float32Array.BYTES_PER_ELEMENT;
+    return this.bucketBytes.reduce((sum, bytes) => sum + bytes, tallyBytes);
   }
 
   get bucketBytes(): readonly number[] {
-    return this.#ddp.bucketBytes;
+    if (this.#options.codec !== 'powersgd') return this.#ddp.bucketBytes;
+    const { parameters } = this.#variables;
+    return this.#ddp.layout.buckets.map(({ slots }) => {
+      const sizes = slots.map(({ parameter }) => compressedSize(parameters[parameter]!.shape, POWER_SGD_RANK));
+      return sizes.reduce((sum, size) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
+    });
   }
 
   /** Whether it has never shared a state with others, nor loaded one. */
@@ -268,6 +295,8 @@ export class Ring implements Strategy {
   /** Takes the one step that is missing. */
   #catchUp(gradient: Float32Array<ArrayBuffer>, progress: Progress, theirs: Progress): void {
     this.drop();
+    // The others' sum has it already.
+    this.#ddp.forgetLosses();
     this.#optimizer.apply(this.#ddp.parameters, gradient);
     this.#ddp.writeParameters();
     this.#kept = gradient;

@@ -14,6 +14,9 @@ const strategies = {
   diloco: 'DiLoCo',
 };
 
+/** Names in a sentence. */
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD' };
+
 const optimizers = {
   sgd: 'SGD',
   momentum: 'SGD with momentum',
@@ -52,6 +55,16 @@ export const job = {
   maxSteps: 'At most, steps',
   noLimit: 'no limit',
   seed: 'Seed',
+  hidden: 'Hidden units',
+  codec: 'Gradients travel as',
+  codecs: {
+    fp32: 'fp32 (as they are)',
+    fp16: 'fp16 (half the bytes)',
+    int8: 'int8 (a quarter)',
+    powersgd: 'PowerSGD (fewest)',
+  },
+  transport: 'Tabs of one browser',
+  transports: { webrtc: 'linked like others, by WebRTC', auto: 'linked in memory, faster' },
   workers: 'Workers',
   ahead: 'Steps ahead, at most',
   allWait: 'All wait every … steps',
@@ -65,7 +78,8 @@ export const job = {
   describe: (spec: JobSpec, who: 'tab' | 'worker') => {
     if (spec.job === 'lesson') return 'Every tab has a few small numbers, and all add them up together, step by step';
     const length = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
-    return `${upperFirst(job.describeStrategy(spec))}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}`;
+    const codec = spec.codec === 'fp32' ? '' : `, gradients as ${codecs[spec.codec]}`;
+    return `${upperFirst(job.describeStrategy(spec))}${codec}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
   },
   /** `local SGD, an exchange every 8 steps` */
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec): string => {
@@ -93,6 +107,8 @@ export const job = {
     server: 'Ranks send gradients to rank 0 and get parameters back: there is no ring in this run.',
     asyncServer:
       'Ranks send gradients to rank 0 and get parameters back, each at its own pace: there is no ring in this run.',
+    powersgd:
+      'Ranks add up thin matrices that stand for their gradients (PowerSGD), a few hundredths of the bytes: no chunks of a gradient go round.',
     average: (steps: number | null) =>
       `Each rank learns by itself, and ${often(steps)} all take the average of their parameters: nothing is sent in between.`,
     diloco: (steps: number | null) =>

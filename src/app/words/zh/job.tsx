@@ -14,6 +14,8 @@ const strategies = {
   diloco: 'DiLoCo',
 };
 
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD' };
+
 const optimizers = {
   sgd: 'SGD',
   momentum: '带动量的 SGD',
@@ -47,6 +49,16 @@ export const job: Words['job'] = {
   maxSteps: '最多几步',
   noLimit: '不限',
   seed: '随机种子',
+  hidden: '隐藏单元数',
+  codec: '梯度传输格式',
+  codecs: {
+    fp32: 'fp32（原样）',
+    fp16: 'fp16（一半字节）',
+    int8: 'int8（四分之一）',
+    powersgd: 'PowerSGD（最少）',
+  },
+  transport: '同一浏览器的标签页',
+  transports: { webrtc: '和其他标签页一样，用 WebRTC 相连', auto: '在内存中相连，更快' },
   workers: '工作线程数',
   ahead: '最多领先几步',
   allWait: '每几步全体等待一次',
@@ -60,7 +72,8 @@ export const job: Words['job'] = {
     if (spec.job === 'lesson') return '每个标签页有几个小数字，大家一步一步一起把它们加起来';
     const length = spec.maxSteps === null ? '' : `，最多 ${formatCount(spec.maxSteps)} 步`;
     const each = who === 'tab' ? '标签页' : '工作线程';
-    return `${job.describeStrategy(spec)}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}`;
+    const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;
+    return `${job.describeStrategy(spec)}${codec}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec) => {
     const name = strategies[strategy];
@@ -84,6 +97,7 @@ export const job: Words['job'] = {
       `绕 ${ranks} 个 rank 的环，这些梯度要走 ${ringSteps} 步；改为两两交换步数少得多，所以这次训练没有环。`,
     server: '各 rank 把梯度发给 rank 0，再取回参数：这次训练没有环。',
     asyncServer: '各 rank 按自己的节奏把梯度发给 rank 0，再取回参数：这次训练没有环。',
+    powersgd: '各 rank 相加的是代表梯度的细长矩阵（PowerSGD），字节只有百分之几：没有梯度块绕环。',
     average: (steps) => `每个 rank 自己学，${often(steps)}大家取参数的平均：其间什么也不传。`,
     diloco: (steps) => `每个 rank 自己学，${often(steps)}大家按所学的平均一起前进：其间什么也不传。`,
   },

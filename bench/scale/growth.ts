@@ -1,0 +1,120 @@
+/** How long an all-reduce takes by each algorithm as the world grows, on networks that nobody has here: simulated. */
+import type { Costs } from '../../src/collectives/costModel.ts';
+import { halvingDoubling, recursiveDoubling, ringAllReduce, twoLevelAllReduce } from '../../src/collectives/plans.ts';
+import { switched, wireless } from '../../src/collectives/simulation/networks.ts';
+import { scheduleOf } from '../../src/collectives/simulation/schedule.ts';
+import { simulate, type Network } from '../../src/collectives/simulation/simulate.ts';
+
+export const ALGORITHMS = {
+  ring: ringAllReduce,
+  'two-level': twoLevelAllReduce,
+  'halving-doubling': halvingDoubling,
+  doubling: recursiveDoubling,
+} as const;
+export type AlgorithmName = keyof typeof ALGORITHMS;
+
+export const NETWORKS = ['LAN', 'campus Wi-Fi', 'home uplinks'] as const;
+export type NetworkName = (typeof NETWORKS)[number];
+
+/** Gradients of the mlp twice over, of a small CNN, and of ten million parameters. */
+export const GRADIENTS = [400_000, 4_000_000, 40_000_000];
+/** Powers of two, and numbers of people that are none. */
+export const WORLDS = [2, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024];
+
+export interface GrowthRow {
+  network: NetworkName;
+  bytes: number;
+  n: number;
+  /** Milliseconds; `null` where it was not simulated. */
+  ms: Record<AlgorithmName, number | null>;
+}
+
+/** Bytes per millisecond of a line, and milliseconds to get through it. */
+const LAN = { rate: 125_000, latencyMs: 0.3 };
+/** What an access point moves in all, and how many of a class it has. */
+const WIFI = { rate: 75_000 / 8, latencyMs: 5, perPoint: 16 };
+const HOME = { up: 15_000 / 8, down: 100_000 / 8, latencyMs: 30 };
+const FLOAT_BYTES = 4;
+/** In the largest worlds one gradient is enough: a ring of 1024 ranks moves two million chunks. */
+const LARGE_WORLD = 256;
+const LARGE_WORLD_BYTES = [4_000_000];
+/** Doubling moves the whole tensor log2(n) times: of more bytes than this it is far behind, and takes minutes to simulate. */
+const MOST_DOUBLED = 4_000_000;
+
+/**
+ * A network of machines like the one that `costs` were fitted on, with a tab each: where the line is faster than that machine, the
+ * machine is what counts.
+ */
+export function networkOf(name: NetworkName, n: number, costs: Costs): Network {
+  const own = { ...costs, crowdMsPerByte: 0 };
+  const limited = (rate: number): number => Math.max(1 / rate, costs.sharedMsPerByte);
+  const on = (latencyMs: number, msPerByte: number): Costs => ({ ...own, hopMs: costs.hopMs + latencyMs, msPerByte });
+  switch (name) {
+    case 'LAN':
+      return switched(n, on(LAN.latencyMs, limited(LAN.rate)));
+    case 'campus Wi-Fi':
+      return wireless(n, on(WIFI.latencyMs, 1 / WIFI.rate), WIFI.perPoint);
+    case 'home uplinks':
+      return switched(n, on(HOME.latencyMs, 1 / HOME.up), 1 / HOME.down);
+    default:
+      return name satisfies never;
+  }
+}
+
+/** @param worlds world sizes. @param tell what is simulated now. */
+export function simulateGrowth(costs: Costs, worlds: readonly number[], tell: (line: string) => void): GrowthRow[] {
+  const rows: GrowthRow[] = [];
+  for (const n of worlds) {
+    tell(`simulating ${n} ranks ...`);
+    for (const bytes of n > LARGE_WORLD ? LARGE_WORLD_BYTES : GRADIENTS) {
+      const times = new Map(NETWORKS.map((name) => [name, {} as GrowthRow['ms']]));
+      for (const [algorithm, planOf] of Object.entries(ALGORITHMS)) {
+        const isLeftOut = algorithm === 'doubling' && bytes > MOST_DOUBLED;
+        const schedule = isLeftOut ? null : scheduleOf((rank) => planOf(rank, n, bytes / FLOAT_BYTES), n);
+        for (const [name, ms] of times) {
+          ms[algorithm as AlgorithmName] =
+            schedule && simulate(schedule, { network: networkOf(name, n, costs), elementBytes: FLOAT_BYTES }).ms;
+        }
+      }
+      rows.push(...Array.from(times, ([network, ms]) => ({ network, bytes, n, ms })));
+    }
+  }
+  return rows;
+}
+
+/** The quickest, and how many times as long the ring takes. */
+export function quickestOf({ ms }: GrowthRow): { algorithm: AlgorithmName; ms: number; ringRatio: number } {
+  const [best] = (Object.entries(ms) as [AlgorithmName, number | null][])
+    .filter((entry): entry is [AlgorithmName, number] => entry[1] !== null)
+    .sort(([, a], [, b]) => a - b);
+  return { algorithm: best![0], ms: best![1], ringRatio: ms.ring! / best![1] };
+}
+
+export interface Crossover {
+  network: NetworkName;
+  bytes: number;
+  /** Largest world in which the ring is within a tenth of the quickest. */
+  ringPaysTo: number;
+  /** Smallest in which the two-level algorithm is quicker than all others; `null` if in none. */
+  twoLevelFrom: number | null;
+}
+
+/** A ring needs no further links: what is quicker by less is not worth them. */
+const WORTH = 1.1;
+
+export function crossovers(rows: readonly GrowthRow[]): Crossover[] {
+  return NETWORKS.flatMap((network) =>
+    GRADIENTS.map((bytes) => {
+      const own = rows.filter((row) => row.network === network && row.bytes === bytes);
+      const late = own.findIndex((row) => quickestOf(row).ringRatio > WORTH);
+      const twoLevel = own.find((row) => {
+        const { algorithm, ringRatio } = quickestOf(row);
+        return algorithm === 'two-level' && ringRatio > WORTH;
+      });
+      return {
+        ...{ network, bytes, ringPaysTo: own[late < 0 ? own.length - 1 : Math.max(0, late - 1)]!.n },
+        twoLevelFrom: twoLevel?.n ?? null,
+      };
+    }),
+  );
+}

@@ -1,0 +1,48 @@
+/** All-reduces round rings of tabs on this machine, of many sizes. */
+import { median } from '../../src/telemetry/statistics.ts';
+import { World } from '../world/world.ts';
+import type { Sample } from './fit.ts';
+
+export interface Measured {
+  samples: Sample[];
+  combineMsPerByte: number;
+}
+
+/** Milliseconds to spend on each size and world, in rounds, so that each size meets the same weather. */
+const BUDGET_MS = 1000;
+const ROUNDS = 3;
+const OPS = { least: 2, most: 30 };
+
+/** @param tell what is measured now. */
+export async function measure(
+  worlds: readonly number[],
+  sizes: readonly number[],
+  tell: (line: string) => void,
+): Promise<Measured> {
+  const samples: Sample[] = [];
+  const combines: number[] = [];
+  for (const n of worlds) {
+    tell(`${n} tabs all-reduce ${sizes.length} sizes ...`);
+    const world = await World.open(n);
+    try {
+      combines.push(...(await world.run('combine', null)));
+      const times = new Map(sizes.map((bytes): [number, number[]] => [bytes, []]));
+      /** The first op of a run waits for the slowest rank to begin. */
+      const run = async (bytes: number, ops: number): Promise<number[]> => {
+        const [first] = await world.run('allReduce', { bytes, ops: ops + 1, isInPlace: true });
+        return first!.ms.slice(1);
+      };
+      for (let round = 0; round < ROUNDS; round++) {
+        for (const [bytes, all] of times) {
+          const one = all.length > 0 ? median(all) : median(await run(bytes, OPS.least));
+          const ops = Math.round(BUDGET_MS / ROUNDS / one);
+          all.push(...(await run(bytes, Math.min(OPS.most, Math.max(OPS.least, ops)))));
+        }
+      }
+      samples.push(...Array.from(times, ([bytes, all]) => ({ n, bytes, ms: median(all) })));
+    } finally {
+      await world.close();
+    }
+  }
+  return { samples, combineMsPerByte: median(combines) };
+}

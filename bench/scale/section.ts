@@ -1,0 +1,83 @@
+/** This benchmark's part of docs/BENCHMARKS.md. */
+import { table } from '../table.ts';
+import type { ScaleResult } from './bench.ts';
+import { ALGORITHMS, NETWORKS, quickestOf, type AlgorithmName, type GrowthRow } from './growth.ts';
+
+/** World sizes in the table of times, of an all-reduce of 4 MB. */
+const SHOWN = [8, 16, 24, 64, 256, 1024];
+const SHOWN_BYTES = 4_000_000;
+
+export function section(result: ScaleResult): string {
+  const { costs, worstError, withinFifth, predictions } = result;
+  const micro = (perByte: number): string => `${(1e6 * perByte).toFixed(1)} ns`;
+  return [
+    '## Growth',
+    `The cost model (\`src/collectives/costModel.ts\`) is fitted by least squares of relative errors from ${result.samples.length} ` +
+      'medians of all-reduces round rings of tabs on this machine. Each size but the smallest and the largest is predicted by a fit of all others. Larger worlds, on ' +
+      'other lines, are simulated event by event with the plans that ranks run (`src/collectives/simulation`), each rank on a machine ' +
+      'like this one: LAN 1 Gbit/s and 0.3 ms; campus Wi-Fi 75 Mbit/s for the 16 ranks of an access point together, and 5 ms; home ' +
+      'uplinks 15 Mbit/s up, 100 down, and 30 ms. (`npm run -s bench -- scale`)',
+    table(
+      ['constant', 'fitted'],
+      [
+        ['a hop of an empty frame', `${costs.hopMs.toFixed(2)} ms`],
+        ["a lone frame's byte, beside the line", micro(costs.hopMsPerByte)],
+        ["of the cores, that all tabs share: a frame's", `${costs.sharedMsPerFrame.toFixed(2)} ms`],
+        ["a byte's", micro(costs.sharedMsPerByte)],
+        ["a byte's, for each tab there is", micro(costs.crowdMsPerByte)],
+        ['adding a byte', micro(costs.combineMsPerByte)],
+      ],
+    ),
+    `Predictions of sizes that were not fitted: ${percent(withinFifth)} are within 20 %, the worst is ${percent(worstError)} off.`,
+    table(
+      ['tabs', ...sizesOf(result).map((bytes) => `${bytes / 1024} KiB: ms`), 'worst error'],
+      worldsOf(result).map((n) => {
+        const own = predictions.filter((one) => one.n === n);
+        const errors = own.map(({ error }) => Math.abs(error));
+        return [
+          String(n),
+          ...own.map(({ ms, predictedMs }) => `${ms.toFixed(1)} (${predictedMs.toFixed(1)})`),
+          percent(Math.max(...errors)),
+        ];
+      }),
+    ),
+    'Measured, and in brackets predicted.',
+    ...NETWORKS.map((network) => {
+      const rows = result.growth.filter(
+        (row) => row.network === network && row.bytes === SHOWN_BYTES && SHOWN.includes(row.n),
+      );
+      const names = Object.keys(ALGORITHMS) as AlgorithmName[];
+      return table(
+        [`${network}, 4 MB: ms`, ...names, 'quickest'],
+        rows.map((row) => [`${row.n} ranks`, ...names.map((name) => cell(row, name)), quickestOf(row).algorithm]),
+      );
+    }),
+    table(
+      ['the ring is within a tenth of the quickest', 'gradient', 'up to', 'two-level is quickest from'],
+      result.crossovers.map(({ network, bytes, ringPaysTo, twoLevelFrom }) => [
+        ...[network, `${bytes / 1e6} MB`, `${ringPaysTo} ranks`],
+        twoLevelFrom === null ? 'never' : `${twoLevelFrom} ranks`,
+      ]),
+    ),
+    'What limits it: the constants are those of two cores that all tabs share, and other machines have others. Connections are taken to ' +
+      'be there and in full swing: no slow start, no loss, no frames that overtake. The server allows 64 ranks a room (docs/LIMITS.md); ' +
+      'its own limits are those of `bench signaling`.',
+  ].join('\n\n');
+}
+
+function cell({ ms }: GrowthRow, name: AlgorithmName): string {
+  const value = ms[name];
+  return value === null ? '-' : value.toFixed(0);
+}
+
+function percent(share: number): string {
+  return `${(100 * share).toFixed(0)} %`;
+}
+
+function sizesOf({ predictions }: ScaleResult): number[] {
+  return [...new Set(predictions.map(({ bytes }) => bytes))];
+}
+
+function worldsOf({ predictions }: ScaleResult): number[] {
+  return [...new Set(predictions.map(({ n }) => n))];
+}

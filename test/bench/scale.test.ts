@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'vitest';
+import { crossValidate, fitCosts, predict, worstError } from '../../bench/scale/fit.ts';
+import { crossovers, quickestOf, simulateGrowth } from '../../bench/scale/growth.ts';
+import { section } from '../../bench/scale/section.ts';
+import type { Costs } from '../../src/collectives/costModel.ts';
+
+const COSTS: Costs = {
+  ...{ hopMs: 2, hopMsPerByte: 2e-4, msPerByte: 0, combineMsPerByte: 3e-6 },
+  ...{ sharedMsPerFrame: 0.6, sharedMsPerByte: 3e-5, crowdMsPerByte: 3e-6 },
+};
+const SAMPLES = [2, 3, 4, 6, 8].flatMap((n) =>
+  [1, 4, 16, 64, 256, 1024].map((kib) => ({ n, bytes: 1024 * kib, ms: predict(n, 1024 * kib, COSTS) })),
+);
+
+describe('the fit', () => {
+  test('finds the constants that times were made from', () => {
+    const fitted = fitCosts(SAMPLES, COSTS.combineMsPerByte);
+    for (const name of Object.keys(COSTS) as (keyof Costs)[]) {
+      expect(fitted[name], name).toBeCloseTo(COSTS[name], 9);
+    }
+  });
+
+  test('has no constant below zero, and weighs errors by what they are a part of', () => {
+    const noisy = SAMPLES.map((sample, i) => ({ ...sample, ms: sample.ms * (i % 2 === 0 ? 1.1 : 0.9) }));
+    const fitted = fitCosts(noisy, COSTS.combineMsPerByte);
+    expect(Math.min(...Object.values(fitted))).toBeGreaterThanOrEqual(0);
+    for (const { n, bytes, ms } of noisy) {
+      expect(Math.abs(predict(n, bytes, fitted) / ms - 1), `${n} tabs, ${bytes} bytes`).toBeLessThan(0.2);
+    }
+  });
+
+  test('predicts a size from the others', () => {
+    expect(worstError(crossValidate(SAMPLES, COSTS.combineMsPerByte))).toBeLessThan(1e-6);
+    const odd = SAMPLES.map((sample) => (sample.bytes === 65_536 ? { ...sample, ms: 2 * sample.ms } : sample));
+    for (const { bytes, error } of crossValidate(odd, COSTS.combineMsPerByte)) {
+      if (bytes === 65_536) expect(error).toBeCloseTo(-0.5, 2);
+    }
+  });
+});
+
+test('growth is simulated on every network, and said where the ring stops paying', () => {
+  const growth = simulateGrowth(COSTS, [4, 24], () => {});
+  expect(growth).toHaveLength(2 * 3 * 3);
+  const row = growth.find(({ network, n, bytes }) => network === 'LAN' && n === 24 && bytes === 400_000)!;
+  expect(quickestOf(row).ringRatio).toBeCloseTo(row.ms.ring! / quickestOf(row).ms, 9);
+  const found = crossovers(growth);
+  expect(found).toHaveLength(9);
+  expect(found[0]).toMatchObject({ network: 'LAN', bytes: 400_000, ringPaysTo: 4 });
+  const predictions = crossValidate(SAMPLES, COSTS.combineMsPerByte);
+  const result = {
+    costs: COSTS,
+    samples: SAMPLES,
+    predictions,
+    worstError: 0.1,
+    withinFifth: 1,
+    growth,
+    crossovers: found,
+  };
+  expect(section(result)).toContain('| LAN, 4 MB: ms | ring | two-level |');
+});
