@@ -38,12 +38,14 @@ model, batch and optimizer; medians. \`compute\` is until the first bucket is he
 
 ${aloneTable(result)}
 
-Where ours is faster, it is because Adam runs on the CPU here and in a shader for every variable there.
+Adam runs on the CPU here, and as several shaders for every variable there.
 
 Then ${tabs} tabs over ${line}, ${parameters} parameters, ${batch} samples a rank, with buckets of several sizes in turn.
 \`communicate\` is from the first all-reduce issued to the last one done, \`exposed\` what is left of it once the last bucket is read.
 
 ${cutsTable(result)}
+
+![Step time over the size of buckets](buckets.png)
 
 Nothing can be sent before the forward pass is over and the first bucket's gradients are recorded; where communication takes as
 long as compute, that share of it stays exposed, however finely it is cut.
