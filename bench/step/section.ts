@@ -29,6 +29,7 @@ export function cutsTable({ together }: StepBenchResult): string {
 export function section(result: StepBenchResult): string {
   const { adapter, together } = result;
   const { tabs, rate, parameters, batch } = together;
+  const whole = together.cuts.at(-1)!.ms;
   const line = rate === null ? 'one machine, uncapped' : `lines of ${rate}`;
   return `## What a step costs
 
@@ -44,6 +45,8 @@ Then ${tabs} tabs over ${line}, ${parameters} parameters, ${batch} samples a ran
 \`communicate\` is from the first all-reduce issued to the last one done, \`exposed\` what is left of it once the last bucket is read.
 
 ${cutsTable(result)}
+
+In one piece, communication takes ${(whole.communicate / whole.compute).toFixed(2)} times as long as compute.
 
 ![Step time over the size of buckets](buckets.png)
 
