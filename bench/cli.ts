@@ -143,7 +143,7 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     )
     .option('--tabs <n>', 'world size of the several', wholeNumber(2, MAX_WORLD_SIZE), 2)
     .option('--hosts <tool>', 'has them on hosts of their own, which this makes; needs root')
-    .option('--rate <rate>', "of the hosts' lines, as tc writes it", '5mbit')
+    .option('--rate <rate>', "of the hosts' lines, as tc writes it", '4mbit')
     .option('--picture <file>', 'draws step time over size of buckets, as PNG')
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: StepBenchOptions) => benchStep(options, io));
