@@ -70,7 +70,14 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  *   server is not there or refuses, TimeoutError where the others do not come.
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
-  const { server, worldSize, rank, name = 'library', timeoutMs = DEFAULT_INIT_TIMEOUT_MS, transport = 'auto' } = options;
+  const {
+    server,
+    worldSize,
+    rank,
+    name = 'library',
+    timeoutMs = DEFAULT_INIT_TIMEOUT_MS,
+    transport = 'auto',
+  } = options;
   const room = options.room === undefined ? null : parseRoomCode(options.room);
   if (options.room !== undefined && room === null) throw new UsageError(`"${options.room}" is not a room code.`);
   if (room === null && worldSize === undefined) throw new UsageError('Opening a room needs a worldSize.');

@@ -76,11 +76,7 @@ export class PeerHost {
   readonly #reply: (reply: RelayReply, transfer: Transferable[]) => void;
   readonly #attempts = new Map<number, Pick<PeerAttempt, 'signal' | 'abort'>>();
 
-  constructor(
-    connect: PeerConnector,
-    ask: AskForPort,
-    reply: (reply: RelayReply, transfer: Transferable[]) => void,
-  ) {
+  constructor(connect: PeerConnector, ask: AskForPort, reply: (reply: RelayReply, transfer: Transferable[]) => void) {
     this.#connect = connect;
     this.#askForPort = ask;
     this.#reply = reply;

@@ -80,7 +80,15 @@ export const ReduceOp = {
 export type ReduceOp = (typeof ReduceOp)[keyof typeof ReduceOp];
 
 /** Who sends what to whom in which order; `collectives/plans.ts` has each. */
-export const Algorithm = { NONE: 0, RING: 1, HALVING_DOUBLING: 2, DOUBLING: 3, TREE: 4, DIRECT: 5, TWO_LEVEL: 6 } as const;
+export const Algorithm = {
+  NONE: 0,
+  RING: 1,
+  HALVING_DOUBLING: 2,
+  DOUBLING: 3,
+  TREE: 4,
+  DIRECT: 5,
+  TWO_LEVEL: 6,
+} as const;
 export type Algorithm = (typeof Algorithm)[keyof typeof Algorithm];
 
 export interface FrameHeader {

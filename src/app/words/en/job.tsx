@@ -15,7 +15,7 @@ const strategies = {
 };
 
 /** Names in a sentence. */
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD' };
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: 'links need' };
 
 const optimizers = {
   sgd: 'SGD',
@@ -62,6 +62,7 @@ export const job = {
     fp16: 'fp16 (half the bytes)',
     int8: 'int8 (a quarter)',
     powersgd: 'PowerSGD (fewest)',
+    auto: 'auto (as links need)',
   },
   workers: 'Workers',
   ahead: 'Steps ahead, at most',

@@ -14,7 +14,7 @@ const strategies = {
   diloco: 'DiLoCo',
 };
 
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD' };
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: '链路所需的格式' };
 
 const optimizers = {
   sgd: 'SGD',
@@ -56,6 +56,7 @@ export const job: Words['job'] = {
     fp16: 'fp16（一半字节）',
     int8: 'int8（四分之一）',
     powersgd: 'PowerSGD（最少）',
+    auto: 'auto（视链路而定）',
   },
   workers: '工作线程数',
   ahead: '最多领先几步',
