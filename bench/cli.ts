@@ -5,13 +5,18 @@ import { wholeNumber } from '../launcher/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
+import { benchAll, type AllOptions } from './all/bench.ts';
+import { benchAllReduce, type AllReduceBenchOptions } from './allreduce/bench.ts';
 import { benchCodecs, type CodecsBenchOptions } from './codecs/bench.ts';
-import { benchCurves, type CurvesOptions } from './curves.ts';
+import { benchCurves, type CurvesOptions } from './curves/bench.ts';
+import { benchLines, type LinesBenchOptions } from './lines/bench.ts';
+import { benchLink, type LinkBenchOptions } from './link/bench.ts';
 import { benchOptimizer, type OptimizerBenchOptions } from './optimizer/bench.ts';
 import { benchScale, type ScaleOptions } from './scale/bench.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
+import { benchStep, type StepBenchOptions } from './step/bench.ts';
 import { benchTelemetry, type TelemetryBenchOptions } from './telemetry/bench.ts';
-import { benchStrategies, type StrategiesOptions } from './strategies.ts';
+import { benchStrategies, type StrategiesOptions } from './strategies/bench.ts';
 
 /** Clients from one address to one port: each has a port of its own, and Linux gives out 28 000. */
 const MAX_CLIENTS = 20_000;
@@ -20,6 +25,9 @@ const MAX_CLIENTS = 20_000;
 const MAX_PARAMETERS = 100_000_000;
 /** Ranks that a simulation has time for. */
 const MAX_SIMULATED = 1024;
+
+/** Of every tab: more would fill a machine's memory with 8. */
+const MAX_TENSOR_BYTES = 2 ** 28;
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
 export function runBench(argv: readonly string[], io: Io): Promise<number> {
@@ -64,6 +72,29 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: TelemetryBenchOptions) => benchTelemetry(options, io));
   program
+    .command('allreduce')
+    .description(
+      'all-reduces against bare data channels that push the same bytes round the same ring; without --bytes from 1 KiB to 16 MiB',
+    )
+    .option('--tabs <n,..>', 'world sizes', listOf(wholeNumber(2, MAX_WORLD_SIZE)), [2, 4, 8])
+    .option('--bytes <n>', 'size of the tensor', wholeNumber(4, MAX_TENSOR_BYTES))
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: AllReduceBenchOptions) => benchAllReduce(options, io));
+  program
+    .command('link')
+    .description('what one link carries: a bare channel, a simple-peer link, and the same in a worker')
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: LinkBenchOptions) => benchLink(options, io));
+  program
+    .command('lines')
+    .description('an all-reduce over capped lines, a browser on each of several test hosts; needs root and iproute2')
+    .option('--hosts <script>', 'what makes the hosts', '../shared/tools/hosts')
+    .option('--tabs <n>', 'world size, and hosts', wholeNumber(2, MAX_WORLD_SIZE), 4)
+    .option('--rate <mbit>', 'what each line carries, megabits a second', wholeNumber(1, 1000), 20)
+    .option('--bytes <n>', 'size of the tensor', wholeNumber(4, MAX_TENSOR_BYTES), 4 * 2 ** 20)
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: LinesBenchOptions) => benchLines(options, io));
+  program
     .command('optimizer')
     .description(
       'what a step does on the CPU beside the network: optimizers, average and state hash, against moving the bytes',
@@ -100,6 +131,24 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--data <folder>', "MNIST's IDX files; without them digits are drawn")
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: CodecsBenchOptions) => benchCodecs(options, io));
+  program
+    .command('step')
+    .description(
+      'where the time of a step goes: a world of one beside plain TensorFlow.js, and several ranks by size of buckets',
+    )
+    .option('--tabs <n>', 'world size of the several', wholeNumber(2, MAX_WORLD_SIZE), 2)
+    .option('--hosts <tool>', 'has them on hosts of their own, which this makes; needs root')
+    .option('--rate <rate>', "of the hosts' lines, as tc writes it", '5mbit')
+    .option('--picture <file>', 'draws step time over size of buckets, as PNG')
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: StepBenchOptions) => benchStep(options, io));
+  program
+    .command('all')
+    .description('all of docs/BENCHMARKS.md, one after the other, in less than half an hour; writes it anew')
+    .option('--data <folder>', "MNIST's IDX files; without them digits are drawn")
+    .option('--hosts <script>', 'makes hosts on capped lines, as root; without it, what needs them is left out')
+    .option('--only <name,..>', 'only these; the rest of the page stays as it is', listOf(String))
+    .action((options: AllOptions) => benchAll(options, io));
   return runProgram(program, argv, io);
 }
 

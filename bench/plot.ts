@@ -9,6 +9,8 @@ export interface Panel {
   x: string;
   y: string;
   isLogarithmic?: true;
+  /** What stands below the values, where they are of no steps. */
+  names?: readonly string[];
   /** Where the values are, on a logarithmic axis; without, at steps 1, 2, .. */
   xs?: readonly number[];
   /** A value per step, from step 1 on; as many in each. The first is drawn first. */
@@ -59,7 +61,7 @@ const PAGE_STYLE = `
 
 /** Runs in the page. */
 const DRAW = `({ panels, size, font }) => {
-  for (const { title, x, y, isLogarithmic, xs, curves } of panels) {
+  for (const { title, x, y, isLogarithmic, names, xs, curves } of panels) {
     const box = document.createElement('div');
     box.className = 'panel';
     document.querySelector('#panels').append(box);
@@ -77,7 +79,9 @@ const DRAW = `({ panels, size, font }) => {
         y: isLogarithmic ? { distr: 3, range: () => [lows / 1.15, highs * 1.1] } : { range: () => [0, highs * 1.05] },
       },
       axes: [
-        { ...axis, label: x, size: 36, labelSize: 24, ...(xs ? { splits: () => xs, filter: (plot, splits) => splits, values: (plot, splits) => splits.map(String) } : {}) },
+        { ...axis, label: x, size: 36, labelSize: 24,
+          ...(names ? { splits: () => steps, values: (plot, splits) => splits.map((step) => names[step - 1] ?? '') } : {}),
+          ...(xs ? { splits: () => xs, filter: (plot, splits) => splits, values: (plot, splits) => splits.map(String) } : {}) },
         {
           ...axis, label: y, size: 52, labelSize: 24,
           ...(isLogarithmic ? { splits: () => [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200].filter((v) => v >= lows / 1.15 && v <= highs * 1.1),
@@ -86,7 +90,7 @@ const DRAW = `({ panels, size, font }) => {
         },
       ],
       series: [{ label: x }, ...curves.map(({ label, colour, width, dash }) => ({
-        label, stroke: colour, width, dash: dash.length > 0 ? dash : undefined, points: { show: false },
+        label, stroke: colour, width, dash: dash.length > 0 ? dash : undefined, points: { show: names !== undefined },
       }))],
     }, [steps, ...curves.map(({ values }) => values)], box);
   }

@@ -11,6 +11,14 @@ export function disagreement(results: readonly RunResult[]): string | null {
   return `The ranks did not end in the same state (${states.join(', ')}), so the result is void: please report this.`;
 }
 
+const OVER: Record<RunResult['transport'], string> = {
+  webrtc: ' over WebRTC',
+  memory: ' over message ports',
+  mixed: ' over WebRTC and message ports',
+  none: '',
+  unknown: '',
+};
+
 /** The result in a few lines for people. */
 export function summarize(result: RunResult): string {
   const { worldSize, backend, adapter, transport, steps, stepMs } = result;
@@ -18,7 +26,7 @@ export function summarize(result: RunResult): string {
   const sent = Math.max(...result.bytesSentPerRank);
   const ranks = worldSize === 1 ? '1 rank' : `${worldSize} ranks`;
   return [
-    `${ranks} on ${backend} (${adapter}) over ${transport}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
+    `${ranks} on ${backend} (${adapter})${OVER[transport]}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
     `Loss ${result.loss.toFixed(4)}${accuracy}. State ${result.stateHash[0]} on every rank.`,
     `A step took ${ms(stepMs.median)} (p95 ${ms(stepMs.p95)}): computing ${ms(stepMs.compute)}, ` +
       `talking ${ms(stepMs.communicate)}, of which ${ms(stepMs.exposed)} nothing else ran beside.`,

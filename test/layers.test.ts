@@ -71,7 +71,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)|examples\/|bench\/codecs\/trial\.ts)/,
+    /^(src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)|examples\/|bench\/(codecs\/trial\.ts$|step\/))/,
   // The benchmark's clients are no tabs.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/shared\/redisLink\.ts$/,

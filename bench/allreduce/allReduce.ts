@@ -3,7 +3,7 @@ import type { WorkerRank } from '../world/rank.ts';
 
 export interface AllReduceArgs {
   bytes: number;
-  /** Ops in all. The first waits for the slowest rank to begin. */
+  /** All-reduces, after ranks have met. */
   ops: number;
   /** Out of place: sums a copy, whose making counts. */
   isInPlace: boolean;
@@ -14,17 +14,22 @@ export interface AllReduceResult {
   ms: number[];
   /** Elements of the last result that are wrong. */
   wrong: number;
-  /** Bytes of frames sent, of one op. */
+  /** Bytes of frames sent, headers included, of one op. */
   bytesSent: number;
 }
 
-/** Whole numbers, so that sums are exact: in place they grow by the world size with each op. */
+/** Values repeat after so many: a prime, so that no chunk or segment begins like another. */
+const PERIOD = 17;
+
 export async function allReduce({ group }: WorkerRank, args: AllReduceArgs): Promise<AllReduceResult> {
   const { bytes, ops, isInPlace } = args;
   const { rank, worldSize } = group;
-  const input = new Float32Array(bytes / Float32Array.BYTES_PER_ELEMENT).map((_, i) => (i % PERIOD) + rank);
+  // Whole numbers, so that sums are exact. In place they grow with each op by the world size, which is exact as far as it is a power of two.
+  const input = new Float32Array(bytes / Float32Array.BYTES_PER_ELEMENT);
+  for (let i = 0; i < input.length; i++) input[i] = (i % PERIOD) + rank;
   let output = input;
   const ms: number[] = [];
+  await group.barrier();
   const sentBefore = group.bytesSent;
   let last = performance.now();
   for (let op = 0; op < ops; op++) {
@@ -34,14 +39,12 @@ export async function allReduce({ group }: WorkerRank, args: AllReduceArgs): Pro
     ms.push(now - last);
     last = now;
   }
+  const bytesSent = (group.bytesSent - sentBefore) / ops;
   const rankSum = (worldSize * (worldSize - 1)) / 2;
   const growth = isInPlace ? worldSize ** (ops - 1) : 1;
   let wrong = 0;
-  output.forEach((value, i) => {
-    if (value !== (worldSize * (i % PERIOD) + rankSum) * growth) wrong += 1;
-  });
-  return { ms, wrong, bytesSent: (group.bytesSent - sentBefore) / ops };
+  for (let i = 0; i < output.length; i++) {
+    if (output[i] !== (worldSize * (i % PERIOD) + rankSum) * growth) wrong += 1;
+  }
+  return { ms, wrong, bytesSent };
 }
-
-/** Values repeat after so many: a prime, so that no chunk or segment begins like another. */
-const PERIOD = 17;

@@ -9,14 +9,15 @@ import type { PageRank } from '../world/rank.ts';
 export interface BareRingArgs {
   /** Of the whole tensor. */
   bytes: number;
+  /** Times round the ring, after ranks have met. */
   ops: number;
 }
 
 /** As large as a frame of ours. */
 const MESSAGE_BYTES = 64 * 1024;
-/** Handed to a channel before messages wait here, and when to go on: as for links, see peerLink.ts. */
+/** Handed to a channel before messages wait here, and when to go on: the best of those tried, from 256 KiB to 8 MiB. */
 const HIGH_BYTES = 1024 * 1024;
-const LOW_BYTES = 256 * 1024;
+const LOW_BYTES = 0;
 
 export async function bareRing(page: PageRank, { bytes, ops }: BareRingArgs): Promise<{ ms: number[] }> {
   const { rank, worldSize } = page;
@@ -24,10 +25,12 @@ export async function bareRing(page: PageRank, { bytes, ops }: BareRingArgs): Pr
     page.channelTo((rank + worldSize - 1) % worldSize),
     page.channelTo((rank + 1) % worldSize),
   ]);
+  // So that all begin together.
+  await pass(left, right, worldSize, 1);
   const ms: number[] = [];
   let last = performance.now();
   for (let op = 0; op < ops; op++) {
-    await pass(left, right, worldSize, bytes / worldSize);
+    await pass(left, right, worldSize, Math.ceil(bytes / worldSize));
     const now = performance.now();
     ms.push(now - last);
     last = now;
@@ -35,9 +38,8 @@ export async function bareRing(page: PageRank, { bytes, ops }: BareRingArgs): Pr
   return { ms };
 }
 
-function pass(left: BareChannel, right: BareChannel, worldSize: number, chunkBytes: number): Promise<void> {
+function pass(left: BareChannel, { channel }: BareChannel, worldSize: number, chunkBytes: number): Promise<void> {
   const done = deferred();
-  const { channel } = right;
   const own = new Uint8Array(chunkBytes);
   const expected = 2 * (worldSize - 1) * chunkBytes;
   const waiting: (ArrayBuffer | Uint8Array<ArrayBuffer>)[] = [];
@@ -54,9 +56,8 @@ function pass(left: BareChannel, right: BareChannel, worldSize: number, chunkByt
   flush();
   left.onmessage = (message) => {
     received += message.byteLength;
-    // What has come in the last step stays.
+    // What comes in the last step stays, and what comes then is the next pass's.
     if (received <= expected - chunkBytes) waiting.push(message);
-    // What comes then is the next pass's.
     if (received === expected) left.onmessage = null;
     flush();
   };

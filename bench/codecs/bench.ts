@@ -60,7 +60,7 @@ export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<
 }
 
 async function timed({ tabs, bytes, rounds }: CodecsBenchOptions, hosts: Hosts | null): Promise<TimedRow[]> {
-  const world = await World.open(tabs, hosts);
+  const world = await World.open(tabs, { hosts });
   try {
     const results = await world.run('encodedAllReduce', { bytes, rounds, codecs: CODECS });
     return CODECS.map((codec, i) =>

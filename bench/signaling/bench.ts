@@ -5,10 +5,10 @@
 import type { Io } from '../../launcher/io.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/control.ts';
 import { PeergradError, UsageError } from '../../src/util/errors.ts';
-import { table } from '../table.ts';
 import { Child } from './child.ts';
 import type { ClientsIn, ClientsOrder } from './clients.ts';
 import { relayTimes } from './relay.ts';
+import { signalingTable, type SignalingResult } from './section.ts';
 import type { ServerMemory, ServerOrder, ServerSays } from './serverProcess.ts';
 
 export interface SignalingBenchOptions {
@@ -55,13 +55,13 @@ export async function benchSignaling({ clients, storm, json }: SignalingBenchOpt
     const times = await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
     io.err(`${storm} more join at once ...`);
     const stormed = await crowd.ask<ClientsIn>({ url, rooms: fresh, clients: storm, atOnce: storm });
-    const result = {
+    const result: SignalingResult = {
       clients: clients - gathered.failures,
       bytesPerConnection: Math.round((after.rss - before.rss) / clients),
       relayMs: { median: quantile(times, 0.5), p99: quantile(times, 0.99) },
       joinStorm: { clients: storm, ms: Math.round(stormed.ms), failures: stormed.failures },
     };
-    io.out(json === undefined ? tableOf(result) : JSON.stringify(result));
+    io.out(json === undefined ? signalingTable(result) : JSON.stringify(result));
     const failures = gathered.failures + stormed.failures;
     if (failures > 0) throw new PeergradError(`${failures} clients did not get in.`);
     if (stormed.ms > STORM_MS) throw new PeergradError(`${storm} clients took more than ${STORM_MS / 1000} s to join.`);
@@ -82,25 +82,4 @@ function checkOpenFiles(sockets: number): void {
 
 function quantile(sorted: readonly number[], q: number): number {
   return Number(sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!.toFixed(3));
-}
-
-interface SignalingResult {
-  clients: number;
-  bytesPerConnection: number;
-  relayMs: { median: number; p99: number };
-  joinStorm: ClientsIn & { clients: number };
-}
-
-function tableOf({ clients, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
-  return table(
-    ['signaling', 'value'],
-    [
-      ['clients connected', String(clients)],
-      ['bytes a connection', String(bytesPerConnection)],
-      ['relay, median, ms', relayMs.median.toFixed(3)],
-      ['relay, p99, ms', relayMs.p99.toFixed(3)],
-      [`join of ${joinStorm.clients} at once, ms`, String(joinStorm.ms)],
-      ['of them failed', String(joinStorm.failures)],
-    ],
-  );
 }

@@ -11,7 +11,7 @@ import type { EngineEvent } from '../../src/protocol/events.ts';
 import { parseJob } from '../../src/protocol/job.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError } from '../../src/util/errors.ts';
-import { table } from '../table.ts';
+import { STRETCH, telemetryTable } from './section.ts';
 import { compareStretches, type Taken } from './stretches.ts';
 
 export interface TelemetryBenchOptions {
@@ -19,9 +19,6 @@ export interface TelemetryBenchOptions {
   steps: number;
   json?: true;
 }
-
-/** Steps of a stretch: as many as between two exchanges, so that every stretch that tells has one. */
-const STRETCH = 20;
 
 /** @throws (rejects) PeergradError where a tab fails. */
 export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOptions, io: Io): Promise<void> {
@@ -58,25 +55,5 @@ export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOption
     await server.close();
   }
   const result = { tabs, steps: maxSteps, ...compareStretches(taken, tested, STRETCH) };
-  io.out(json === undefined ? tableOf(result) : JSON.stringify(result));
-}
-
-function tableOf({
-  toldMs,
-  quietMs,
-  exchangeMs,
-  overhead,
-  pairs,
-  quickOverhead,
-}: ReturnType<typeof compareStretches>): string {
-  return table(
-    ['from one step to the next', 'ms'],
-    [
-      ['with all telemetry', toldMs.toFixed(2)],
-      ['with none', quietMs.toFixed(2)],
-      [`an exchange, every ${STRETCH} steps`, exchangeMs.toFixed(2)],
-      [`in all more, % (${pairs} pairs)`, (100 * overhead).toFixed(2)],
-      ['the same by the quickest quarter, %', (100 * quickOverhead).toFixed(2)],
-    ],
-  );
+  io.out(json === undefined ? telemetryTable(result) : JSON.stringify(result));
 }

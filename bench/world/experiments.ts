@@ -1,14 +1,17 @@
 /** Every experiment there is, by name. */
 import { allReduce } from '../allreduce/allReduce.ts';
 import { bareRing } from '../allreduce/bareRing.ts';
+import { bareLink, pageLink } from '../link/onPages.ts';
+import { workerLink } from '../link/workerLink.ts';
 import { encodedAllReduce } from '../codecs/encodedAllReduce.ts';
 import { combine } from '../scale/combine.ts';
+import { takeSteps } from '../step/takeSteps.ts';
 
 /** Those that a rank's worker runs, over links and collectives. */
-export const IN_WORKERS = { allReduce, encodedAllReduce, combine };
+export const IN_WORKERS = { allReduce, workerLink, encodedAllReduce, takeSteps, combine };
 
 /** Those that a rank's page runs, over bare channels. */
-export const ON_PAGES = { bareRing };
+export const ON_PAGES = { bareRing, bareLink, pageLink };
 
 type Experiments = typeof IN_WORKERS & typeof ON_PAGES;
 export type ExperimentName = keyof Experiments;

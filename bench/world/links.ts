@@ -1,32 +1,41 @@
 /** How ranks of a benchmark are linked: as the engine does it, but for the signaling server. */
 import { EpochLinks } from '../../src/engine/epochLinks.ts';
 import { LinkPool } from '../../src/engine/linkPool.ts';
-import type { PeerConnector } from '../../src/engine/linking.ts';
+import type { PeerConnector, TabConnector } from '../../src/engine/linking.ts';
 import type { LinkSignal } from '../../src/protocol/control.ts';
+import type { Link } from '../../src/transport/link.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import type { RankSetup } from './rank.ts';
 
 /** There is one world, and it does not change. */
 const EPOCH = 1;
+/** Of frames that a benchmark sends past the process group: another epoch's, as if one followed. */
+export const LINK_EPOCH = 2;
 
 export interface RankLinks {
   readonly links: EpochLinks;
+  /** A link over the connection to a rank, beside the one that the process group has; the same one from then on. */
+  readonly spareLinkTo: (peer: number) => Link;
   /** A signal of another rank has come. */
   hear(from: number, attempt: number, signal: LinkSignal): void;
 }
 
 /** @param tell takes a signal to another rank. */
 export function linksOfRank(
-  { rank, worldSize }: RankSetup,
+  { rank, worldSize, transport }: RankSetup,
   connectPeer: PeerConnector,
+  connectTab: TabConnector,
   tell: (to: number, attempt: number, signal: LinkSignal) => void,
 ): RankLinks {
   // Ordered as ranks are, since the lower id initiates.
   const members = Array.from({ length: worldSize }, (_, i) => `rank-${String(i).padStart(3, '0')}`);
+  const pool = new LinkPool(() => {});
+  const spares = new Map<number, Link>();
   const links = new EpochLinks({
-    ...{ room: 'bench', epoch: EPOCH, rank, connectPeer, connectTab: null, clock: systemClock },
+    ...{ room: 'bench', epoch: EPOCH, rank, connectPeer, clock: systemClock },
+    connectTab: transport === 'auto' ? connectTab : null,
     members: members.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
-    ...{ iceServers: [], pool: new LinkPool(() => {}), relayed: [], relayOnly: false },
+    ...{ iceServers: [], pool, relayed: [], relayOnly: false },
     server: () => ({
       isOpen: true,
       send: (message) => {
@@ -36,6 +45,11 @@ export function linksOfRank(
   });
   return {
     links,
+    spareLinkTo(peer) {
+      const link = spares.get(peer) ?? pool.get(members[peer]!)!.view(LINK_EPOCH);
+      spares.set(peer, link);
+      return link;
+    },
     hear: (from, attempt, signal) => links.signal({ from: members[from]!, attempt, signal }),
   };
 }

@@ -4,6 +4,7 @@ import { askForPort } from '../../src/transport/broker.ts';
 import { connectPeer } from '../../src/transport/peerLink.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import { BareChannels } from './bareChannels.ts';
+import { PageLinks } from './pageLinks.ts';
 import { ON_PAGES } from './experiments.ts';
 import type { Experiment, FromRank, PageRank, RankSetup, TabSignal, ToRank } from './rank.ts';
 
@@ -30,6 +31,7 @@ const tell = (to: number, signal: TabSignal): void => void window.peergradToLaun
 const peers = new PeerHost(connectPeer, askForPort, (reply, transfer) => post({ type: 'relay', reply }, transfer));
 let setup: RankSetup;
 let channels: BareChannels;
+let links: PageLinks;
 /** What the worker was asked for. */
 let asked: Deferred<unknown> = deferred<unknown>();
 
@@ -61,15 +63,17 @@ window.rankPage = {
   async start(given) {
     setup = given;
     channels = new BareChannels(given.rank, tell);
+    links = new PageLinks(given.rank, tell);
     await ask({ type: 'start', ...given });
   },
   async hear(from, signal) {
     if (signal.for === 'page') await channels.hear(from, signal);
+    else if (signal.for === 'page-link') links.hear(from, signal);
     else post({ type: 'signal', from, signal });
   },
   run(name, args) {
     if (!(name in ON_PAGES)) return ask({ type: 'run', name, args });
     const experiment = ON_PAGES[name as keyof typeof ON_PAGES] as Experiment<PageRank, unknown>;
-    return experiment({ ...setup, channelTo: (peer) => channels.to(peer) }, args);
+    return experiment({ ...setup, channelTo: (peer) => channels.to(peer), linkTo: (peer) => links.to(peer) }, args);
   },
 };

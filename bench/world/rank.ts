@@ -1,7 +1,8 @@
 /** What an experiment gets, and what page and worker of a benchmark's tab say to each other. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { RelayReply, RelayRequest } from '../../src/engine/peerRelay.ts';
-import type { LinkSignal } from '../../src/protocol/control.ts';
+import type { LinkSignal, PeerSignal } from '../../src/protocol/control.ts';
+import type { TransportName } from '../../src/protocol/job.ts';
 import type { Link } from '../../src/transport/link.ts';
 import type { BareChannel } from './bareChannels.ts';
 
@@ -10,8 +11,8 @@ export interface WorkerRank {
   readonly rank: number;
   readonly worldSize: number;
   readonly group: ProcessGroup;
-  /** To both neighbours. Frames are the group's: sending others over them breaks it. */
-  readonly links: ReadonlyMap<number, Link>;
+  /** A link over the connection to a neighbour, beside the group's; frames on it are of LINK_EPOCH. */
+  readonly spareLinkTo: (peer: number) => Link;
 }
 
 /** A rank as its page has it. */
@@ -20,6 +21,8 @@ export interface PageRank {
   readonly worldSize: number;
   /** The bare data channel to another rank: opened when both have asked for it, the same from then on. */
   channelTo(peer: number): Promise<BareChannel>;
+  /** A simple-peer link to another rank that ends on the page: as above. */
+  linkTo(peer: number): Promise<Link>;
 }
 
 /** Runs on every rank at once. What it takes and gives crosses processes: plain data. */
@@ -28,16 +31,20 @@ export type Experiment<Rank, Args = never, Result = unknown> = (rank: Rank, args
 export interface RankSetup {
   rank: number;
   worldSize: number;
+  /** `auto` is for tabs that share a browser. */
+  transport: TransportName;
 }
 
-/** What one rank's tab tells another's, over the process that opened them: of an attempt of the engine's, or of a bare channel. */
+/** What one rank's tab tells another's, over the process that opened them: of an attempt of the engine's, or of one for the page alone. */
 export type TabSignal =
   | { for: 'worker'; attempt: number; signal: LinkSignal }
   | { for: 'page'; description: RTCSessionDescriptionInit }
-  | { for: 'page'; candidate: RTCIceCandidateInit };
+  | { for: 'page'; candidate: RTCIceCandidateInit }
+  | { for: 'page-link'; signal: PeerSignal };
 
 export type WorkerSignal = Extract<TabSignal, { for: 'worker' }>;
 export type PageSignal = Extract<TabSignal, { for: 'page' }>;
+export type PageLinkSignal = Extract<TabSignal, { for: 'page-link' }>;
 
 /** Page to worker. */
 export type ToRank =

@@ -1,6 +1,7 @@
 /** A rank's worker: links, mesh and process group, as in a training run. */
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createRelayedConnector } from '../../src/engine/peerRelay.ts';
+import { connectTab } from '../../src/transport/tabLink.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { messageOf } from '../../src/util/errors.ts';
 import { IN_WORKERS } from './experiments.ts';
@@ -13,11 +14,14 @@ const started = deferred<WorkerRank>();
 let own: RankLinks;
 
 async function start(setup: RankSetup): Promise<void> {
-  own = linksOfRank(setup, relay.connect, (to, attempt, signal) => {
-    post({ type: 'signal', to, signal: { for: 'worker', attempt, signal } });
-  });
-  const { mesh, links } = await own.links.open();
-  started.resolve({ ...setup, links, group: new ProcessGroup(mesh) });
+  own = linksOfRank(
+    setup,
+    relay.connect,
+    (options) => connectTab(relay.askForPort, options),
+    (to, attempt, signal) => post({ type: 'signal', to, signal: { for: 'worker', attempt, signal } }),
+  );
+  const { mesh } = await own.links.open();
+  started.resolve({ ...setup, group: new ProcessGroup(mesh), spareLinkTo: own.spareLinkTo });
   post({ type: 'started' });
 }
 

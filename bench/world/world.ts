@@ -6,12 +6,21 @@ import { createServer, type ViteDevServer } from 'vite';
 import path from 'node:path';
 import { closeBrowser, launchBrowser } from '../../launcher/browser.ts';
 import { loadPage, openProfile } from '../../launcher/tabs.ts';
+import { selfSignedCertificate } from '../../signaling/index.ts';
+import type { TransportName } from '../../src/protocol/job.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import type { ArgsOf, ExperimentName, ResultOf } from './experiments.ts';
 import type { TabSignal } from './rank.ts';
 
 type Browser = Awaited<ReturnType<typeof launchBrowser>>;
 type Page = Parameters<typeof loadPage>[0];
+
+export interface WorldOptions {
+  /** By default all tabs are one browser's. */
+  hosts?: Hosts | null;
+  /** By default `webrtc`. */
+  transport?: TransportName;
+}
 
 /** Machines of their own, one a tab. */
 export interface Hosts {
@@ -38,18 +47,20 @@ export class World {
    *
    * @throws (rejects) PeergradError where a browser or a page does not come up; none is left running then.
    */
-  static async open(tabs: number, hosts: Hosts | null = null): Promise<World> {
+  static async open(tabs: number, { hosts = null, transport = 'webrtc' }: WorldOptions = {}): Promise<World> {
     const address = hosts?.address ?? '127.0.0.1';
     const server = await createServer({
       ...{ root: ROOT, configFile: path.join(ROOT, 'vite.config.ts'), logLevel: 'error' },
-      server: { port: 0, host: address, hmr: false, watch: null },
+      server: { port: 0, host: address, hmr: false, watch: null, ...(hosts && { https: await tlsOf() }) },
       // Known from the start, so that none is bundled, and all pages loaded anew, once they run.
       optimizeDeps: { entries: ['bench/world/page.html', 'bench/world/worker.ts'] },
     });
     const world = new World(server);
     try {
       await server.listen();
-      await world.#openTabs(`http://${address}:${portOf(server)}/bench/world/page.html`, tabs, hosts);
+      const scheme = hosts ? 'https' : 'http';
+      const url = `${scheme}://${address}:${portOf(server)}/bench/world/page.html`;
+      await world.#openTabs(url, tabs, { hosts, transport });
       return world;
     } catch (error) {
       await world.close();
@@ -70,17 +81,20 @@ export class World {
     return this.#onAll<ResultOf<Name>>(() => `rankPage.run(${JSON.stringify(name)}, ${JSON.stringify(args)})`);
   }
 
-  async #openTabs(url: string, tabs: number, hosts: Hosts | null): Promise<void> {
+  async #openTabs(url: string, tabs: number, { hosts, transport }: Required<WorldOptions>): Promise<void> {
     const onevent = (page: Page, told: unknown): void => {
       const { to, signal } = told as { to: number; signal: TabSignal };
       // A tab that is closed meanwhile needs no signals.
       void this.#call(to, `rankPage.hear(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`).catch(() => {});
     };
+    const anyCertificate = hosts !== null;
     const openProfileOf = async (executable?: string) => {
-      const remote = hosts !== null;
-      const browser = await launchBrowser({ remote, ...(executable !== undefined && { executable }) });
+      const browser = await launchBrowser({
+        anyCertificate,
+        ...(executable !== undefined && { executable }),
+      });
       this.#browsers.push(browser);
-      return openProfile(browser, { remote, onevent });
+      return openProfile(browser, { anyCertificate, onevent });
     };
     const profiles = await Promise.all(hosts ? hosts.executables.map(openProfileOf) : [openProfileOf()]);
     for (let rank = 0; rank < tabs; rank++) {
@@ -89,7 +103,7 @@ export class World {
       await loadPage(page, url);
       await page.waitForFunction('"rankPage" in window');
     }
-    await this.#onAll((rank) => `rankPage.start(${JSON.stringify({ rank, worldSize: tabs })})`);
+    await this.#onAll((rank) => `rankPage.start(${JSON.stringify({ rank, worldSize: tabs, transport })})`);
   }
 
   #onAll<Result>(script: (rank: number) => string): Promise<Result[]> {
@@ -108,6 +122,12 @@ export class World {
     await Promise.all(this.#browsers.map(closeBrowser));
     await this.#server.close();
   }
+}
+
+/** Only a secure page has WebGPU, and one that comes from another machine is none over http. */
+async function tlsOf(): Promise<{ key: string; cert: string }> {
+  const { key, cert } = await selfSignedCertificate();
+  return { key, cert };
 }
 
 function portOf({ httpServer }: ViteDevServer): number {

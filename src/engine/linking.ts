@@ -193,8 +193,8 @@ export class Edge {
     if (connectTab === null || !this.#asksForPort) return this.#start(id, this.#connect(id));
     this.#asksForPort = false;
     const key = randomId();
-    send(id, { type: 'port', key });
     this.#start(id, connectTab({ initiator: true, key }), PORT_TIMEOUT_MS);
+    send(id, { type: 'port', key });
   }
 
   /** An attempt of the other end's: for a port where there is a key. */

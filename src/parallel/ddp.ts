@@ -197,7 +197,9 @@ export class DistributedDataParallel {
     const sentBefore = this.group.bytesSent;
     const roll = await this.#callRoll(true);
     const wanted = this.#options.average === 'ranks' ? 'mean' : 'sum';
-    const computed = await differentiate(pass, options, this.#variables, this.group, wanted);
+    // In the first pass parameters have no place yet.
+    const listener = this.#isOrdered ? this.#reducer.listen() : undefined;
+    const computed = await differentiate(pass, options, this.#variables, this.group, wanted, listener);
     // A rank without samples has nothing to compute: it contributes zeros.
     const local = computed && { samples: options.samples, computed };
     try {

@@ -7,7 +7,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 import { DeviceError } from '../util/errors.ts';
 import type { Slot } from './buckets.ts';
-import { readyOrderOf } from './tape.ts';
+import { readyOrderOf, watchGradients, type GradientListener } from './tape.ts';
 
 export type Model = tf.LayersModel;
 export type Scalar = tf.Scalar;
@@ -78,12 +78,22 @@ export interface Gradients {
   dispose(): void;
 }
 
-/** Runs `loss` and differentiates `scale` times it by each of `variables`. The caller disposes of the result. */
-export function gradientsOf(loss: () => Scalar, variables: readonly Variable[], scale: number): Gradients {
+/**
+ * Runs `loss` and differentiates `scale` times it by each of `variables`. The caller disposes of the result.
+ *
+ * @param onfinal see {@link watchGradients}.
+ */
+export function gradientsOf(
+  loss: () => Scalar,
+  variables: readonly Variable[],
+  scale: number,
+  onfinal?: GradientListener,
+): Gradients {
   let readyOrder: number[] = [];
   const { value, grads } = tf.variableGrads(() => {
     const scaled = scale === 1 ? loss() : loss().mul<Scalar>(scale);
     readyOrder = readyOrderOf(variables, scaled);
+    if (onfinal) watchGradients(variables, scaled, onfinal);
     return scaled;
   }, [...variables]);
   const found = variables.map(({ name }): Tensor | undefined => grads[name]);
@@ -112,76 +122,123 @@ function openEncoder(backend: WebGPUInternals): GPUCommandEncoder {
   return backend.commandEncoder!;
 }
 
-/**
- * Reads groups of tensors, one staging buffer and one map a group. Keep one reader for groups whose sizes stay the same:
- * its staging buffers are made once.
- */
-export class TensorReader {
-  readonly #staging = new Map<number, GPUBuffer>();
-
+/** Tensors on their way from the GPU. */
+export interface Reading {
   /**
-   * Reads `tensors` (float32), in order and without gaps, into `into`, whose length is theirs together. What to copy is fixed
-   * when it is called; the tensors must live until it resolves. Several groups may be read at once.
+   * Puts the values, in order and without gaps, into `into`.
    *
-   * @param group which staging buffer to use; one read of a group at a time.
-   * @param add whether to add the values to those in `into`, instead of replacing them.
+   * @param add whether to add them to those in `into`, instead of replacing them.
+   * @returns what `into` has no room for: the values of the tensors at the end.
    * @throws (rejects) DeviceError where the GPU device is lost.
    */
-  async read(group: number, tensors: readonly Tensor[], into: Float32Array, { add = false } = {}): Promise<void> {
-    const put = add ? addAt : setAt;
+  into(into: Float32Array, options?: { add?: boolean }): Promise<number[]>;
+}
+
+/**
+ * Reads groups of tensors, one staging buffer and one map a group. Keep one reader for groups whose sizes stay the same:
+ * its staging buffers are made once. There is one for every group, not two in turn, as all copies are recorded before the first
+ * map can be waited for: back-propagation is recorded in one synchronous call.
+ */
+export class TensorReader {
+  /** By group. */
+  readonly #staging = new Map<number, { buffer: GPUBuffer; isBusy: boolean }>();
+
+  /** Reads `tensors` into `into`: {@link start} and {@link Reading.into} in one. */
+  async read(group: number, tensors: readonly Tensor[], into: Float32Array): Promise<void> {
+    await this.start(group, tensors).into(into);
+  }
+
+  /**
+   * Has the GPU copy `tensors` (float32) right behind what was recorded so far. They must live until the values are there. Several
+   * groups may be read at once; a reading that nobody takes is forgotten with the next of its group.
+   *
+   * @param group which staging buffer to use.
+   */
+  start(group: number, tensors: readonly Tensor[]): Reading {
     const backend = webgpuBackend();
-    if (!backend) {
-      const values = await Promise.all(tensors.map((tensor) => tensor.data<'float32'>()));
-      let at = 0;
-      for (const part of values) {
-        put(into, at, part);
-        at += part.length;
-      }
-      return;
-    }
-    const staging = this.#stagingFor(backend.device, group, into.byteLength);
+    return backend ? this.#copy(backend, group, tensors) : readEach(tensors);
+  }
+
+  dispose(): void {
+    for (const { buffer } of this.#staging.values()) buffer.destroy();
+    this.#staging.clear();
+  }
+
+  #copy(backend: WebGPUInternals, group: number, tensors: readonly Tensor[]): Reading {
+    const bytes = tensors.reduce((sum, { size }) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
+    const staging = this.#stagingFor(backend.device, group, bytes);
+    const { buffer } = staging;
     const encoder = openEncoder(backend);
     /** Small tensors may never have been on the GPU. */
     const parts: { at: number; size: number; onCpu: Float32Array | null }[] = [];
     let at = 0;
     for (const { dataId, size } of tensors) {
       const { resource, values } = backend.tensorMap.get(dataId);
-      if (resource) encoder.copyBufferToBuffer(resource as GPUBuffer, 0, staging, at * 4, size * 4);
+      if (resource) encoder.copyBufferToBuffer(resource as GPUBuffer, 0, buffer, at * 4, size * 4);
       parts.push({ at, size, onCpu: resource ? null : (values as Float32Array) });
       at += size;
     }
     backend.submitQueue();
-    try {
-      await staging.mapAsync(GPUMapMode.READ);
-    } catch (error) {
-      throw new DeviceError(
-        'The GPU stopped answering while gradients were read: reload the page to go on.',
-        {},
-        { cause: error },
-      );
-    }
-    const mapped = new Float32Array(staging.getMappedRange());
-    for (const part of parts) put(into, part.at, part.onCpu ?? mapped.subarray(part.at, part.at + part.size));
-    staging.unmap();
+    const mapped = buffer.mapAsync(GPUMapMode.READ);
+    // Until somebody takes the values.
+    mapped.catch(() => {});
+    return {
+      into: async (into, { add = false } = {}) => {
+        try {
+          await mapped;
+        } catch (error) {
+          throw new DeviceError(
+            'The GPU stopped answering while gradients were read: reload the page to go on.',
+            {},
+            { cause: error },
+          );
+        }
+        const all = new Float32Array(buffer.getMappedRange());
+        const rest = put(
+          into,
+          parts.map((part) => part.onCpu ?? all.subarray(part.at, part.at + part.size)),
+          add,
+        );
+        buffer.unmap();
+        staging.isBusy = false;
+        return rest;
+      },
+    };
   }
 
-  dispose(): void {
-    for (const buffer of this.#staging.values()) buffer.destroy();
-    this.#staging.clear();
-  }
-
-  #stagingFor(device: GPUDevice, group: number, bytes: number): GPUBuffer {
+  #stagingFor(device: GPUDevice, group: number, bytes: number): { buffer: GPUBuffer; isBusy: boolean } {
     const existing = this.#staging.get(group);
-    if (existing?.size === bytes) return existing;
-    existing?.destroy();
-    const buffer = device.createBuffer({ size: bytes, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
-    this.#staging.set(group, buffer);
-    return buffer;
+    if (existing && !existing.isBusy && existing.buffer.size === bytes) {
+      existing.isBusy = true;
+      return existing;
+    }
+    existing?.buffer.destroy();
+    const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
+    const staging = { buffer: device.createBuffer({ size: bytes, usage }), isBusy: true };
+    this.#staging.set(group, staging);
+    return staging;
   }
 }
 
-function setAt(into: Float32Array, at: number, values: Float32Array): void {
-  into.set(values, at);
+/** By the public way. */
+function readEach(tensors: readonly Tensor[]): Reading {
+  const values = Promise.all(tensors.map((tensor) => tensor.data<'float32'>()));
+  // Until somebody takes them.
+  values.catch(() => {});
+  return { into: async (into, { add = false } = {}) => put(into, await values, add) };
+}
+
+/** Puts `parts` one behind the other into `into`; returns the values of those that it has no room for. */
+function put(into: Float32Array, parts: readonly Float32Array[], add: boolean): number[] {
+  const rest: number[] = [];
+  let at = 0;
+  for (const part of parts) {
+    if (at >= into.length) rest.push(...part);
+    else if (add) addAt(into, at, part);
+    else into.set(part, at);
+    at += part.length;
+  }
+  return rest;
 }
 
 function addAt(into: Float32Array, at: number, values: Float32Array): void {

@@ -13,6 +13,7 @@ import {
 } from './flatten.ts';
 import { gradientsOfPass } from './stagedGradients.ts';
 import { hasSyncLayers } from './stages.ts';
+import type { GradientListener } from './tape.ts';
 
 /** A function that gives the loss, or, for a LayersModel, inputs to apply it to and the loss of its outputs. */
 export type Pass<Outputs extends Tensor | Tensor[] = Tensor> = (() => Scalar) | ModelPass<Outputs>;
@@ -28,6 +29,7 @@ export interface PassOptions {
  * Differentiates the sum of the loss over samples, or with `wanted: 'mean'` its mean. Without samples nothing is computed, but a
  * pass through a model still takes part in what its SyncBatchNormalization layers send.
  *
+ * @param onfinal see {@link gradientsOfPass}.
  * @returns `null` without samples. The caller disposes of the result.
  * @throws (rejects) UsageError where the number of samples is none, inputs are given for a model that is not known, or a
  *   function for one with SyncBatchNormalization layers in a group of several ranks; what {@link gradientsOfPass} rejects with.
@@ -38,6 +40,7 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
   { model, parameters }: ModelVariables,
   group: ProcessGroup,
   wanted: 'sum' | 'mean' = 'sum',
+  onfinal?: GradientListener,
 ): Promise<Gradients | null> {
   if (!(samples >= 0 && samples < Infinity)) {
     throw new UsageError(`samples is ${samples}; give the number of samples that the loss covers.`);
@@ -50,14 +53,14 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
           "rank's samples alone. Give its inputs and the loss of its outputs instead: { inputs, loss: (outputs) => .. }.",
       );
     }
-    return samples > 0 ? gradientsOf(pass, parameters, scale) : null;
+    return samples > 0 ? gradientsOf(pass, parameters, scale, onfinal) : null;
   }
   if (!model) {
     throw new UsageError(
       'This was made with a list of variables, not a model: give a function that computes the loss.',
     );
   }
-  if (samples > 0) return gradientsOfPass(model, pass, parameters, scale, group);
+  if (samples > 0) return gradientsOfPass(model, pass, parameters, scale, group, onfinal);
   await attendPass({ model, parameters }, group);
   return null;
 }

@@ -1,6 +1,7 @@
 /**
  * The reducer, in PyTorch's word: takes a rank's gradients off the GPU bucket by bucket and adds them up with the other
- * ranks'. The all-reduce of one bucket runs while the next is read.
+ * ranks'. A bucket is copied for reading as soon as back-propagation has recorded it, and its all-reduce runs while the GPU
+ * computes and copies the next.
  */
 import { codecOf, type CodecName } from '../collectives/codecs.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
@@ -11,7 +12,8 @@ import type { Range } from '../util/range.ts';
 import { rangesOf, rearrange, type FlatLayout } from './buckets.ts';
 import type { CommHook, GradBucket } from './commHooks.ts';
 import { ErrorFeedback } from './errorFeedback.ts';
-import { TensorReader, type Gradients } from './flatten.ts';
+import { TensorReader, type Gradients, type Reading, type Tensor } from './flatten.ts';
+import type { GradientListener } from './tape.ts';
 
 /** What a reduction gave and took; times in milliseconds, see `StepTimes`. */
 export interface Reduction {
@@ -31,7 +33,7 @@ export interface Reduction {
 
 /** A reduction before it is known when it began. */
 export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
-  /** When the GPU had computed, milliseconds of the clock. */
+  /** When the first bucket was here, milliseconds of the clock. */
   computedAt: number;
 };
 
@@ -73,15 +75,21 @@ interface Pending {
   samples: number;
 }
 
+/** A pass on its way from the GPU, bucket by bucket. */
+interface Reads {
+  buckets: Promise<void>[];
+  /** When the first one was here. */
+  firstAt: Promise<number>;
+  /** Behind the last one. */
+  loss: Promise<number>;
+}
+
 /** How the buckets went; times in milliseconds. */
 interface Transfer {
   traces: (OpTrace | null)[];
   issuedAt: number;
   lastReadAt: number;
 }
-
-/** Staging buffer of the loss; buckets have 0, 1, ... */
-const LOSS_GROUP = -1;
 
 /** The tally, small numbers that ranks add up behind the gradient: the loss, the samples, uses by parameter, flags. */
 const LOSS = 0;
@@ -104,6 +112,8 @@ export class Reducer {
   #usedRanges: readonly Range[];
   #group: ProcessGroup;
   #pending: Pending | null = null;
+  /** Buckets of the pass under way that are being copied while the rest is recorded. */
+  #early = new Map<number, Reading>();
   /** With `keepsLocal`: this rank's own sum, from step to step. */
   #local: Float32Array<ArrayBuffer> | null = null;
 
@@ -183,9 +193,30 @@ export class Reducer {
     this.#layout = layout;
   }
 
+  /**
+   * A pass begins: what is returned is to be told its gradients as they become final, so that buckets can be copied while the rest
+   * of the pass is recorded. The last bucket goes with the loss, once all is.
+   */
+  listen(): GradientListener {
+    this.#early = new Map();
+    const tensors: Tensor[] = [];
+    const { buckets } = this.#layout;
+    const bucketOf = new Map(
+      buckets.slice(0, -1).flatMap(({ slots }, bucket) => slots.map(({ parameter }) => [parameter, bucket] as const)),
+    );
+    const missing = buckets.map(({ slots }) => slots.length);
+    return (parameter, gradient) => {
+      const bucket = bucketOf.get(parameter);
+      if (bucket === undefined) return;
+      tensors[parameter] = gradient;
+      missing[bucket]! -= 1;
+      if (missing[bucket] === 0) this.#early.set(bucket, this.#startBucket(bucket, tensors));
+    };
+  }
+
   /** Keeps a pass for the next {@link reduce}, which adds up all of them. Sends nothing. */
   async accumulate({ computed, samples }: LocalPass): Promise<{ loss: number; computedAt: number }> {
-    const { shapes, clock, checkGradients } = this.#options;
+    const { shapes, checkGradients } = this.#options;
     const pending: Pending = this.#pending ?? {
       gradient: this.#newLocal(),
       used: shapes.map(() => false),
@@ -194,9 +225,8 @@ export class Reducer {
     };
     const reads = this.#read(computed, pending.gradient, this.#pending !== null);
     try {
-      const loss = await reads.loss;
-      const computedAt = clock.now();
       await Promise.all(reads.buckets);
+      const [loss, computedAt] = await Promise.all([reads.loss, reads.firstAt]);
       checkGradients();
       pending.loss += loss;
       pending.samples += samples;
@@ -239,15 +269,21 @@ export class Reducer {
     const buckets = local === this.gradient ? reads.buckets : this.#copied(reads.buckets, local);
     const samples = (pass?.samples ?? 0) + (pending?.samples ?? 0);
     let loss = 0;
+    const setTally = async (): Promise<void> => {
+      loss = (await reads.loss) + (pending?.loss ?? 0);
+      this.#tally.set([loss, samples, ...(tracksUsage ? used.map(Number) : []), ...flags]);
+    };
+    // The last bucket is whole once the tally is behind it.
+    const last = buckets.length - 1;
+    buckets[last] = buckets[last]!.then(setTally);
+    buckets[last].catch(() => {});
     let computedAt: number;
     let transfer: Transfer;
     try {
-      loss = (await reads.loss) + (pending?.loss ?? 0);
-      this.#tally.set([loss, samples, ...(tracksUsage ? used.map(Number) : []), ...flags]);
-      computedAt = clock.now();
       transfer = this.hook
         ? await this.#runHook(this.hook, buckets, divisor)
         : await this.#allReduceBuckets(buckets, divisor);
+      computedAt = await reads.firstAt;
     } catch (error) {
       await Promise.allSettled(buckets);
       if (keepsLocal) {
@@ -303,30 +339,37 @@ export class Reducer {
     });
   }
 
-  /** Starts to read the loss, and each bucket of `computed` into its stretch of `into`. */
-  #read(
-    computed: Gradients | null,
-    into: Float32Array,
-    add: boolean,
-  ): { loss: Promise<number>; buckets: Promise<void>[] } {
+  /** Reads each bucket of `computed` into its stretch of `into`, those that are copied already first. */
+  #read(computed: Gradients | null, into: Float32Array, add: boolean): Reads {
     const { buckets } = this.#layout;
-    if (!computed) return { loss: Promise.resolve(0), buckets: buckets.map(() => Promise.resolve()) };
-    const loss = new Float32Array(1);
-    // All reads are queued at once; the GPU does them in order, so the first bucket is here while others are copied.
-    const reads = {
-      loss: this.#reader.read(LOSS_GROUP, [computed.value], loss).then(() => loss[0]!),
-      buckets: buckets.map(({ slots, start, end }, bucket) =>
-        this.#reader.read(
-          bucket,
-          slots.map(({ parameter }) => computed.gradients[parameter]!),
-          into.subarray(start, end),
-          { add },
-        ),
-      ),
-    };
+    const { clock } = this.#options;
+    const early = this.#early;
+    this.#early = new Map();
+    if (!computed) {
+      const firstAt = Promise.resolve(clock.now());
+      return { buckets: buckets.map(() => Promise.resolve()), firstAt, loss: Promise.resolve(0) };
+    }
+    // All are queued at once; the GPU does them in order, so the first is here while others are computed or copied.
+    const readings = buckets.map((_, bucket) => {
+      if (bucket < buckets.length - 1) return early.get(bucket) ?? this.#startBucket(bucket, computed.gradients);
+      return this.#startBucket(bucket, computed.gradients, computed.value);
+    });
+    const read = readings.map((reading, bucket) => {
+      const { start, end } = buckets[bucket]!;
+      return reading.into(into.subarray(start, end), { add });
+    });
+    const whole = read.map(async (one) => void (await one));
+    const firstAt = whole[0]!.then(() => clock.now());
+    const loss = read.at(-1)!.then(([value]) => value!);
     // Awaited one after the other: one that fails meanwhile must not count as unhandled.
-    for (const read of [reads.loss, ...reads.buckets]) read.catch(() => {});
-    return reads;
+    for (const promise of [...whole, firstAt, loss]) promise.catch(() => {});
+    return { buckets: whole, firstAt, loss };
+  }
+
+  /** @param rest read behind it. */
+  #startBucket(bucket: number, gradients: readonly Tensor[], ...rest: Tensor[]): Reading {
+    const { slots } = this.#layout.buckets[bucket]!;
+    return this.#reader.start(bucket, [...slots.map(({ parameter }) => gradients[parameter]!), ...rest]);
   }
 
   async #allReduceBuckets(reads: readonly Promise<void>[], divisor: Divisor): Promise<Transfer> {
@@ -360,12 +403,10 @@ export class Reducer {
   async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Divisor): Promise<Transfer> {
     const { clock, shapes, checkGradients } = this.#options;
     const group = this.#group;
-    const issuedAt = clock.now();
-    const tallied = group.allReduce(this.#tally);
     await Promise.all(reads);
     checkGradients();
     const lastReadAt = clock.now();
-    await tallied;
+    await group.allReduce(this.#tally);
     divide(this.gradient, divisor(this.#tally[SAMPLES]!));
     const { buckets } = this.#layout;
     for (const [index, { slots, start, end }] of buckets.entries()) {
@@ -382,7 +423,7 @@ export class Reducer {
       };
       await hook(bucket, group);
     }
-    return { traces: [], issuedAt, lastReadAt };
+    return { traces: [], issuedAt: lastReadAt, lastReadAt };
   }
 
   /** Whether any rank used a parameter, once the tally is added up; true where that is not tracked. */

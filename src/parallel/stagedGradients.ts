@@ -30,7 +30,7 @@ import {
 } from './flatten.ts';
 import { mergeMoments, type Moments } from './moments.ts';
 import { cutIntoStages, hasSyncLayers, type Stage, type StagedModel, type SyncCall } from './stages.ts';
-import { differentiateTape, disposeTape, recordTape, type Tape } from './tape.ts';
+import { differentiateTape, disposeTape, recordTape, type GradientListener, type Tape } from './tape.ts';
 
 /**
  * Runs `model` on `inputs` (whose first dimension is 0 on a rank without samples) in training mode and differentiates `scale`
@@ -40,6 +40,8 @@ import { differentiateTape, disposeTape, recordTape, type Tape } from './tape.ts
  *
  * The gradients are this rank's part: summed over ranks they are those of the sum over ranks of `scale` times loss. With a loss
  * that is a mean, `scale` is this rank's number of samples. A rank without samples contributes zeros.
+ *
+ * `onfinal` hears of gradients as {@link gradientsOf} tells it, which is not at all where the model runs in stages.
  *
  * Moving averages are updated last, once everything has succeeded, and on the CPU: they stay equal on all ranks bit for bit.
  * The caller disposes of the result.
@@ -53,6 +55,7 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   variables: readonly Variable[],
   scale: number,
   group: ProcessGroup,
+  onfinal?: GradientListener,
 ): Promise<Gradients> {
   const tensors = [inputs].flat();
   if (tensors.length !== model.inputs.length) {
@@ -72,7 +75,7 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   }
   if (isEmpty(tensors)) return takeGradients(tf.scalar(0), variables, new Map());
   const outputs = (): tf.Tensor[] => [model.apply(tensors, { training: true }) as tf.Tensor | tf.Tensor[]].flat();
-  return gradientsOf(() => lossOf(outputs()), variables, scale);
+  return gradientsOf(() => lossOf(outputs()), variables, scale, onfinal);
 }
 
 type LossOf = (outputs: tf.Tensor[]) => Scalar;

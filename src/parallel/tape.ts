@@ -77,18 +77,60 @@ export function differentiateTape(
  * the later comes first. To be called inside the gradient scope.
  */
 export function readyOrderOf(variables: readonly tf.Variable[], loss: tf.Scalar): number[] {
+  const uses = usesOf(variables, loss).map((all) => all.at(-1)?.index ?? -1);
+  return [...uses.keys()].reverse().sort((a, b) => uses[b]! - uses[a]!);
+}
+
+/** What hears of a gradient that is final while back-propagation still runs. */
+export type GradientListener = (variable: number, gradient: tf.Tensor) => void;
+
+/**
+ * Has back-propagation tell `onfinal` each gradient as soon as it is recorded, before it goes on to the ops further ahead: what is
+ * recorded then is computed before the rest. Only of variables that a single op uses; the gradients of others are sums that
+ * the engine keeps to itself. To be called inside the gradient scope.
+ */
+export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scalar, onfinal: GradientListener): void {
+  for (const [variable, uses] of usesOf(variables, loss).entries()) {
+    const [use] = uses;
+    if (uses.length !== 1 || !use) continue;
+    const { node, input } = use;
+    const { gradient } = node;
+    // An op without a gradient: the engine says so.
+    if (!gradient) continue;
+    node.gradient = (dys) => {
+      const byInput = gradient(dys);
+      const compute = byInput[input];
+      if (!compute) return byInput;
+      const told = (): tf.Tensor => {
+        const final = compute();
+        onfinal(variable, final);
+        return final;
+      };
+      return { ...byInput, [input]: told };
+    };
+  }
+}
+
+interface Use {
+  /** On the tape. */
+  index: number;
+  node: Tape[number];
+  /** Its name in the node's inputs. */
+  input: string;
+}
+
+/** By variable: the ops that lead from it to `loss`, the last first. */
+function usesOf(variables: readonly tf.Variable[], loss: tf.Scalar): Use[][] {
   const tape = tf.engine().state.activeTape ?? [];
   const leadsToLoss = new Set([loss.id]);
-  /** By a tensor's id: index on the tape of the first op that uses it. */
-  const firstUse = new Map<number, number>();
-  for (let i = tape.length - 1; i >= 0; i--) {
-    const { inputs, outputs } = tape[i]!;
-    if (!outputs.some(({ id }) => leadsToLoss.has(id))) continue;
-    for (const { id } of Object.values(inputs)) {
+  const uses = new Map<number, Use[]>(variables.map(({ id }) => [id, []]));
+  for (let index = tape.length - 1; index >= 0; index--) {
+    const node = tape[index]!;
+    if (!node.outputs.some(({ id }) => leadsToLoss.has(id))) continue;
+    for (const [input, { id }] of Object.entries(node.inputs)) {
       leadsToLoss.add(id);
-      firstUse.set(id, i);
+      uses.get(id)?.push({ index, node, input });
     }
   }
-  const uses = variables.map(({ id }) => firstUse.get(id) ?? -1);
-  return [...uses.keys()].reverse().sort((a, b) => uses[b]! - uses[a]!);
+  return variables.map(({ id }) => uses.get(id)!);
 }

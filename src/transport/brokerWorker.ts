@@ -27,3 +27,5 @@ function join(...clients: [MessagePort, MessagePort]): void {
   clients[0].postMessage(null, [port1]);
   clients[1].postMessage(null, [port2]);
 }
+
+export {};

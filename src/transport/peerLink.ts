@@ -50,17 +50,19 @@ class PeerLink extends BaseLink {
   readonly #connection: RTCPeerConnection;
   readonly #queue: ArrayBuffer[] = [];
 
-  constructor(peer: Peer.Instance) {
+  /** @param early what the channel has brought before. */
+  constructor(peer: Peer.Instance, early: readonly unknown[]) {
     super();
     const { _channel: channel, _pc: connection } = peer as unknown as PeerInternals;
     if (!channel || !connection) throw new PeerGoneError('The connection closed while it was opening.');
     this.#peer = peer;
     this.#channel = channel;
     this.#connection = connection;
-    // simple-peer owns the channel's `on...` properties and its threshold; ours is higher, to refill before it runs dry.
+    // simple-peer owns the channel's other `on...` properties and its threshold; ours is higher, to refill before it runs dry.
     channel.bufferedAmountLowThreshold = CHANNEL_LOW_BYTES;
     channel.addEventListener('bufferedamountlow', this.#drain);
-    peer.on('data', (data: Uint8Array<ArrayBuffer> | string) => this.#receive(data));
+    channel.onmessage = ({ data }: MessageEvent<unknown>) => this.#receive(data);
+    for (const data of early) this.#receive(data);
     peer.on('close', () => this.closed(null));
     peer.on('error', (error: Error) => this.closed(error));
   }
@@ -102,7 +104,7 @@ class PeerLink extends BaseLink {
       if (this.#channel.readyState !== 'open') return;
       const frame = this.#queue.shift()!;
       try {
-        this.#peer.send(frame);
+        this.#channel.send(frame);
       } catch (error) {
         this.closed(error instanceof Error ? error : new PeerGoneError(String(error)));
         return;
@@ -111,15 +113,24 @@ class PeerLink extends BaseLink {
     }
   };
 
-  #receive(data: Uint8Array<ArrayBuffer> | string): void {
-    if (typeof data === 'string') {
-      this.closed(new ProtocolError('The other side sent text where only frames belong.'));
-      return;
-    }
-    // A whole message has a buffer of its own; simple-peer gives a view on it.
-    const whole = data.byteOffset === 0 && data.byteLength === data.buffer.byteLength;
-    this.arrived(whole ? data.buffer : data.slice().buffer);
+  #receive(data: unknown): void {
+    if (data instanceof ArrayBuffer) this.arrived(data);
+    else this.closed(new ProtocolError('The other side sent text where only frames belong.'));
   }
+}
+
+/**
+ * Takes the messages of a peer's channel from simple-peer, from the first on: its stream sets a timer for each, and hands some on
+ * only from there.
+ */
+function takeMessages(peer: Peer.Instance, onmessage: (data: unknown) => void): void {
+  const { _channel, _pc } = peer as unknown as PeerInternals;
+  const take = (channel: RTCDataChannel): void => {
+    channel.onmessage = ({ data }: MessageEvent<unknown>) => onmessage(data);
+  };
+  // The initiator makes the channel at once. The other end gets it, and simple-peer listens first.
+  if (_channel) take(_channel);
+  else _pc?.addEventListener('datachannel', ({ channel }) => take(channel));
 }
 
 /**
@@ -130,8 +141,6 @@ export function connectPeer(options: PeerConnectOptions): PeerAttempt {
   const opened = deferred<Link>();
   const peer = new PeerConstructor({
     initiator: options.initiator,
-    // Message boundaries hold in object mode only.
-    objectMode: true,
     config: {
       iceTransportPolicy: options.iceTransportPolicy ?? 'all',
       iceServers: options.iceServers.map(({ urls, username, credential }) => ({
@@ -150,9 +159,11 @@ export function connectPeer(options: PeerConnectOptions): PeerAttempt {
       options.onsignal({ type: 'candidate', candidate: { candidate, sdpMid, sdpMLineIndex } });
     }
   });
+  const early: unknown[] = [];
+  takeMessages(peer, (data) => early.push(data));
   peer.once('connect', () => {
     try {
-      opened.resolve(new PeerLink(peer));
+      opened.resolve(new PeerLink(peer, early));
     } catch (error) {
       opened.reject(error);
     }

@@ -46,6 +46,7 @@ describe('a job in words', () => {
     expect(described({ strategy: 'diloco', syncEvery: 50, maxSteps: 200 })).toBe(
       'DiLoCo, an exchange every 50 steps; 1 pass over the data, at most 200 steps, 32 samples per step and tab, AdamW at 0.002',
     );
+    expect(described({ transport: 'auto' })).toBe(`Ring${rest}; tabs of one browser linked in memory`);
     expect(described({ strategy: 'data-parallel', replicas: 2 })).toBe(
       '2 workers in one tab; 1 pass over the data, 32 samples per step and worker, Adam at 0.002',
     );

@@ -11,6 +11,7 @@ test.each([
   { job: 'mnist', data: { kind: 'files' }, maxSteps: 40 },
   { job: 'mnist', data: { kind: 'url', url: 'https://example.org/a?b=c&d' }, epochs: 3 },
   { strategy: 'diloco', syncEvery: 4 },
+  { transport: 'auto' },
   { strategy: 'data-parallel', replicas: 3, optimizer: 'sgd' },
 ])('a job in a link is the same job again: %o', (fields) => {
   const job = parseJob(fields);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { largestDifference, movingAverage } from '../../bench/compare.ts';
+import { largestDifference, movingAverage } from '../../bench/curves/compare.ts';
 import { runBench } from '../../bench/cli.ts';
 import { replaceSection, table } from '../../bench/table.ts';
-import { contradictions, rowOf, theoryOf } from '../../bench/theory.ts';
+import { contradictions, rowOf, theoryOf } from '../../bench/strategies/theory.ts';
 import type { RunResult } from '../../src/protocol/events.ts';
 import { STRATEGY_NAMES, type StrategyName } from '../../src/protocol/job.ts';
 

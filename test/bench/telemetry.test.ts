@@ -17,6 +17,8 @@ test('stretches that tell are compared with their quiet neighbours; the first, a
   expect(result.quietMs).toBeCloseTo(11);
   expect(result.exchangeMs).toBeCloseTo(4);
   expect(result.overhead).toBeCloseTo(2 / 11);
+  // All pairs say the same.
+  for (const end of result.interval) expect(end).toBeCloseTo(2 / 11);
   expect(result.pairs).toBe(6);
   expect(result.quickOverhead).toBeCloseTo(2 / 11);
 });

@@ -27,6 +27,8 @@ window.joinWorld = async (room, worldSize, timeoutMs) => {
   await tf.setBackend('cpu');
   world = await initProcessGroup({
     server: location.origin,
+    // As ranks on several machines are linked.
+    transport: 'webrtc',
     ...(room === null ? { worldSize, onroom: window.onroom } : { room }),
     ...(timeoutMs !== undefined && { timeoutMs }),
   });

@@ -1,7 +1,7 @@
 /** Linking two ends of an edge, over memory links that a test makes and breaks. */
 import { describe, expect, test } from 'vitest';
 import { LinkPool } from '../../src/engine/linkPool.ts';
-import { Edge, LINKING_TIMEOUT_MS, type PeerConnector } from '../../src/engine/linking.ts';
+import { Edge, LINKING_TIMEOUT_MS, type PeerConnector, type TabConnector } from '../../src/engine/linking.ts';
 import type { PeerSignal } from '../../src/protocol/control.ts';
 import type { Hello } from '../../src/transport/handshake.ts';
 import type { Link } from '../../src/transport/link.ts';
@@ -22,8 +22,20 @@ interface Attempt {
   initiator: boolean;
 }
 
+/** What an end asked a broker for. */
+interface Asked {
+  initiator: boolean;
+  key: string;
+  aborted: boolean;
+}
+
+interface PairOptions {
+  /** Both are tabs of one browser: whether its broker brings them together. */
+  broker?: 'joins' | 'does not answer' | 'is missing';
+}
+
 /** Two edges that signal to each other; attempt k of both opens when `opens(k)` says so. */
-function pair(opens: (attempt: number) => boolean) {
+function pair(opens: (attempt: number) => boolean, { broker }: PairOptions = {}) {
   const clock = new ManualClock();
   const attempts: { alice: Attempt[]; bob: Attempt[] } = { alice: [], bob: [] };
   const connector =
@@ -48,7 +60,25 @@ function pair(opens: (attempt: number) => boolean) {
         },
       };
     };
-  const common = { iceServers: [], relayOnly: false, connectTab: null, clock };
+  const asked: Asked[] = [];
+  const [aliceEnd, bobEnd] = createMemoryLinkPair();
+  const connectTab: TabConnector = ({ initiator, key }) => {
+    const wish = { initiator, key, aborted: false };
+    asked.push(wish);
+    const link = deferred<Link>();
+    const meets = broker === 'joins' && asked.every((other) => other.key === key);
+    if (meets) link.resolve(initiator ? aliceEnd : bobEnd);
+    if (broker === 'is missing') link.reject(new PeerGoneError('This browser does not join its tabs.'));
+    return {
+      link: link.promise,
+      signal: () => {},
+      abort: () => {
+        wish.aborted = true;
+        link.reject(new PeerGoneError('Aborted.'));
+      },
+    };
+  };
+  const common = { iceServers: [], relayOnly: false, clock, connectTab: broker === undefined ? null : connectTab };
   const edges: Record<'alice' | 'bob', Edge> = {
     alice: new Edge({
       ...{ ...common, self: alice, peer: bob, connect: connector('alice'), pool: new LinkPool(() => {}) },
@@ -59,7 +89,7 @@ function pair(opens: (attempt: number) => boolean) {
       send: (attempt, signal) => edges.alice.signal(attempt, signal),
     }),
   };
-  return { clock, attempts, ...edges };
+  return { clock, attempts, asked, ...edges };
 }
 
 describe('Edge', () => {
@@ -131,5 +161,46 @@ describe('Edge', () => {
     world.alice.close();
     await settle();
     expect([a.state, b.state]).toEqual(['closed', 'open']);
+  });
+});
+
+describe('Edge between tabs of one browser', () => {
+  test('links both ends by a port, which they ask for by one key', async () => {
+    const world = pair(() => true, { broker: 'joins' });
+    const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
+    expect(world.asked.map(({ initiator }) => initiator)).toEqual([true, false]);
+    expect(world.asked[1]!.key).toBe(world.asked[0]!.key);
+    expect(world.attempts).toEqual({ alice: [], bob: [] });
+    expect([a.state, b.state]).toEqual(['open', 'open']);
+  });
+
+  test('connects as usual where no port comes about within 3 s', async () => {
+    const world = pair(() => true, { broker: 'does not answer' });
+    const links = Promise.all([world.alice.link(), world.bob.link()]);
+    await settle();
+    expect(world.attempts.alice).toHaveLength(0);
+    world.clock.advance(3_000);
+    await settle();
+    world.clock.advance(250);
+    await links;
+    expect(world.asked.map(({ aborted }) => aborted)).toEqual([true, true]);
+    expect(world.attempts.bob.map(({ initiator }) => initiator)).toEqual([false]);
+  });
+
+  test('connects as usual, and at once, where the browser joins no tabs', async () => {
+    const world = pair(() => true, { broker: 'is missing' });
+    const links = Promise.all([world.alice.link(), world.bob.link()]);
+    await settle();
+    world.clock.advance(250);
+    await links;
+    expect(world.attempts.alice).toHaveLength(1);
+  });
+
+  test('connects as usual where only one of them may use a port', async () => {
+    const world = pair(() => true);
+    const links = Promise.all([world.alice.link(), world.bob.link(false)]);
+    world.bob.signal(0, { type: 'port', key: '0'.repeat(32) });
+    await links;
+    expect(world.attempts.alice).toHaveLength(1);
   });
 });

@@ -119,7 +119,7 @@ test('ranks agree only when every hash of every rank is the same', () => {
 
 test('the summary reads well', () => {
   expect(summarize(result('ab', 'ab')).split('\n')).toEqual([
-    '2 ranks on webgpu (test) over webrtc: 40 steps in 2.0 s.',
+    '2 ranks on webgpu (test) over WebRTC: 40 steps in 2.0 s.',
     'Loss 0.2500, accuracy 90.0 %. State ab on every rank.',
     'A step took 50 ms (p95 60 ms): computing 20 ms, talking 20 ms, of which 5.0 ms nothing else ran beside.',
     'The busiest rank sent 5.00 MB to train; one gradient is 0.10 MB.',

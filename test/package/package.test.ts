@@ -19,7 +19,8 @@ const INDEX_HTML = '<!doctype html><title>ten lines</title><script type="module"
 /** What README's lines leave open: the batches. Rank 0 sees even digits only, rank 1 odd ones. */
 const REST_OF_MAIN = `
 const inModel = await Promise.all(model.getWeights().map(async (weight) => Array.from(await weight.data())));
-Object.assign(globalThis, { trained: { backend: tf.getBackend(), parameters: Array.from(ddp.parameters), inModel } });
+const route = (await group.describeLink(1 - group.rank))?.route;
+Object.assign(globalThis, { trained: { route, backend: tf.getBackend(), parameters: Array.from(ddp.parameters), inModel } });
 
 function* batchesOfRank(rank: number, worldSize: number) {
   for (let step = 0; step < 30; step++) {
@@ -32,6 +33,8 @@ function* batchesOfRank(rank: number, worldSize: number) {
 
 /** What main.ts leaves in its page. */
 interface Trained {
+  /** To the other rank. */
+  route: string;
   backend: string;
   parameters: number[];
   inModel: number[][];
@@ -146,6 +149,8 @@ test("README's lines train one model in two tabs of a page built by Vite", { tim
     const [one, two] = await Promise.all([train(), train()]);
 
     expect(one.backend).toBe('webgpu');
+    // By the broker that is in the package.
+    expect(one.route).toBe('memory');
     expect(one.parameters).toHaveLength(7850);
     expect(one.losses).toHaveLength(30);
     expect(one.losses.at(-1)).toBeLessThan(one.losses[0]! / 2);

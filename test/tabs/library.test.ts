@@ -97,6 +97,7 @@ test('two tabs of a page of its own form a process group and train one model', {
     [0, 2],
     [1, 2],
   ]);
+  expect(results.map(({ route }) => route)).toEqual(['memory', 'memory']);
   expect(results[1].parameters).toEqual(results[0].parameters);
   expect(results[1].losses).toEqual(results[0].losses);
   // Flat order is reversed: bias, then kernel. The model on the GPU holds what DDP keeps.

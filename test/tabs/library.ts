@@ -26,6 +26,8 @@ declare global {
       model: number[];
       buckets: number;
       losses: number[];
+      /** To the other rank. */
+      route: string | undefined;
     }>;
     /** Makes a group and destroys it, so many times; `onroom` of a tab that opens the room hears its code. */
     cycle: (wishes: Wishes, times: number) => Promise<Said[]>;
@@ -65,7 +67,8 @@ window.cycle = async (wishes, times) => {
 
 window.fit = async (times) => {
   await tf.setBackend('webgpu');
-  const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
+  // Drawn at random, a kernel may begin too far away for so few steps.
+  const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1], kernelInitializer: 'zeros' })] });
   const xs = tf.linspace(-1, 1, 32).expandDims<tf.Tensor2D>(1);
   const samples = { xs, ys: xs.mul(3).sub(2) };
   const trainer = new Trainer({ tabs: 2, epochs: 20, batchSize: 8, learningRate: 0.1 });
@@ -105,6 +108,7 @@ window.train = async (room) => {
   const parameters = Array.from(ddp.parameters);
   const inModel = await Promise.all(model.getWeights().map(async (weight) => (await weight.data())[0]!));
   const { rank, worldSize } = group;
+  const route = (await group.describeLink(1 - rank))?.route;
   await destroyProcessGroup(group);
-  return { rank, worldSize, parameters, model: inModel, buckets: ddp.layout.buckets.length, losses };
+  return { rank, worldSize, parameters, model: inModel, buckets: ddp.layout.buckets.length, losses, route };
 };

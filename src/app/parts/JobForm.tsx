@@ -97,6 +97,14 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
       {codecsOf(job.strategy).length > 1 && (
         <Select label={says.codec} value={job.codec} options={codecOptions(job)} onpick={(codec) => set({ codec })} />
       )}
+      {job.strategy !== 'data-parallel' && (
+        <Select
+          label={says.transport}
+          value={job.transport}
+          options={says.transports}
+          onpick={(transport) => set({ transport })}
+        />
+      )}
     </>
   );
 }

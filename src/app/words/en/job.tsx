@@ -64,6 +64,8 @@ export const job = {
     powersgd: 'PowerSGD (fewest)',
     auto: 'auto (as links need)',
   },
+  transport: 'Tabs of one browser',
+  transports: { webrtc: 'linked like others, by WebRTC', auto: 'linked in memory, faster' },
   workers: 'Workers',
   ahead: 'Steps ahead, at most',
   allWait: 'All wait every … steps',
@@ -78,7 +80,7 @@ export const job = {
     if (spec.job === 'lesson') return 'Every tab has a few small numbers, and all add them up together, step by step';
     const length = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
     const codec = spec.codec === 'fp32' ? '' : `, gradients as ${codecs[spec.codec]}`;
-    return `${upperFirst(job.describeStrategy(spec))}${codec}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}`;
+    return `${upperFirst(job.describeStrategy(spec))}${codec}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
   },
   /** `local SGD, an exchange every 8 steps` */
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec): string => {

@@ -82,7 +82,7 @@ export const run = {
   isHidden: 'hidden tab',
   to: 'to',
   route: 'route',
-  routes: { direct: 'direct', relayed: 'relayed', memory: 'memory', unknown: 'up' },
+  routes: { direct: 'direct', relayed: 'relayed', memory: 'same browser', unknown: 'up' },
   roundTrip: 'round trip',
   transit: 'a chunk takes',
   rate: 'while talking',

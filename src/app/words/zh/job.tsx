@@ -58,6 +58,8 @@ export const job: Words['job'] = {
     powersgd: 'PowerSGD（最少）',
     auto: 'auto（视链路而定）',
   },
+  transport: '同一浏览器的标签页',
+  transports: { webrtc: '和其他标签页一样，用 WebRTC 相连', auto: '在内存中相连，更快' },
   workers: '工作线程数',
   ahead: '最多领先几步',
   allWait: '每几步全体等待一次',
@@ -72,7 +74,7 @@ export const job: Words['job'] = {
     const length = spec.maxSteps === null ? '' : `，最多 ${formatCount(spec.maxSteps)} 步`;
     const each = who === 'tab' ? '标签页' : '工作线程';
     const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;
-    return `${job.describeStrategy(spec)}${codec}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}`;
+    return `${job.describeStrategy(spec)}${codec}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec) => {
     const name = strategies[strategy];

@@ -71,7 +71,7 @@ export const run: Words['run'] = {
   isHidden: '标签页被隐藏',
   to: '到',
   route: '路径',
-  routes: { direct: '直连', relayed: '中继', memory: '内存', unknown: '已连接' },
+  routes: { direct: '直连', relayed: '中继', memory: '同一浏览器', unknown: '已连接' },
   roundTrip: '往返',
   transit: '一块用时',
   rate: '通信时',

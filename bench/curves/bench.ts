@@ -1,15 +1,15 @@
 /** `bench curves`: what each strategy learns, in real tabs: loss by step and held-out accuracy. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import type { Io } from '../launcher/io.ts';
-import { checkDataFolder } from '../launcher/jobOptions.ts';
-import type { RunResult } from '../src/protocol/events.ts';
-import type { StrategyName } from '../src/protocol/job.ts';
-import { PeergradError } from '../src/util/errors.ts';
+import type { Io } from '../../launcher/io.ts';
+import { checkDataFolder } from '../../launcher/jobOptions.ts';
+import type { RunResult } from '../../src/protocol/events.ts';
+import type { StrategyName } from '../../src/protocol/job.ts';
+import { PeergradError } from '../../src/util/errors.ts';
 import { largestDifference, movingAverage } from './compare.ts';
-import { drawPanels, type Panel } from './plot.ts';
-import { replaceSection, table } from './table.ts';
-import { trainInTabs } from './train.ts';
+import { drawPanels, type Panel } from '../plot.ts';
+import { replaceSection, table } from '../table.ts';
+import { trainInTabs } from '../train.ts';
 
 export interface CurvesOptions {
   data: string;
@@ -39,7 +39,7 @@ const ACCURACY_TOLERANCE = 0.02;
 /** Steps that a drawn point is the mean of: a single batch's loss says little. */
 const SMOOTHING = 15;
 
-const DOCS = new URL('../docs/', import.meta.url);
+const DOCS = new URL('../../docs/', import.meta.url);
 const PAGE = new URL('STRATEGIES.md', DOCS);
 const PICTURE = new URL('strategies.png', DOCS);
 

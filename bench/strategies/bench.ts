@@ -1,11 +1,11 @@
 /** `bench strategies`: how many bytes each strategy moves in real tabs, against what it must move. */
-import { TABS_PER_SOFTWARE_GPU } from '../launcher/browser.ts';
-import type { Io } from '../launcher/io.ts';
-import { MAX_REPLICAS, type StrategyName } from '../src/protocol/job.ts';
-import { PeergradError } from '../src/util/errors.ts';
-import { table } from './table.ts';
+import { TABS_PER_SOFTWARE_GPU } from '../../launcher/browser.ts';
+import type { Io } from '../../launcher/io.ts';
+import { MAX_REPLICAS, type StrategyName } from '../../src/protocol/job.ts';
+import { PeergradError } from '../../src/util/errors.ts';
+import { strategiesTable } from './section.ts';
 import { contradictions, rowOf, type StrategyRow } from './theory.ts';
-import { trainInTabs } from './train.ts';
+import { trainInTabs } from '../train.ts';
 
 export interface StrategiesOptions {
   tabs: readonly number[];
@@ -42,21 +42,8 @@ export async function benchStrategies({ tabs, strategies, json }: StrategiesOpti
       rows.push(rowOf(result, SYNC_EVERY));
     }
   }
-  io.out(json === undefined ? tableOf(rows) : JSON.stringify({ strategies: rows, skipped, adapter }));
+  const result = { strategies: rows, skipped, adapter };
+  io.out(json === undefined ? strategiesTable(result) : JSON.stringify(result));
   const wrong = contradictions(rows);
   if (wrong.length > 0) throw new PeergradError(`${wrong.join('; ')}: that is more than headers explain.`);
-}
-
-function tableOf(rows: readonly StrategyRow[]): string {
-  return table(
-    ['a step of the busiest rank', 'n', 'K, kB', 'H', 'sent, kB', 'received, kB', 'theory, kB', 'ratio', 'step, ms'],
-    rows.map(({ strategy, n, K, syncEvery, sentPerStep, receivedPerStep, theory, ratio, stepMs }) => [
-      ...[strategy, String(n), kilobytes(K), String(syncEvery), kilobytes(sentPerStep), kilobytes(receivedPerStep)],
-      ...[kilobytes(theory), ratio.toFixed(4), stepMs.toFixed(0)],
-    ]),
-  );
-}
-
-function kilobytes(bytes: number): string {
-  return (bytes / 1000).toFixed(1);
 }

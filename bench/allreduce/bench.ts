@@ -1,0 +1,79 @@
+/**
+ * `bench allreduce`: an all-reduce in real tabs against bare data channels that push the same bytes round the same ring, in turn in
+ * the same tabs. Sizes and columns are those of nccl-tests.
+ */
+import { cpus } from 'node:os';
+import type { Io } from '../../launcher/io.ts';
+import { UsageError } from '../../src/util/errors.ts';
+import { World } from '../world/world.ts';
+import { rowOf, scheduleOf, tableOf, type AllReduceRow } from './figures.ts';
+
+export interface AllReduceBenchOptions {
+  tabs: readonly number[];
+  bytes?: number;
+  json?: true;
+}
+
+export interface AllReduceBenchResult {
+  rows: AllReduceRow[];
+  cores: number;
+}
+
+const KIB = 1024;
+/** nccl-tests' `-b 1K -e 16M -f 4`. */
+const SWEEP = [1, 4, 16, 64, 256, 1024, 4096, 16_384].map((kib) => kib * KIB);
+/** Milliseconds for a size of the sweep, and for one that is asked for alone, of ours and bare ones each. */
+const SWEEP_MS = 4_000;
+const SINGLE_MS = 30_000;
+/** What warms links up: browsers compile, and SCTP finds out what the line bears. */
+const WARM_UP = { bytes: 1024 * KIB, ops: 3 };
+
+/** @throws (rejects) UsageError for a size that is no float32 tensor's, PeergradError where a tab fails. */
+export async function benchAllReduce({ tabs, bytes, json }: AllReduceBenchOptions, io: Io): Promise<void> {
+  if (bytes !== undefined && bytes % Float32Array.BYTES_PER_ELEMENT !== 0) {
+    throw new UsageError(`${bytes} bytes are no tensor of float32: give a multiple of 4.`);
+  }
+  const rows: AllReduceRow[] = [];
+  for (const n of tabs) {
+    const world = await World.open(n);
+    try {
+      await world.run('bareRing', WARM_UP);
+      await world.run('allReduce', { ...WARM_UP, isInPlace: true });
+      for (const size of bytes === undefined ? SWEEP : [bytes]) {
+        io.err(`${n} tabs all-reduce ${size} bytes ...`);
+        const places = bytes === undefined ? [true, false] : [true];
+        rows.push(...(await measure(world, size, places, bytes === undefined ? SWEEP_MS : SINGLE_MS)));
+      }
+    } finally {
+      await world.close();
+    }
+  }
+  const result: AllReduceBenchResult = { rows, cores: cpus().length };
+  if (json === undefined) io.out(tableOf(rows));
+  else io.out(JSON.stringify(bytes !== undefined && rows.length === 1 ? rows[0] : result));
+}
+
+/** Bare and ours in turn, each first in every second round. */
+async function measure(
+  world: World,
+  bytes: number,
+  places: readonly boolean[],
+  budgetMs: number,
+): Promise<AllReduceRow[]> {
+  const { ops, rounds } = scheduleOf(world.size, bytes, budgetMs);
+  const raw: { ms: number[] }[] = [];
+  const ours = places.map((isInPlace) => ({
+    isInPlace,
+    results: [] as { ms: number[]; wrong: number; bytesSent: number }[],
+  }));
+  const turns = [
+    async () => void raw.push(...(await world.run('bareRing', { bytes, ops }))),
+    ...ours.map(({ isInPlace, results }) => async () => {
+      results.push(...(await world.run('allReduce', { bytes, ops, isInPlace })));
+    }),
+  ];
+  for (let round = 0; round < rounds; round++) {
+    for (const turn of round % 2 === 0 ? turns : turns.toReversed()) await turn();
+  }
+  return ours.map(({ isInPlace, results }) => rowOf({ n: world.size, bytes, isInPlace }, results, raw));
+}

@@ -1,0 +1,67 @@
+/** One link between ranks 0 and 1: how much it carries, and how long a frame takes there and back. */
+import { createFrame, emptyHeader, FrameKind, MAX_FRAME_BYTES, FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
+import type { Link } from '../../src/transport/link.ts';
+import { median } from '../../src/telemetry/statistics.ts';
+import { deferred } from '../../src/util/deferred.ts';
+import { LINK_EPOCH } from '../world/links.ts';
+
+export interface LinkArgs {
+  /** Frames of 64 KiB that rank 0 sends. */
+  frames: number;
+  /** Frames without payload that go there and back, one after the other. */
+  pings: number;
+}
+
+/** Rank 0's; the other's are zeros. */
+export interface LinkFigures {
+  MBps: number;
+  roundTripMs: number;
+}
+
+/** What sends and gets messages of these sizes: a link, or a bare channel. `send` resolves when more may come. */
+export interface Sender {
+  send(frame: ArrayBuffer): Promise<void>;
+  onframe: Link['onframe'];
+}
+
+export async function measureLink(link: Sender, rank: number, { frames, pings }: LinkArgs): Promise<LinkFigures> {
+  return rank === 0 ? lead(link, frames, pings) : follow(link, frames, pings);
+}
+
+async function lead(link: Sender, frames: number, pings: number): Promise<LinkFigures> {
+  let answered = deferred();
+  link.onframe = () => answered.resolve();
+  const startedAt = performance.now();
+  for (let i = 0; i < frames; i++) await link.send(frameOf(MAX_FRAME_BYTES));
+  await answered.promise;
+  const MBps = (frames * MAX_FRAME_BYTES) / (performance.now() - startedAt) / 1000;
+  const times: number[] = [];
+  for (let i = 0; i < pings; i++) {
+    answered = deferred();
+    const sentAt = performance.now();
+    await link.send(frameOf(FRAME_HEADER_BYTES));
+    await answered.promise;
+    times.push(performance.now() - sentAt);
+  }
+  link.onframe = null;
+  return { MBps, roundTripMs: median(times) };
+}
+
+/** Answers what came last of all 64 KiB frames, and every ping. */
+async function follow(link: Sender, frames: number, pings: number): Promise<LinkFigures> {
+  const done = deferred();
+  let received = 0;
+  link.onframe = () => {
+    received += 1;
+    if (received >= frames) link.send(frameOf(FRAME_HEADER_BYTES)).catch(done.reject);
+    if (received < frames + pings) return;
+    link.onframe = null;
+    done.resolve();
+  };
+  await done.promise;
+  return { MBps: 0, roundTripMs: 0 };
+}
+
+function frameOf(bytes: number): ArrayBuffer {
+  return createFrame(emptyHeader(FrameKind.DATA, LINK_EPOCH), bytes - FRAME_HEADER_BYTES);
+}

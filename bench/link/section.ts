@@ -1,0 +1,15 @@
+/** The link's part of docs/BENCHMARKS.md. */
+import { tableOf, type LinkResult } from './figures.ts';
+
+export function section(result: LinkResult): string {
+  return `## One link
+
+\`npm run -s bench -- link\`: two tabs of one browser; 16 MiB in frames of 64 KiB one way, then frames of 32 bytes there and back, one
+after the other. Kinds in turn, nine times, medians.
+
+${tableOf(result)}
+
+What a link carries here is what the cores can do of SCTP, DTLS and UDP. There and back, the way over the page adds four messages
+between threads.
+`;
+}

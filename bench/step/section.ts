@@ -1,0 +1,55 @@
+/** The step's part of docs/BENCHMARKS.md, and its tables. */
+import { table } from '../table.ts';
+import type { StepParts } from './args.ts';
+import type { StepBenchResult } from './summary.ts';
+
+const PARTS = ['compute', 'readback', 'communicate', 'exposed', 'update'] as const satisfies (keyof StepParts)[];
+
+export function aloneTable({ alone }: StepBenchResult): string {
+  return table(
+    ['model', 'parameters', 'plain ms', 'world of one ms', 'ratio', 'compute', 'readback', 'update'],
+    alone.map(({ model, parameters, plainMs, ms, ratio }) => [
+      ...[model, String(parameters), plainMs.toFixed(1), ms.total.toFixed(1), ratio.toFixed(3)],
+      ...[ms.compute, ms.readback, ms.update].map((part) => part.toFixed(1)),
+    ]),
+  );
+}
+
+export function cutsTable({ together }: StepBenchResult): string {
+  return table(
+    ['bucket cap', 'buckets', 'step ms', ...PARTS, 'exposed, %'],
+    together.cuts.map(({ capBytes, bucketBytes, ms, exposedShare }) => [
+      ...[nameOf(capBytes), String(bucketBytes.length), ms.total.toFixed(0)],
+      ...PARTS.map((part) => ms[part].toFixed(0)),
+      (100 * exposedShare).toFixed(0),
+    ]),
+  );
+}
+
+export function section(result: StepBenchResult): string {
+  const { adapter, together } = result;
+  const { tabs, rate, parameters, batch } = together;
+  const line = rate === null ? 'one machine, uncapped' : `lines of ${rate}`;
+  return `## What a step costs
+
+\`npm run -s bench -- step\`, on ${adapter}: in the worker of one tab, stretches of a plain TensorFlow.js loop (\`variableGrads\`,
+\`tf.train.adam\`, the loss read each step) take turns with stretches of \`DistributedDataParallel\` in a world of one, by the same
+model, batch and optimizer; medians. \`compute\` is until the first bucket is here, \`readback\` from there to the last.
+
+${aloneTable(result)}
+
+Where ours is faster, it is because Adam runs on the CPU here and in a shader for every variable there.
+
+Then ${tabs} tabs over ${line}, ${parameters} parameters, ${batch} samples a rank, with buckets of several sizes in turn.
+\`communicate\` is from the first all-reduce issued to the last one done, \`exposed\` what is left of it once the last bucket is read.
+
+${cutsTable(result)}
+
+Nothing can be sent before the forward pass is over and the first bucket's gradients are recorded; where communication takes as
+long as compute, that share of it stays exposed, however finely it is cut.
+`;
+}
+
+function nameOf(capBytes: number | null): string {
+  return capBytes === null ? 'whole' : `${capBytes / 1024} KiB`;
+}

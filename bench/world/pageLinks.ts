@@ -1,0 +1,33 @@
+/** simple-peer links that stay on the page: what the way to the worker is measured against. */
+import type { Link } from '../../src/transport/link.ts';
+import { connectPeer, type PeerAttempt } from '../../src/transport/peerLink.ts';
+import type { PageLinkSignal } from './rank.ts';
+
+export class PageLinks {
+  readonly #rank: number;
+  readonly #tell: (to: number, signal: PageLinkSignal) => void;
+  readonly #attempts = new Map<number, PeerAttempt>();
+
+  constructor(rank: number, tell: (to: number, signal: PageLinkSignal) => void) {
+    this.#rank = rank;
+    this.#tell = tell;
+  }
+
+  /** The link to `peer`, opened once; the lower rank offers. */
+  to(peer: number): Promise<Link> {
+    return this.#attemptTo(peer).link;
+  }
+
+  hear(peer: number, { signal }: PageLinkSignal): void {
+    this.#attemptTo(peer).signal(signal);
+  }
+
+  #attemptTo(peer: number): PeerAttempt {
+    const existing = this.#attempts.get(peer);
+    if (existing) return existing;
+    const onsignal = (signal: PageLinkSignal['signal']): void => this.#tell(peer, { for: 'page-link', signal });
+    const attempt = connectPeer({ initiator: this.#rank < peer, iceServers: [], onsignal });
+    this.#attempts.set(peer, attempt);
+    return attempt;
+  }
+}
