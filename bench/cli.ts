@@ -1,5 +1,6 @@
 /** The benchmarks' command line: `npm run -s bench -- <name> ...`. */
 import { InvalidArgumentError, Option } from 'commander';
+import { benchAuto, type AutoBenchOptions } from './auto/bench.ts';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/program.ts';
@@ -147,6 +148,14 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .option('--picture <file>', 'draws step time over size of buckets, as PNG')
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: StepBenchOptions) => benchStep(options, io));
+  program
+    .command('auto')
+    .description('how much sooner a run reaches 90 % on slow lines whose ranks choose their codec; needs root')
+    .option('--tabs <n>', 'world size', wholeNumber(2, MAX_WORLD_SIZE), 4)
+    .requiredOption('--data <folder>', "MNIST's IDX files")
+    .requiredOption('--hosts <script>', 'makes hosts on capped lines')
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: AutoBenchOptions) => benchAuto(options, io));
   program
     .command('all')
     .description('all of docs/BENCHMARKS.md, one after the other, in less than half an hour; writes it anew')

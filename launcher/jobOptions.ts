@@ -1,7 +1,7 @@
 /** The options that say what to train, shared by `serve` and `run`. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
-  CODEC_NAMES,
+  PLANNED_CODECS,
   JOB_NAMES,
   MODEL_NAMES,
   OPTIMIZER_NAMES,
@@ -89,7 +89,11 @@ export function addJobOptions(command: Command): Command {
     )
     .option('--staleness <n>', 'steps a rank may be ahead of the slowest (async-parameter-server)', wholeNumber())
     .option('--replicas <n>', 'workers in the one tab (data-parallel)', wholeNumber())
-    .addOption(new Option('--codec <name>', 'how gradients travel (ring; diloco: not powersgd)').choices(CODEC_NAMES))
+    .addOption(
+      new Option('--codec <name>', 'how gradients travel (ring; diloco: fp16, int8); auto: as links need').choices(
+        PLANNED_CODECS,
+      ),
+    )
     .addOption(
       new Option('--error-feedback <on|off>', 'add what a codec lost to what is sent next').choices(['on', 'off']),
     )

@@ -1,5 +1,6 @@
 /** Every benchmark of docs/BENCHMARKS.md, in its order: how it is run, and how it reads. */
 import { section as allReduce } from '../allreduce/section.ts';
+import { section as auto } from '../auto/section.ts';
 import { section as codecs } from '../codecs/section.ts';
 import { section as lines } from '../lines/section.ts';
 import { section as link } from '../link/section.ts';
@@ -36,6 +37,7 @@ export function partsOf({ data, hosts }: Needs): Part[] {
     part('optimizer', [], optimizer),
     part('telemetry', ['--tabs', '2', '--steps', '400'], telemetry),
     part('codecs', [...onData, ...onHosts], codecs),
+    ...(hosts === undefined || data === undefined ? [] : [part('auto', [...onData, ...onHosts], auto)]),
     part('strategies', [], strategies),
     part('scale', ['--picture', 'docs/scale.png'], scale),
     part('signaling', [], signaling),

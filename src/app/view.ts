@@ -4,6 +4,7 @@
  */
 import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from '../protocol/control.ts';
 import type {
+  CodecChoice,
   EngineEvent,
   HopEvent,
   LinkRoute,
@@ -98,6 +99,8 @@ export interface Run {
   met: readonly string[];
   /** When the engine's clock of the run began, on the one that is shown: it begins anew with a new GPU. */
   since: number;
+  /** The codec that ranks chose in this epoch, and why. */
+  choice: CodecChoice | null;
   evaluations: readonly Evaluation[];
   /** The newest bucket whose whole way round the ring is known. */
   trace: Trace | null;
@@ -234,6 +237,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'telemetry':
     case 'hashes':
     case 'evaluation':
+    case 'codec':
     case 'saved':
     case 'finished':
     case 'lesson':
@@ -273,6 +277,7 @@ type RunEvent = Extract<
       | 'telemetry'
       | 'hashes'
       | 'evaluation'
+      | 'codec'
       | 'saved'
       | 'finished'
       | 'lesson';
@@ -327,6 +332,8 @@ function reduceRun(run: Run, event: RunEvent): Run {
       return { ...run, statistics: { step: event.step, ranks: event.ranks }, earlierStatistics: run.statistics };
     case 'hashes':
       return { ...run, hashes: { step: event.step, hashes: event.hashes, agree: event.agree } };
+    case 'codec':
+      return { ...run, choice: event.choice };
     case 'evaluation': {
       const { step, accuracy, samples } = event;
       if (accuracy === null) return run;
@@ -376,6 +383,7 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     lanes: [],
     hashes: null,
     result: null,
+    choice: null,
     lesson: past?.lesson ?? null,
   };
 }

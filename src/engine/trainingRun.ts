@@ -16,9 +16,9 @@ import { isRunOver, startOfRun, type Progress } from '../parallel/progress.ts';
 import { oddOnes, refuseOdd } from '../parallel/standing.ts';
 import { createStrategy, Ring, type Arrival, type RingState, type StepReport } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
-import type { EngineEvent, RankStatistics, RunResult, StepTimes } from '../protocol/events.ts';
+import type { CodecChoice, EngineEvent, RankStatistics, RunResult, StepTimes } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
-import { isElastic, type TrainingPlan } from '../protocol/job.ts';
+import { isElastic, type JobCodec, type TrainingPlan } from '../protocol/job.ts';
 import type { Clock } from '../util/clock.ts';
 import { DataError, DivergenceError, MismatchError, PeergradError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
@@ -90,6 +90,8 @@ export class TrainingRun {
   #hashes: string[] = [];
   /** Of the latest test. */
   #tested: { loss: number; accuracy: number | null } | null = null;
+  /** The codec that ranks have chosen in this world, and why. */
+  #choice: CodecChoice | null = null;
   #worlds = 0;
   #startedAt: number | null = null;
 
@@ -191,6 +193,7 @@ export class TrainingRun {
     this.#figures.enter(group);
     this.#telemetry.enter(group);
     this.#worlds += 1;
+    this.#choice = null;
     const progress = this.#progress;
     if (progress.evaluateEvery === 0) progress.evaluateEvery = this.#chooseEvaluateEvery();
     this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow : NO_DUTIES;
@@ -239,6 +242,13 @@ export class TrainingRun {
   get #here(): World {
     if (!this.#world) throw new UsageError('A run takes place in a world: call enter first.');
     return this.#world;
+  }
+
+  /** How gradients travel now. */
+  get #codec(): JobCodec {
+    if (this.#strategy instanceof Ring) return this.#strategy.codec;
+    const { codec } = this.#options.plan;
+    return codec === 'auto' ? 'fp32' : codec;
   }
 
   get #isOver(): boolean {
@@ -319,6 +329,10 @@ export class TrainingRun {
       if (this.#isOver) await strategy.synchronize();
     } finally {
       this.#figures.countBytes();
+    }
+    if (report.choice) {
+      this.#choice = report.choice;
+      await emit({ type: 'codec', step, choice: report.choice });
     }
     const now = clock.now();
     const ms = timesOf(report, now - stepAt);
@@ -462,7 +476,8 @@ export class TrainingRun {
     return {
       worldSize: group.worldSize,
       strategy: plan.strategy,
-      codec: plan.codec,
+      codec: this.#codec,
+      ...(this.#choice && { choice: this.#choice }),
       backend: device.backend,
       adapter: device.adapter,
       transport,

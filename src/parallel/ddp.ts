@@ -11,6 +11,7 @@
  * - buffers are broadcast behind the gradients, not before the next forward pass: the same values in every pass, and
  *   replicas are equal after every step, not only after every forward.
  */
+import type { CodecName } from '../collectives/codecs.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
@@ -145,6 +146,15 @@ export class DistributedDataParallel {
    */
   forgetLosses(): void {
     this.#reducer.forgetLosses();
+  }
+
+  /**
+   * How gradients travel from the next {@link backward} on, on every rank the same: by a codec, or by a hook in its place. What codec
+   * or hook before kept of earlier gradients is forgotten.
+   */
+  carryBy(codec: CodecName, hook: CommHook | null): void {
+    this.#reducer.useCodec(codec);
+    this.#reducer.hook = hook;
   }
 
   /**

@@ -61,7 +61,7 @@ export interface ReducerOptions {
    * {@link Reducer.accumulate}. Costs an array of the gradient's size.
    */
   keepsLocal: boolean;
-  /** How buckets travel. The tally goes as it is, by itself: it decides what the sums are divided by. */
+  /** How buckets travel at first. The tally goes as it is, by itself: it decides what the sums are divided by. */
   codec: CodecName;
   /** Whether what the codec takes from a step's gradient is added to the next one's. */
   errorFeedback: boolean;
@@ -106,7 +106,8 @@ export class Reducer {
   /** What goes round the ring: the gradient, then the tally. */
   readonly #buffer: Float32Array<ArrayBuffer>;
   readonly #tally: Float32Array<ArrayBuffer>;
-  readonly #feedback: ErrorFeedback | null;
+  #codec: CodecName;
+  #feedback: ErrorFeedback | null = null;
   #layout: FlatLayout;
   #usedRanges: readonly Range[];
   #group: ProcessGroup;
@@ -125,11 +126,18 @@ export class Reducer {
     this.#buffer = new Float32Array(layout.size + USES + (tracksUsage ? shapes.length : 0) + flags);
     this.gradient = this.#buffer.subarray(0, layout.size);
     this.#tally = this.#buffer.subarray(layout.size);
-    this.#feedback = this.#isEncoded && options.errorFeedback ? new ErrorFeedback(layout.size) : null;
+    this.#codec = 'fp32';
+    this.useCodec(options.codec);
   }
 
   get layout(): FlatLayout {
     return this.#layout;
+  }
+
+  /** How buckets travel from now on; what the codec before kept is forgotten. */
+  useCodec(codec: CodecName): void {
+    this.#codec = codec;
+    this.#feedback = this.#isEncoded && this.#options.errorFeedback ? new ErrorFeedback(this.#layout.size) : null;
   }
 
   /** Bytes of what goes round the ring in a step, without a hook. */
@@ -140,7 +148,7 @@ export class Reducer {
 
   /** The same by bucket. */
   get bucketBytes(): number[] {
-    const codec = codecOf(this.#options.codec);
+    const codec = codecOf(this.#codec);
     return this.#layout.buckets.map((_, bucket) => {
       const { length, byteLength } = this.#bucketView(bucket);
       return codec?.bytesOf(length) ?? byteLength;
@@ -365,10 +373,11 @@ export class Reducer {
   }
 
   async #allReduceBuckets(reads: readonly Promise<void>[], divisor: Divisor): Promise<Transfer> {
-    const { clock, checkGradients, codec } = this.#options;
+    const { clock, checkGradients } = this.#options;
     const group = this.#group;
     let issuedAt = 0;
     let lastReadAt = 0;
+    const codec = this.#codec;
     let tallied: PromiseLike<unknown> | null = null;
     const works = [];
     for (const [bucket, read] of reads.entries()) {
@@ -425,7 +434,7 @@ export class Reducer {
   }
 
   get #isEncoded(): boolean {
-    return this.#options.codec !== 'fp32';
+    return this.#codec !== 'fp32';
   }
 
   /** What travels together: the last bucket takes the tally with it, unless buckets are encoded. */

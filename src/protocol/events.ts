@@ -125,10 +125,27 @@ export interface RankStatistics {
 /** How bytes reach a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one browser. */
 export type LinkRoute = 'direct' | 'relayed' | 'memory' | 'unknown';
 
+/** Why ranks chose a codec: what their first steps took, sending fp32, by the medians of the rank that knows best. */
+export interface CodecChoice {
+  codec: JobCodec;
+  /** What a rank does by itself in a step; communication; the part of that which nothing else ran beside. Milliseconds. */
+  ownMs: number;
+  communicateMs: number;
+  exposedMs: number;
+  /** What a rank's line moved, bytes per millisecond. */
+  bytesPerMs: number;
+  /** What communication was expected to add to a step by each codec, milliseconds. */
+  expectedMs: Record<JobCodec, number>;
+  /** A strategy worth a try, where ranks talk for longer than they compute all the same. */
+  suggestion: 'local-sgd' | 'diloco' | null;
+}
+
 export interface RunResult {
   worldSize: number;
   strategy: StrategyName;
+  /** In use at the end, and where ranks chose it, why. */
   codec: JobCodec;
+  choice?: CodecChoice | undefined;
   backend: Device['backend'];
   adapter: string;
   /**
@@ -253,6 +270,8 @@ export type EngineEvent =
    * Held-out samples were tested, after `step`: their mean loss, and the share classified right, `null` where nothing
    * is classified.
    */
+  /** From this step on gradients travel by another codec: the job left the choice to the ranks. */
+  | { type: 'codec'; step: number; choice: CodecChoice }
   | { type: 'evaluation'; step: number; loss: number; accuracy: number | null; samples: number }
   /**
    * What the flight recorder of the latest run holds, `null` before the first run: the answer to the command

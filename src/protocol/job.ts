@@ -22,9 +22,13 @@ export const STRATEGY_NAMES = [
 /** How gradients travel, see {@link codecsOf}: `fp16` and `int8` are codecs of an all-reduce, `powersgd` sends thin matrices. */
 export const CODEC_NAMES = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
 
+/** What a job may say: with `auto` ranks time their first steps and choose one of the others together. */
+export const PLANNED_CODECS = [...CODEC_NAMES, 'auto'] as const;
+
 export type StrategyName = (typeof STRATEGY_NAMES)[number];
 /** The job's: collectives know of fewer. */
 export type JobCodec = (typeof CODEC_NAMES)[number];
+export type PlannedCodec = (typeof PLANNED_CODECS)[number];
 
 const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
 
@@ -70,7 +74,7 @@ const planFields = {
   /** Steps that a rank may be ahead of the slowest, for `async-parameter-server`. */
   staleness: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)),
   /** How what ranks exchange travels. */
-  codec: v.optional(v.picklist(CODEC_NAMES), 'fp32'),
+  codec: v.optional(v.picklist(PLANNED_CODECS), 'fp32'),
   /** Whether what a codec's rounding took from a rank's part is added to what the rank sends next. */
   errorFeedback: v.optional(v.boolean(), true),
   /** To measure what telemetry costs: in every second stretch of so many steps, ranks tell nothing but the steps themselves. */
@@ -148,8 +152,8 @@ export const DEFAULT_JOB: JobSpec = {
  * The codecs that a strategy takes. What DiLoCo exchanges is a gradient of a kind, how far ranks have come; parameters, which others
  * exchange, would be rounded for good.
  */
-export function codecsOf(strategy: StrategyName): readonly JobCodec[] {
-  if (strategy === 'ring') return CODEC_NAMES;
+export function codecsOf(strategy: StrategyName): readonly PlannedCodec[] {
+  if (strategy === 'ring') return PLANNED_CODECS;
   return strategy === 'diloco' ? ['fp32', 'fp16', 'int8'] : ['fp32'];
 }
 

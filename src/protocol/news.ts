@@ -29,11 +29,17 @@ const Statistics = v.object({
   ...{ rank, computeMs: number, communicateMs: number, stepMs: number },
   ...{ gradientBytesSent: count, otherBytesSent: count, gradientBytesReceived: count },
 });
+const Choice = v.object({
+  ...{ codec: v.picklist(CODEC_NAMES), ownMs: number, communicateMs: number, exposedMs: number, bytesPerMs: number },
+  expectedMs: v.object({ fp32: number, fp16: number, int8: number, powersgd: number }),
+  suggestion: v.nullable(v.picklist(['local-sgd', 'diloco'])),
+});
 const Result = v.object({
   ...{
     worldSize,
     strategy: v.picklist(STRATEGY_NAMES),
     codec: v.picklist(CODEC_NAMES),
+    choice: v.optional(Choice),
     backend: Device.entries.backend,
     adapter: text(200),
   },
@@ -74,6 +80,7 @@ export const NewsEvent = v.variant('type', [
     ...{ type: v.literal('trace'), step: count, bucket: count, bytes: count, startedAt: number },
     hops: v.pipe(v.array(Hop), v.maxLength(2 * (MAX_WORLD_SIZE - 1))),
   }),
+  v.object({ type: v.literal('codec'), step: count, choice: Choice }),
   v.object({ type: v.literal('ranks'), step: count, ranks: ofRanks(Statistics) }),
   v.object({ type: v.literal('hashes'), step: count, hashes: ofRanks(hash), agree: v.boolean() }),
   v.object({ type: v.literal('lesson'), state: LessonState, waitsFor: v.nullable(rank), isMoving: v.boolean() }),

@@ -80,6 +80,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           </div>
         )}
       </div>
+      {run.choice !== null && <p class="dim small">{said.choice(run.choice)}</p>}
       {view.note !== null && <p class="dim small">{view.note}</p>}
       <div class="run-columns">
         <section class="stage" aria-label={hasRing ? said.ring : said.ranks}>

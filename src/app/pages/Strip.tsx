@@ -25,7 +25,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
         {run.job.job}{' '}
         <span class="dim">
           {run.job.model}
-          {run.job.codec !== 'fp32' && ` · ${run.job.codec}`}
+          {run.job.codec !== 'fp32' && ` · ${run.choice?.codec ?? run.job.codec}`}
         </span>
       </Cell>
       <Cell label={<Term of="epoch" />}>

@@ -1,7 +1,7 @@
 /** What to train and how to share it: three choices in front, the rest under "advanced". Says what is wrong instead of sending it. */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import { codecsOf, parseJob, type JobCodec, type JobSpec } from '../../protocol/job.ts';
+import { codecsOf, parseJob, type JobSpec, type PlannedCodec } from '../../protocol/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { withJob, withOptimizer, withStrategy, workerWord } from '../jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../serverData.ts';
@@ -110,9 +110,9 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
 }
 
 /** Those that the job's strategy takes. */
-function codecOptions({ strategy }: JobSpec): Record<JobCodec, string> {
+function codecOptions({ strategy }: JobSpec): Record<PlannedCodec, string> {
   const { codecs } = words.value.job;
-  return Object.fromEntries(codecsOf(strategy).map((codec) => [codec, codecs[codec]])) as Record<JobCodec, string>;
+  return Object.fromEntries(codecsOf(strategy).map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;
 }
 
 function StrategyFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {

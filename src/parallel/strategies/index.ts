@@ -1,6 +1,6 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
-import type { CodecName } from '../../collectives/codecs.ts';
 import { UsageError } from '../../util/errors.ts';
+import type { ChosenCodec } from '../codecChoice.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { Diloco } from './diloco.ts';
 import { LocalSgd } from './localSgd.ts';
@@ -19,7 +19,7 @@ export interface StrategyChoice {
   syncEvery: number | null;
   staleness: number;
   /** See the plan in `protocol/job.ts`, which says which strategy takes which. */
-  codec: CodecName | 'powersgd';
+  codec: ChosenCodec | 'auto';
   errorFeedback: boolean;
 }
 
@@ -46,7 +46,7 @@ export function createStrategy(
     case 'local-sgd':
       return LocalSgd.create({ ...options, syncEvery: syncEvery ?? LOCAL_SGD_STEPS });
     case 'diloco':
-      if (codec === 'powersgd')
+      if (codec === 'powersgd' || codec === 'auto')
         throw new UsageError('DiLoCo takes the codecs fp32, fp16 and int8: choose one of them.');
       return Diloco.create({ ...options, syncEvery: syncEvery ?? DILOCO_STEPS, codec, errorFeedback });
     default:

@@ -5,10 +5,11 @@
  * {@link Ring.attach} makes all ranks' states one. As an update needs everyone's gradient, ranks of one group are one step
  * apart at most, so what a rank has to keep for the others is its last averaged gradient.
  */
-import type { CodecName } from '../../collectives/codecs.ts';
+import { codecOf } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
+import type { ChosenCodec } from '../codecChoice.ts';
 import { CommittedBuffers } from '../committedBuffers.ts';
 import { DistributedDataParallel } from '../ddp.ts';
 import { variablesOf, type ModelVariables } from '../flatten.ts';
@@ -19,6 +20,7 @@ import type { Progress } from '../progress.ts';
 import { gatherSlices } from '../slices.ts';
 import { compareStandings, oddOnes, refuseOdd, type Comparison, type Standing } from '../standing.ts';
 import { describeModel, differenceBetween, type ModelDescription } from '../verifyModel.ts';
+import { AutoCodec } from './autoCodec.ts';
 import type {
   Applied,
   StatefulUpdateRule,
@@ -30,11 +32,11 @@ import type {
 
 /** Columns of PowerSGD's matrices: of the paper's ranks, the least that learns as fp32 does. */
 const POWER_SGD_RANK = 2;
-/** Its plain steps first, which later ones must be many enough to outweigh in bytes. Chosen by measurement: docs/BENCHMARKS.md. */
+/** Its plain steps first (none where some were taken to choose it), which later ones must be many enough to outweigh in bytes. Chosen by measurement: docs/BENCHMARKS.md. */
 const POWER_SGD_START = 2;
 
 export interface RingOptions extends StrategyOptions {
-  codec: CodecName | 'powersgd';
+  codec: ChosenCodec | 'auto';
   errorFeedback: boolean;
 }
 
@@ -67,6 +69,9 @@ export class Ring implements Strategy {
   /** The averaged gradient of the last step, for a rank that did not get as far. */
   #kept: Float32Array<ArrayBuffer> | null = null;
   #keepsGradient = false;
+  /** In use now. */
+  #codec: ChosenCodec;
+  #auto: AutoCodec | null = null;
 
   private constructor(ddp: DistributedDataParallel, options: RingOptions) {
     this.#ddp = ddp;
@@ -74,19 +79,15 @@ export class Ring implements Strategy {
     this.#variables = variablesOf(options.model);
     this.#buffers = new CommittedBuffers(this.#variables.buffers);
     this.#optimizer = options.createOptimizer(ddp.layout.size);
+    this.#codec = options.codec === 'auto' ? 'fp32' : options.codec;
+    this.#carryBy(this.#codec, POWER_SGD_START);
   }
 
   static async create(options: RingOptions): Promise<Ring> {
-    const { model, group, clock, checkGradients, codec, errorFeedback } = options;
-    const isEncoded = codec !== 'powersgd';
+    const { model, group, clock, checkGradients, errorFeedback } = options;
     const ddp = await DistributedDataParallel.create(model, group, {
-      ...{ clock, checkGradients, keepGradients: true },
-      ...(isEncoded && { codec, errorFeedback }),
+      ...{ clock, checkGradients, keepGradients: true, errorFeedback },
     });
-    if (!isEncoded) {
-      const rank = { matrixApproximationRank: POWER_SGD_RANK, startPowerSgdIter: POWER_SGD_START };
-      ddp.registerCommHook(createPowerSgdHook({ ...rank, useErrorFeedback: errorFeedback }));
-    }
     return new Ring(ddp, options);
   }
 
@@ -94,14 +95,19 @@ export class Ring implements Strategy {
     return this.#ddp.layout.size;
   }
 
+  /** How gradients travel now. */
+  get codec(): ChosenCodec {
+    return this.#codec;
+  }
+
   get gradientBytes(): number {
-    if (this.#options.codec !== 'powersgd') return this.#ddp.gradientBytes;
+    if (this.#codec !== 'powersgd') return this.#ddp.gradientBytes;
     const tallyBytes = this.#ddp.gradientBytes - this.size * Float32Array.BYTES_PER_ELEMENT;
     return this.bucketBytes.reduce((sum, bytes) => sum + bytes, tallyBytes);
   }
 
   get bucketBytes(): readonly number[] {
-    if (this.#options.codec !== 'powersgd') return this.#ddp.bucketBytes;
+    if (this.#codec !== 'powersgd') return this.#ddp.bucketBytes;
     const { parameters } = this.#variables;
     return this.#ddp.layout.buckets.map(({ slots }) => {
       const sizes = slots.map(({ parameter }) => compressedSize(parameters[parameter]!.shape, POWER_SGD_RANK));
@@ -139,6 +145,8 @@ export class Ring implements Strategy {
 
   async step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport> {
     const { clock } = this.#options;
+    const choice = (await this.#auto?.choose()) ?? null;
+    if (choice) this.#carryBy(choice.codec, 0);
     const reduction = await this.#ddp.backward(pass, options);
     const reducedAt = clock.now();
     this.#ddp.step(this.#optimizer);
@@ -147,7 +155,9 @@ export class Ring implements Strategy {
     // Buffers follow from no gradient.
     this.#keepsGradient = !this.#buffers.commit();
     onapplied(reduction);
-    return { ...reduction, update: clock.now() - reducedAt };
+    const report = { ...reduction, update: clock.now() - reducedAt, choice };
+    this.#auto?.took(report);
+    return report;
   }
 
   async warmUp(pass: Pass, options: PassOptions): Promise<void> {
@@ -219,12 +229,36 @@ export class Ring implements Strategy {
     if (comparison.sources.length < group.worldSize) await this.#equalize(group, standings, comparison, progress);
     this.#isFresh = false;
     this.#ddp.regroup(group);
+    // Other ranks, other links.
+    if (this.#options.codec === 'auto') {
+      this.#carryBy('fp32', 0);
+      this.#auto = new AutoCodec(group, this.#bytesByCodec());
+    }
     return standings.map((standing, rank) => ({ ...standing, isCurrent: comparison.sources.includes(rank) }));
   }
 
   dispose(): void {
     this.#ddp.dispose();
     this.#buffers.dispose();
+  }
+
+  /** @param plainSteps of PowerSGD's, before it compresses. */
+  #carryBy(codec: ChosenCodec, plainSteps: number): void {
+    this.#codec = codec;
+    const useErrorFeedback = this.#options.errorFeedback;
+    const rank = { matrixApproximationRank: POWER_SGD_RANK, startPowerSgdIter: plainSteps };
+    if (codec === 'powersgd') this.#ddp.carryBy('fp32', createPowerSgdHook({ ...rank, useErrorFeedback }));
+    else this.#ddp.carryBy(codec, null);
+  }
+
+  #bytesByCodec(): Record<ChosenCodec, number> {
+    const elements = this.size;
+    const thin = this.#variables.parameters.reduce((sum, { shape }) => sum + compressedSize(shape, POWER_SGD_RANK), 0);
+    const plain = elements * Float32Array.BYTES_PER_ELEMENT;
+    return {
+      ...{ fp32: plain, fp16: codecOf('fp16')!.bytesOf(elements), int8: codecOf('int8')!.bytesOf(elements) },
+      powersgd: thin * Float32Array.BYTES_PER_ELEMENT,
+    };
   }
 
   get #order(): number[] {

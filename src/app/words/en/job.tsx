@@ -15,7 +15,7 @@ const strategies = {
 };
 
 /** Names in a sentence. */
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD' };
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: 'links need' };
 
 const optimizers = {
   sgd: 'SGD',
@@ -63,6 +63,7 @@ export const job = {
     fp16: 'fp16 (1/2)',
     int8: 'int8 (1/4)',
     powersgd: 'PowerSGD',
+    auto: 'auto',
   },
   transport: 'Link a browser’s tabs',
   transports: { webrtc: 'by WebRTC', auto: 'in memory' },

@@ -14,7 +14,7 @@ const strategies = {
   diloco: 'DiLoCo',
 };
 
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD' };
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: '链路所需的格式' };
 
 const optimizers = {
   sgd: 'SGD',
@@ -56,6 +56,7 @@ export const job: Words['job'] = {
     fp16: 'fp16 (1/2)',
     int8: 'int8 (1/4)',
     powersgd: 'PowerSGD',
+    auto: '自动',
   },
   transport: '同浏览器的连接',
   transports: { webrtc: 'WebRTC', auto: '内存' },

@@ -1,3 +1,4 @@
+import { formatMs } from '../../format.ts';
 import type { Words } from '../en/index.ts';
 
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
@@ -34,6 +35,14 @@ export const run: Words['run'] = {
     return odd.length <= 2 ? `${ranksOf(odd)} 不一致` : `${of} 个中 ${odd.length} 个不一致`;
   },
   hidden: (share) => `${share} 被隐藏`,
+  choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }) => {
+    const speed = `${(bytesPerMs / 1000).toFixed(1)} MB/s`;
+    const held = `用 fp32 时，每步自身 ${formatMs(ownMs)}，还要等待通信 ${formatMs(exposedMs)}（${speed}）`;
+    const now = codec === 'fp32' ? '' : `；现在约等待 ${formatMs(expectedMs[codec])}`;
+    const strategy = suggestion === 'diloco' ? ' DiLoCo ' : '本地 SGD ';
+    const advice = suggestion ? `这仍占一半以上的时间：${strategy}的通信要少得多。` : '';
+    return `梯度以 ${codec === 'powersgd' ? 'PowerSGD' : codec} 传输：${held}${now}。${advice}`;
+  },
   timeLeft: '剩余时间',
   done: '完成',
 

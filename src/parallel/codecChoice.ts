@@ -1,0 +1,80 @@
+/**
+ * Which codec a run needs, from how its first steps went: the one that takes least away from gradients and keeps communication a
+ * small part of a step. A pure function of numbers that all ranks have, so all choose the same.
+ */
+import { USUAL_COSTS } from '../collectives/costModel.ts';
+import { ringStepCount } from '../collectives/ringPlan.ts';
+
+/** From what loses nothing to what loses most. */
+export const CODECS_BY_LOSS = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
+export type ChosenCodec = (typeof CODECS_BY_LOSS)[number];
+
+/** Of steps that sent fp32; times in milliseconds, medians. */
+export interface MeasuredSteps {
+  /** What a rank does by itself: computing, reading gradients back, updating. */
+  ownMs: number;
+  communicateMs: number;
+  /** The part of that which nothing else ran beside. */
+  exposedMs: number;
+}
+
+export interface CodecChoice extends MeasuredSteps {
+  codec: ChosenCodec;
+  /** What a rank's line moved, bytes per millisecond. */
+  bytesPerMs: number;
+  /** What communication would add to a step by each codec, milliseconds. */
+  expectedMs: Record<ChosenCodec, number>;
+  /** What is worth a try where even the codec leaves ranks talking for longer than they compute; it is not chosen by itself. */
+  suggestion: 'local-sgd' | 'diloco' | null;
+}
+
+/** Communication may take this part of a step: to save more is not worth rounding gradients. */
+const ENOUGH = 0.2;
+/** A codec that loses more has to make steps so much shorter. */
+const WORTH = 0.9;
+/** Beyond this part of a step, ranks should talk more seldom. */
+const TOO_MUCH = 0.5;
+/** Local SGD talks in one of so many steps (its default); DiLoCo in one of hundreds. */
+const LOCAL_SGD_STEPS = 8;
+/** Encoding and decoding on one core, milliseconds a byte of gradient: measured as bench codecs' parts are. PowerSGD multiplies. */
+const CODING_MS_PER_BYTE: Record<ChosenCodec, number> = { fp32: 0, fp16: 4e-6, int8: 2e-6, powersgd: 8e-6 };
+/** All-reduces that wait for each other. */
+const EXCHANGES: Record<ChosenCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersgd: 2 };
+
+/** @param bytes of one gradient by each codec. */
+export function chooseCodec(worldSize: number, bytes: Record<ChosenCodec, number>, steps: MeasuredSteps): CodecChoice {
+  const { ownMs, communicateMs, exposedMs } = steps;
+  const hops = ringStepCount(worldSize);
+  // Where all took less than so many hops usually do, they were quicker here.
+  const latencyMs = Math.min(communicateMs / 2, hops * USUAL_COSTS.hopMs);
+  const wireMs = communicateMs - latencyMs;
+  const hiddenMs = communicateMs - exposedMs;
+  const expectedMs = byCodec((codec) => {
+    const codingMs = bytes.fp32 * CODING_MS_PER_BYTE[codec];
+    const ms = EXCHANGES[codec] * latencyMs + (wireMs * bytes[codec]) / bytes.fp32 + codingMs;
+    return Math.max(0, ms - hiddenMs);
+  });
+  const shareOf = (ms: number): number => ms / (ownMs + ms);
+  const codec = CODECS_BY_LOSS.find((one) => shareOf(expectedMs[one]) <= ENOUGH) ?? quickest(ownMs, expectedMs);
+  const isTooMuch = shareOf(expectedMs[codec]) > TOO_MUCH;
+  const isSeldomEnough = shareOf(exposedMs / LOCAL_SGD_STEPS) <= ENOUGH;
+  return {
+    ...{ codec, ownMs, communicateMs, exposedMs, bytesPerMs: (hops * bytes.fp32) / worldSize / wireMs, expectedMs },
+    suggestion: isTooMuch ? (isSeldomEnough ? 'local-sgd' : 'diloco') : null,
+  };
+}
+
+/** Of those that make steps about as short, the one that loses least. */
+function quickest(ownMs: number, expectedMs: Record<ChosenCodec, number>): ChosenCodec {
+  const stepOf = (codec: ChosenCodec): number => ownMs + expectedMs[codec];
+  return CODECS_BY_LOSS.reduce((best, next) => (stepOf(next) < WORTH * stepOf(best) ? next : best));
+}
+
+function byCodec(msOf: (codec: ChosenCodec) => number): Record<ChosenCodec, number> {
+  return {
+    fp32: msOf('fp32'),
+    fp16: msOf('fp16'),
+    int8: msOf('int8'),
+    powersgd: msOf('powersgd'),
+  };
+}
