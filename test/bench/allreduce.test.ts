@@ -34,10 +34,12 @@ test('links are compared with the bare channel', () => {
     bareLink: [{ MBps: 10, roundTripMs: 1 }],
     pageLink: [9, 8, 30].map((MBps) => ({ MBps, roundTripMs: 2 })),
     workerLink: [{ MBps: 5, roundTripMs: 3 }],
+    portLink: [{ MBps: 100, roundTripMs: 1 }],
   });
   expect(rows).toEqual([
     { kind: 'bareLink', MBps: 10, ratio: 1, roundTripMs: 1 },
     { kind: 'pageLink', MBps: 9, ratio: 0.9, roundTripMs: 2 },
     { kind: 'workerLink', MBps: 5, ratio: 0.5, roundTripMs: 3 },
+    { kind: 'portLink', MBps: 100, ratio: 10, roundTripMs: 1 },
   ]);
 });
