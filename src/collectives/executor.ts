@@ -408,13 +408,12 @@ export class Executor {
   }
 
   /** A segment for `peer`: waits for its READY where the eager bytes are used up. */
-  async #emit(flight: Flight, peer: number, frame: ArrayBuffer): Promise<void> {
+  #emit(flight: Flight, peer: number, frame: ArrayBuffer): Promise<void> {
     const flow = flight.flows.get(peer)!;
-    if (!flow.isReady && flow.eagerLeft < frame.byteLength) {
-      await new Promise<void>((release) => (flow.release = release));
-    }
+    const mustWait = !flow.isReady && flow.eagerLeft < frame.byteLength;
     flow.eagerLeft -= frame.byteLength;
-    await this.#send(flight, peer, frame);
+    if (!mustWait) return this.#send(flight, peer, frame);
+    return new Promise<void>((release) => (flow.release = release)).then(() => this.#send(flight, peer, frame));
   }
 
   #send(flight: Flight, to: number, frame: ArrayBuffer): Promise<void> {

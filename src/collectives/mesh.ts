@@ -121,15 +121,13 @@ export class Mesh {
   }
 
   /** Sends to any rank, opening a link first where there is none. Resolves when more may come; failures go to `onlost`. */
-  async send(peer: number, frame: ArrayBuffer): Promise<void> {
+  send(peer: number, frame: ArrayBuffer): Promise<void> {
     const link = this.#links.get(peer);
     if (!link) return this.#open(peer, frame);
-    try {
-      await link.send(frame);
-    } catch (error) {
+    return link.send(frame).catch((error: unknown) => {
       // Of a link that is gone `onclose` has told.
       if (!(error instanceof PeerGoneError)) this.#broken(peer, asError(error));
-    }
+    });
   }
 
   /** The link to a rank, where there is one. */

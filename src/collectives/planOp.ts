@@ -32,7 +32,7 @@ export interface PlanOpOptions {
   lost: Float32Array | null;
   worldSize: number;
   segmentElements: number;
-  /** The header of the op's frames, but for what says which segment they carry. */
+  /** The header of the op's DATA frames; what says which segment one carries is written into it. Taken over. */
   header: FrameHeader;
   /** Hands a frame to a rank. Resolves when that rank wants more; never rejects. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
@@ -73,7 +73,8 @@ export class PlanOp {
   readonly descriptor: OpDescriptor;
   readonly #options: PlanOpOptions;
   readonly #moves: readonly Progress[];
-  readonly #receives = new Map<string, Progress>();
+  /** By {@link transferKey}. */
+  readonly #receives = new Map<number, Progress>();
   readonly #lanes = new Map<number, Lane>();
   readonly #combine: Reducer | null;
   /** Whether a transfer says how long it is, and is made even of nothing: only its two ends know. */
@@ -106,7 +107,7 @@ export class PlanOp {
         earlier.after.push(later);
       }
       const { kind, peer, step } = later.move;
-      if (kind === 'receive') this.#receives.set(`${peer}/${step}`, later);
+      if (kind === 'receive') this.#receives.set(transferKey(peer, step), later);
       else laneOf(this.#lanes, peer).sends.push(later);
     });
   }
@@ -159,14 +160,14 @@ export class PlanOp {
 
   /** Whether both ends of a frame's transfer mean the same length, as far as it says. */
   expects({ kind, step, count }: FrameHeader, from: number): boolean {
-    const progress = this.#receives.get(`${from}/${step}`);
+    const progress = this.#receives.get(transferKey(from, step));
     return kind !== FrameKind.DATA || !this.#areLengthsTold || !progress || count === lengthOf(progress.move);
   }
 
   /** Takes a DATA frame of this op, which says the same of it as this rank. @throws ProtocolError */
   receive({ step, offset }: FrameHeader, frame: ArrayBuffer, from: number): void {
     const elements = this.#elementsOf(frame);
-    const progress = this.#receives.get(`${from}/${step}`);
+    const progress = this.#receives.get(transferKey(from, step));
     const length = progress ? lengthOf(progress.move) : 0;
     const room = length - (progress?.arrived ?? 0);
     const isNothing = elements === 0 && (length > 0 || progress?.endedAt !== null);
@@ -223,9 +224,9 @@ export class PlanOp {
     codec.decode(frame, values);
   }
 
-  #wake({ move }: Progress): void {
-    if (move.kind === 'send') this.#pump(move.peer);
-    else this.#take(this.#receives.get(`${move.peer}/${move.step}`)!);
+  #wake(progress: Progress): void {
+    if (progress.move.kind === 'send') this.#pump(progress.move.peer);
+    else this.#take(progress);
   }
 
   /** Sends to `peer` what may go. */
@@ -244,34 +245,30 @@ export class PlanOp {
       if (end === move.end) lane.next += 1;
       lane.isBusy = true;
       this.#busyLanes += 1;
-      void this.#emit(peer, lane, frame);
+      void this.#options.emit(peer, frame).then(() => {
+        lane.isBusy = false;
+        this.#busyLanes -= 1;
+        this.#pump(peer);
+        return this.#settle();
+      });
       for (const next of progress.after) this.#wake(next);
     }
-  }
-
-  async #emit(peer: number, lane: Lane, frame: ArrayBuffer): Promise<void> {
-    await this.#options.emit(peer, frame);
-    lane.isBusy = false;
-    this.#busyLanes -= 1;
-    this.#pump(peer);
-    this.#settle();
   }
 
   /** A segment under its header. What was just received and goes on keeps its frame. */
   #frameOf({ move, done }: Progress, start: number, end: number): ArrayBuffer {
     const { source, dtype, codec, header } = this.#options;
-    const own: FrameHeader = {
-      ...{ ...header, kind: FrameKind.DATA, step: move.step, offset: done },
-      ...(this.#areLengthsTold && { count: lengthOf(move) }),
-    };
+    header.step = move.step;
+    header.offset = done;
+    if (this.#areLengthsTold) header.count = lengthOf(move);
     const taken = this.#taken;
     if (taken?.start === start && taken.end === end && source === this.#options.target) {
       this.#taken = null;
-      writeHeader(taken.frame, own);
+      writeHeader(taken.frame, header);
       if (codec && move.how !== 'copy') codec.encode(this.#floats(start, end), taken.frame, this.#lostIn(start, end));
       return taken.frame;
     }
-    const frame = createFrame(own, this.#bytesOf(end - start));
+    const frame = createFrame(header, this.#bytesOf(end - start));
     if (codec) {
       // What is final was decoded once: to encode it again loses nothing more, and gives the same bytes.
       codec.encode(this.#floats(start, end), frame, move.how === 'copy' ? null : this.#lostIn(start, end));
@@ -337,6 +334,11 @@ function conflict(a: Move, b: Move, inPlace: boolean): boolean {
   if (a.kind === 'send' && b.kind === 'send') return false;
   if (a.kind !== b.kind && !inPlace) return false;
   return Math.max(a.start, b.start) < Math.min(a.end, b.end);
+}
+
+/** Steps are 16 bits in a frame. */
+function transferKey(peer: number, step: number): number {
+  return peer * 0x10000 + step;
 }
 
 function lengthOf({ start, end }: Move): number {

@@ -6,6 +6,9 @@ import { deferred, type Deferred } from '../util/deferred.ts';
 import { HIGH_WATER_BYTES } from './link.ts';
 import { LinkEnd } from './linkEnd.ts';
 
+/** Of all frames that need not wait. */
+const AT_ONCE = Promise.resolve();
+
 export abstract class BaseLink extends LinkEnd {
   readonly #waiting: Deferred<void>[] = [];
   #queuedBytes = 0;
@@ -13,15 +16,15 @@ export abstract class BaseLink extends LinkEnd {
   /** Sends the frame off. Whoever implements it calls `left(bytes)` once the frame no longer counts as queued. */
   protected abstract transmit(frame: ArrayBuffer): void;
 
-  protected async dispatch(frame: ArrayBuffer): Promise<void> {
+  protected dispatch(frame: ArrayBuffer): Promise<void> {
     this.#queuedBytes += frame.byteLength;
     this.transmit(frame);
     // Nobody would wake who waits on a link that broke over this very frame.
     if (this.state === 'closed') throw this.goneError();
-    if (this.#queuedBytes < HIGH_WATER_BYTES) return;
+    if (this.#queuedBytes < HIGH_WATER_BYTES) return AT_ONCE;
     const waiter = deferred();
     this.#waiting.push(waiter);
-    await waiter.promise;
+    return waiter.promise;
   }
 
   /** `bytes` of the queue have left. */

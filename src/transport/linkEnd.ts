@@ -2,7 +2,7 @@
  * What every end of a link does the same way: counting, queueing frames that come before their handler, and closing once. An
  * implementation adds how a frame goes (`dispatch`), and reports what came and broke.
  */
-import { PeerGoneError } from '../util/errors.ts';
+import { asError, PeerGoneError } from '../util/errors.ts';
 import { checkFrameSize, type Link, type LinkCounters, type LinkDescription, type LinkState } from './link.ts';
 
 export abstract class LinkEnd implements Link {
@@ -12,7 +12,7 @@ export abstract class LinkEnd implements Link {
   #onclose: ((error: Error | null) => void) | null = null;
   #closed: { error: Error | null } | null = null;
 
-  /** Sends the frame off, at once. Resolves when more may come; rejects with {@link goneError} where the link closes first. */
+  /** Sends the frame off, at once. Resolves when more may come; throws or rejects with {@link goneError} where the link closes first. */
   protected abstract dispatch(frame: ArrayBuffer): Promise<void>;
   /** Lets go of what is beneath; called once. */
   protected abstract release(): void;
@@ -45,12 +45,16 @@ export abstract class LinkEnd implements Link {
     if (handler && this.#closed) handler(this.#closed.error);
   }
 
-  async send(frame: ArrayBuffer): Promise<void> {
-    checkFrameSize(frame);
-    if (this.#closed) throw this.goneError();
-    this.#counters.framesSent += 1;
-    this.#counters.bytesSent += frame.byteLength;
-    await this.dispatch(frame);
+  send(frame: ArrayBuffer): Promise<void> {
+    try {
+      checkFrameSize(frame);
+      if (this.#closed) throw this.goneError();
+      this.#counters.framesSent += 1;
+      this.#counters.bytesSent += frame.byteLength;
+      return this.dispatch(frame);
+    } catch (error) {
+      return Promise.reject(asError(error));
+    }
   }
 
   close(): void {

@@ -29,6 +29,17 @@ test('ring and parameter-server move the bytes that theory says', async () => {
   for (const { ratio } of strategies) expect(ratio).toBeCloseTo(1, 2);
 });
 
+test('an all-reduce in tabs is right, and sends the bytes that theory says', async () => {
+  const out: string[] = [];
+  const err: string[] = [];
+  const { signal } = new AbortController();
+  const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
+  const line = ['allreduce', '--tabs', '2', '--bytes', '4096', '--json'];
+  expect(await runBench(line, io), err.join('\n')).toBe(0);
+  // Two steps, each half of the tensor under a header of 32 bytes.
+  expect(JSON.parse(out.at(-1)!)).toMatchObject({ n: 2, bytes: 4096, bytesSentPerRank: 4096 + 2 * 32, wrong: 0 });
+});
+
 test('panels are drawn side by side into a PNG', async () => {
   const file = path.join(folder, 'panels.png');
   const curve = { label: 'a', colour: '#1f4e9c', width: 2, dash: [], values: [3, 2, 1] };

@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { expectedMs, rowOf, scheduleOf, theoryBytes } from '../../bench/allreduce/figures.ts';
+import { summaryOf } from '../../bench/link/figures.ts';
+
+test('a row has medians of all ranks, the busiest rank, and the wrong elements of all', () => {
+  const ours = [
+    { ms: [10, 12], wrong: 1, bytesSent: 1500 },
+    { ms: [8, 20], wrong: 2, bytesSent: 1532 },
+    { ms: [10], wrong: 0, bytesSent: 1500 },
+  ];
+  const row = rowOf({ n: 4, bytes: 1000, isInPlace: true }, ours, [{ ms: [9, 9, 30] }]);
+  expect(row).toMatchObject({ medianMs: 10, rawMedianMs: 9, ratio: 0.9, wrong: 3, bytesSentPerRank: 1532 });
+  // nccl-tests: algorithm bandwidth is bytes over time, bus bandwidth that times 2(n-1)/n.
+  expect(row.algorithmMBps).toBeCloseTo(0.1);
+  expect(row.busMBps).toBeCloseTo(0.15);
+});
+
+test('each rank must send 2(n-1)/n of the tensor', () => {
+  expect(theoryBytes(2, 1000)).toBe(1000);
+  expect(theoryBytes(4, 1000)).toBe(1500);
+});
+
+test('a schedule fits its budget, and has one op at least', () => {
+  expect(scheduleOf(8, 2 ** 24, 1)).toEqual({ ops: 1, rounds: 1 });
+  const { ops, rounds } = scheduleOf(4, 2 ** 22, 30_000);
+  expect(ops * rounds * expectedMs(4, 2 ** 22)).toBeLessThanOrEqual(30_000);
+  expect(rounds).toBeGreaterThan(5);
+  // In place, sums grow eightfold with each op: float32 ends at 2^128.
+  expect(8 ** scheduleOf(8, 1024, 1e9).ops * 1000).toBeLessThan(2 ** 127);
+});
+
+test('links are compared with the bare channel', () => {
+  const { rows } = summaryOf({
+    bareLink: [{ MBps: 10, roundTripMs: 1 }],
+    pageLink: [9, 8, 30].map((MBps) => ({ MBps, roundTripMs: 2 })),
+    workerLink: [{ MBps: 5, roundTripMs: 3 }],
+    portLink: [{ MBps: 100, roundTripMs: 1 }],
+  });
+  expect(rows).toEqual([
+    { kind: 'bareLink', MBps: 10, ratio: 1, roundTripMs: 1 },
+    { kind: 'pageLink', MBps: 9, ratio: 0.9, roundTripMs: 2 },
+    { kind: 'workerLink', MBps: 5, ratio: 0.5, roundTripMs: 3 },
+    { kind: 'portLink', MBps: 100, ratio: 10, roundTripMs: 1 },
+  ]);
+});
