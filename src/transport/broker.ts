@@ -18,26 +18,27 @@ export type AskForPort = (key: string) => PortRequest;
 export const askForPort: AskForPort = (key) => {
   const found = deferred<MessagePort>();
   const fail = (why: string): void => found.reject(new PeerGoneError(`This browser does not join its tabs: ${why}.`));
-  let cancel = (): void => {};
+  let broker: SharedWorker | null = null;
   try {
     // Written so that bundlers know it for a worker, and named as in the library's package: Vite finds its source by that name too.
-    const broker = new SharedWorker(new URL('./brokerWorker.js', import.meta.url), {
+    broker = new SharedWorker(new URL('./brokerWorker.js', import.meta.url), {
       type: 'module',
       name: 'peergrad broker',
     });
-    cancel = () => {
-      broker.port.close();
-      fail('the other tab did not come');
-    };
+    const { port } = broker;
     broker.addEventListener('error', () => fail('their SharedWorker could not be loaded'));
-    broker.port.onmessage = ({ ports }) => {
-      broker.port.close();
+    port.onmessage = ({ ports }) => {
+      port.close();
       found.resolve(ports[0]!);
     };
-    broker.port.postMessage(key);
+    port.postMessage(key);
   } catch (error) {
     // Chrome on Android has no SharedWorker, and a page's policy may forbid it.
     fail(messageOf(error));
   }
+  const cancel = (): void => {
+    broker?.port.close();
+    fail('the other tab did not come');
+  };
   return { port: found.promise, cancel };
 };

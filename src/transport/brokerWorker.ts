@@ -3,6 +3,7 @@
  * a port each, whose other end the other has. Only pages of one origin in one profile of a browser share it. What then goes over the
  * ports does not come by here.
  */
+import { systemClock } from '../util/clock.ts';
 
 /** How long a key waits for its second tab: longer than whoever asks, who may have gone without a word. */
 const WAITING_MS = 30_000;
@@ -16,9 +17,9 @@ globalThis.addEventListener('connect', (event) => {
     waiting.delete(key);
     if (first) return join(first, client);
     waiting.set(key, client);
-    setTimeout(() => {
+    systemClock.after(WAITING_MS, () => {
       if (waiting.get(key) === client) waiting.delete(key);
-    }, WAITING_MS);
+    });
   };
 });
 
@@ -27,5 +28,3 @@ function join(...clients: [MessagePort, MessagePort]): void {
   clients[0].postMessage(null, [port1]);
   clients[1].postMessage(null, [port2]);
 }
-
-export {};
