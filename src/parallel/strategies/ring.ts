@@ -247,7 +247,9 @@ export class Ring implements Strategy {
     this.#codec = codec;
     const useErrorFeedback = this.#options.errorFeedback;
     const rank = { matrixApproximationRank: POWER_SGD_RANK, startPowerSgdIter: plainSteps };
-    if (codec === 'powersgd') this.#ddp.carryBy('fp32', createPowerSgdHook({ ...rank, useErrorFeedback }));
+    const hook = codec === 'powersgd' ? createPowerSgdHook({ ...rank, useErrorFeedback }) : null;
+    // Chosen for a slow line, it is to wait for as few hops as can be.
+    if (hook) this.#ddp.carryBy('fp32', hook, this.#auto !== null);
     else this.#ddp.carryBy(codec, null);
   }
 
