@@ -247,10 +247,9 @@ export class Ring implements Strategy {
     this.#codec = codec;
     const useErrorFeedback = this.#options.errorFeedback;
     const rank = { matrixApproximationRank: POWER_SGD_RANK, startPowerSgdIter: plainSteps };
-    const hook = codec === 'powersgd' ? createPowerSgdHook({ ...rank, useErrorFeedback }) : null;
+    if (codec !== 'powersgd') return this.#ddp.carryBy(codec, null);
     // Chosen for a slow line, it is to wait for as few hops as can be.
-    if (hook) this.#ddp.carryBy('fp32', hook, this.#auto !== null);
-    else this.#ddp.carryBy(codec, null);
+    this.#ddp.carryBy('fp32', createPowerSgdHook({ ...rank, useErrorFeedback }), this.#auto !== null);
   }
 
   #bytesByCodec(): Record<ChosenCodec, number> {
