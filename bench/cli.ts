@@ -1,11 +1,11 @@
 /** The benchmarks' command line: `npm run -s bench -- <name> ...`. */
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import { benchAuto, type AutoBenchOptions } from './auto/bench.ts';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
-import { STRATEGY_NAMES, type StrategyName } from '../src/protocol/job.ts';
+import { STRATEGY_NAMES, TRANSPORT_NAMES, type StrategyName } from '../src/protocol/job.ts';
 import { benchAll, type AllOptions } from './all/bench.ts';
 import { benchAllReduce, type AllReduceBenchOptions } from './allreduce/bench.ts';
 import { benchCodecs, type CodecsBenchOptions } from './codecs/bench.ts';
@@ -79,11 +79,16 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     )
     .option('--tabs <n,..>', 'world sizes', listOf(wholeNumber(2, MAX_WORLD_SIZE)), [2, 4, 8])
     .option('--bytes <n>', 'size of the tensor', wholeNumber(4, MAX_TENSOR_BYTES))
+    .addOption(
+      new Option('--transport <name>', 'how tabs are linked; auto: by message ports')
+        .choices(TRANSPORT_NAMES)
+        .default('webrtc'),
+    )
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: AllReduceBenchOptions) => benchAllReduce(options, io));
   program
     .command('link')
-    .description('what one link carries: a bare channel, a simple-peer link, and the same in a worker')
+    .description('what one link carries: a bare channel, a simple-peer link, the same in a worker, and a message port')
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: LinkBenchOptions) => benchLink(options, io));
   program
@@ -139,7 +144,7 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     )
     .option('--tabs <n>', 'world size of the several', wholeNumber(2, MAX_WORLD_SIZE), 2)
     .option('--hosts <tool>', 'has them on hosts of their own, which this makes; needs root')
-    .option('--rate <rate>', "of the hosts' lines, as tc writes it", '5mbit')
+    .option('--rate <rate>', "of the hosts' lines, as tc writes it", '4mbit')
     .option('--picture <file>', 'draws step time over size of buckets, as PNG')
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: StepBenchOptions) => benchStep(options, io));

@@ -4,12 +4,14 @@
  */
 import { cpus } from 'node:os';
 import type { Io } from '../../launcher/io.ts';
+import type { TransportName } from '../../src/protocol/job.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { World } from '../world/world.ts';
 import { rowOf, scheduleOf, tableOf, type AllReduceRow } from './figures.ts';
 
 export interface AllReduceBenchOptions {
   tabs: readonly number[];
+  transport: TransportName;
   bytes?: number;
   json?: true;
 }
@@ -29,13 +31,13 @@ const SINGLE_MS = 30_000;
 const WARM_UP = { bytes: 1024 * KIB, ops: 3 };
 
 /** @throws (rejects) UsageError for a size that is no float32 tensor's, PeergradError where a tab fails. */
-export async function benchAllReduce({ tabs, bytes, json }: AllReduceBenchOptions, io: Io): Promise<void> {
+export async function benchAllReduce({ tabs, bytes, transport, json }: AllReduceBenchOptions, io: Io): Promise<void> {
   if (bytes !== undefined && bytes % Float32Array.BYTES_PER_ELEMENT !== 0) {
     throw new UsageError(`${bytes} bytes are no tensor of float32: give a multiple of 4.`);
   }
   const rows: AllReduceRow[] = [];
   for (const n of tabs) {
-    const world = await World.open(n);
+    const world = await World.open(n, { transport });
     try {
       await world.run('bareRing', WARM_UP);
       await world.run('allReduce', { ...WARM_UP, isInPlace: true });

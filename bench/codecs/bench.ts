@@ -6,9 +6,8 @@ import type { Io } from '../../launcher/io.ts';
 import { median } from '../../src/telemetry/statistics.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 import { Child } from '../signaling/child.ts';
-import type { Hosts } from '../world/world.ts';
-import { World } from '../world/world.ts';
-import { onHosts } from './cappedLines.ts';
+import { withHosts } from '../world/hosts.ts';
+import { World, type Hosts } from '../world/world.ts';
 import type { EncodedResult } from './encodedAllReduce.ts';
 import { codecTables, type CodecsResult, type TimedRow } from './section.ts';
 import type { TrialOrder, TrialResult } from './trial.ts';
@@ -18,7 +17,7 @@ export interface CodecsBenchOptions {
   tabs: number;
   bytes: number;
   rounds: number;
-  /** A script as in `cappedLines.ts`, and what its hosts receive at most. */
+  /** The tool of `world/hosts.ts`, and what its hosts receive at most. */
   hosts?: string;
   rate: string;
   seeds: number;
@@ -41,8 +40,11 @@ const HASH_EVERY = 1_000_000;
 export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<void> {
   const { tabs, bytes, hosts, rate, seeds, json } = options;
   io.err(`${tabs} tabs add up ${bytes} bytes, ${options.rounds} times by each codec ...`);
-  const local = await timed(options, null);
-  const capped = hosts === undefined ? null : await onHosts(hosts, tabs, rate, (lines) => timed(options, lines));
+  const local = await timed(options);
+  const capped =
+    hosts === undefined
+      ? null
+      : await withHosts({ tool: hosts, count: tabs }, (lines, limit) => timed(options, lines, () => limit(rate)));
   const trained = await trainAll(options, io);
   const result: CodecsResult = {
     tabs,
@@ -59,9 +61,15 @@ export async function benchCodecs(options: CodecsBenchOptions, io: Io): Promise<
   if (wrong.length > 0) throw new PeergradError(`Codecs fall short: ${wrong.join('; ')}.`);
 }
 
-async function timed({ tabs, bytes, rounds }: CodecsBenchOptions, hosts: Hosts | null): Promise<TimedRow[]> {
+/** @param limit caps the lines of `hosts`, once pages have come over them. */
+async function timed(
+  { tabs, bytes, rounds }: CodecsBenchOptions,
+  hosts: Hosts | null = null,
+  limit?: () => Promise<void>,
+): Promise<TimedRow[]> {
   const world = await World.open(tabs, { hosts });
   try {
+    await limit?.();
     const results = await world.run('encodedAllReduce', { bytes, rounds, codecs: CODECS });
     return CODECS.map((codec, i) =>
       rowOf(
@@ -76,11 +84,13 @@ async function timed({ tabs, bytes, rounds }: CodecsBenchOptions, hosts: Hosts |
 }
 
 /** An all-reduce has ended once it has on all ranks. */
+function slowest(of: readonly EncodedResult[]): number[] {
+  return of[0]!.ms.map((_, round) => Math.max(...of.map(({ ms }) => ms[round]!)));
+}
+
 function rowOf(codec: string, ranks: readonly EncodedResult[], plain: readonly EncodedResult[]): TimedRow {
   const hashes = new Set(ranks.map(({ hash }) => hash));
   if (hashes.size > 1) throw new PeergradError(`The ranks' sums by ${codec} differ: ${[...hashes].join(', ')}.`);
-  const slowest = (of: readonly EncodedResult[]): number[] =>
-    of[0]!.ms.map((_, round) => Math.max(...of.map(({ ms }) => ms[round]!)));
   const [mine, theirs] = [slowest(ranks), slowest(plain)];
   return {
     ...{ codec, ms: median(mine), bytesSent: Math.max(...ranks.map(({ bytesSent }) => bytesSent)) },

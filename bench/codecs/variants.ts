@@ -36,10 +36,11 @@ export interface TrainedRow {
   stepMs: number;
 }
 
+const accuracyOf = (of: readonly TrialResult[]): number => mean(of.map(({ accuracy }) => accuracy));
+const bytesOf = (of: readonly TrialResult[]): number => mean(of.map(({ bytes }) => bytes));
+
 /** @param trials of each variant, one a seed. */
 export function rowsOf(trials: readonly (readonly TrialResult[])[]): TrainedRow[] {
-  const accuracyOf = (of: readonly TrialResult[]): number => mean(of.map(({ accuracy }) => accuracy));
-  const bytesOf = (of: readonly TrialResult[]): number => mean(of.map(({ bytes }) => bytes));
   const [plain] = trials;
   return VARIANTS.map(({ name }, i) => {
     const own = trials[i]!;

@@ -3,7 +3,7 @@ import { median } from '../../src/telemetry/statistics.ts';
 import { table } from '../table.ts';
 import type { LinkFigures } from './measureLink.ts';
 
-export type LinkKind = 'bareLink' | 'pageLink' | 'workerLink';
+export type LinkKind = 'bareLink' | 'pageLink' | 'workerLink' | 'portLink';
 export type LinkTurns = Record<LinkKind, LinkFigures[]>;
 
 export interface LinkRow extends LinkFigures {
@@ -20,6 +20,7 @@ const NAMES: Record<LinkKind, string> = {
   bareLink: 'bare data channel, on the page',
   pageLink: 'simple-peer link, on the page',
   workerLink: 'the same in the worker, over the page',
+  portLink: 'message port, from worker to worker',
 };
 
 /** Medians of all turns. */

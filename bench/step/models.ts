@@ -6,7 +6,7 @@ import type { StepModel } from './args.ts';
 
 export interface BenchModel {
   readonly variables: readonly tf.Variable[];
-  logits(inputs: tf.Tensor): tf.Tensor2D;
+  readonly logits: (inputs: tf.Tensor) => tf.Tensor2D;
 }
 
 /** Of a handwritten digit. */

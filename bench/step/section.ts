@@ -29,6 +29,7 @@ export function cutsTable({ together }: StepBenchResult): string {
 export function section(result: StepBenchResult): string {
   const { adapter, together } = result;
   const { tabs, rate, parameters, batch } = together;
+  const whole = together.cuts.at(-1)!.ms;
   const line = rate === null ? 'one machine, uncapped' : `lines of ${rate}`;
   return `## What a step costs
 
@@ -38,12 +39,16 @@ model, batch and optimizer; medians. \`compute\` is until the first bucket is he
 
 ${aloneTable(result)}
 
-Where ours is faster, it is because Adam runs on the CPU here and in a shader for every variable there.
+Adam runs on the CPU here, and as several shaders for every variable there.
 
 Then ${tabs} tabs over ${line}, ${parameters} parameters, ${batch} samples a rank, with buckets of several sizes in turn.
 \`communicate\` is from the first all-reduce issued to the last one done, \`exposed\` what is left of it once the last bucket is read.
 
 ${cutsTable(result)}
+
+In one piece, communication takes ${(whole.communicate / whole.compute).toFixed(2)} times as long as compute.
+
+![Step time over the size of buckets](buckets.png)
 
 Nothing can be sent before the forward pass is over and the first bucket's gradients are recorded; where communication takes as
 long as compute, that share of it stays exposed, however finely it is cut.

@@ -59,8 +59,8 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
   };
 }
 
-/** Enough for every shader to be compiled, the second order of buckets included. */
-const WARM_UP_STEPS = 3;
+/** Shaders are compiled in the first, and buckets have their order from the second on. */
+const WARM_UP_STEPS = 2;
 
 /** As TensorFlow.js's guide does it, and the loss read each step, as a page that shows it does. */
 function plainLoop(name: StepModel, batch: number): Loop {

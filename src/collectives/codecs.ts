@@ -63,7 +63,9 @@ const fp16: Codec = {
 const scratch = new Float32Array(fp16.maxSegment);
 
 /**
- * Elements that share a scale in int8. The larger, the fewer bytes, and the coarser are small values beside large ones. TODO
+ * Elements that share a scale in int8. The larger, the fewer bytes, and the coarser are small values beside large ones: of gradients of
+ * the mlp on MNIST, blocks of 32, 128, 512 and a whole segment lose 0.6, 0.75, 0.9 and 1.3 % (root mean square) of 3.56, 3.88, 3.97
+ * and 4.0 times fewer bytes.
  */
 export const INT8_BLOCK = 128;
 const INT8_BLOCK_BYTES = SCALE_BYTES + INT8_BLOCK;

@@ -378,13 +378,15 @@ export class Reducer {
     let issuedAt = 0;
     let lastReadAt = 0;
     const codec = this.#codec;
-    const tallied = this.#isEncoded ? group.allReduce(this.#tally) : null;
+    let tallied: PromiseLike<unknown> | null = null;
     const works = [];
     for (const [bucket, read] of reads.entries()) {
       await read;
       checkGradients();
       lastReadAt = clock.now();
       if (bucket === 0) issuedAt = lastReadAt;
+      // Known once the last bucket is. A few numbers, which need not wait behind it.
+      if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally);
       const values = this.#bucketView(bucket);
       const lost = this.#feedback?.feed(values, this.#layout.buckets[bucket]!.start) ?? null;
       works.push(group.allReduce(values, { bucket, codec, lost }));

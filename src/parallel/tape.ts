@@ -86,7 +86,7 @@ export type GradientListener = (variable: number, gradient: tf.Tensor) => void;
 
 /**
  * Has back-propagation tell `onfinal` each gradient as soon as it is recorded, before it goes on to the ops further ahead: what is
- * recorded then is computed before the rest. Only of variables that a single op uses; the gradients of others are sums that
+ * recorded then is computed before the rest, that op's own other inputs included. Only of variables that a single op uses; the gradients of others are sums that
  * the engine keeps to itself. To be called inside the gradient scope.
  */
 export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scalar, onfinal: GradientListener): void {
@@ -94,9 +94,11 @@ export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scala
     const [use] = uses;
     if (uses.length !== 1 || !use) continue;
     const { node, input } = use;
-    const { gradient } = node;
+    const { gradient, inputs } = node;
     // An op without a gradient: the engine says so.
     if (!gradient) continue;
+    // The engine goes through inputs in their order, and what lies further ahead waits for none but the others.
+    node.inputs = { [input]: inputs[input]!, ...inputs };
     node.gradient = (dys) => {
       const byInput = gradient(dys);
       const compute = byInput[input];

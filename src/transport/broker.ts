@@ -9,7 +9,7 @@ import { messageOf, PeerGoneError } from '../util/errors.ts';
 export interface PortRequest {
   /** Resolves once the other tab has asked by the same key. Rejects with PeerGoneError where that cannot be, or was cancelled. */
   readonly port: Promise<MessagePort>;
-  cancel(): void;
+  readonly cancel: () => void;
 }
 
 /** Asks for a port to the tab that asks by the same key, which nobody else must know. It has no deadline of its own. */

@@ -27,7 +27,7 @@ const TAKEN_STEP_BYTES = 256 * 1024;
 
 export class PortLink extends BaseLink {
   readonly #port: MessagePort;
-  readonly #describing: { waiter: Deferred<LinkDescription>; askedAt: number }[] = [];
+  readonly #describing: Deferred<LinkDescription>[] = [];
   #takenBytes = 0;
 
   constructor(port: MessagePort) {
@@ -43,13 +43,13 @@ export class PortLink extends BaseLink {
   protected release(): void {
     this.#post({ type: 'closed', message: null });
     this.#port.close();
-    for (const { waiter } of this.#describing.splice(0)) waiter.resolve({ route: 'unknown', roundTripMs: null });
+    for (const waiter of this.#describing.splice(0)) waiter.resolve({ route: 'unknown', roundTripMs: null });
   }
 
   describe(): Promise<LinkDescription> {
     if (this.state === 'closed') return Promise.resolve({ route: 'unknown', roundTripMs: null });
     const waiter = deferred<LinkDescription>();
-    this.#describing.push({ waiter, askedAt: performance.now() });
+    this.#describing.push(waiter);
     this.#post({ type: 'describe' });
     return waiter.promise;
   }
@@ -78,15 +78,8 @@ export class PortLink extends BaseLink {
         return this.closed(message.message === null ? null : new PeerGoneError(message.message));
       case 'describe':
         return this.#post({ type: 'description', route: 'memory', roundTripMs: null });
-      case 'description': {
-        const asked = this.#describing.shift();
-        const { route, roundTripMs } = message;
-        // The port is the whole way: this was a round trip.
-        return asked?.waiter.resolve({
-          route,
-          roundTripMs: route === 'memory' ? performance.now() - asked.askedAt : roundTripMs,
-        });
-      }
+      case 'description':
+        return this.#describing.shift()?.resolve({ route: message.route, roundTripMs: message.roundTripMs });
       default:
         message satisfies never;
     }

@@ -54,17 +54,18 @@ class TabLink extends PortLink {
  * rejects with PeerGoneError where the browser does not join its tabs, or does not say when one is gone.
  */
 export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOptions): PeerAttempt {
-  const [own, others] = initiator ? ['a', 'b'] : ['b', 'a'];
+  const own = `peergrad ${key} ${initiator ? 'a' : 'b'}`;
+  const others = `peergrad ${key} ${initiator ? 'b' : 'a'}`;
   let request: PortRequest | null = null;
   let opened: Link | null = null;
   let isAborted = false;
   const open = async (): Promise<Link> => {
     // Before the other end can have a port: once it has, it asks for this lock.
-    const letGo = await hold(lockOf(key, own!));
+    const letGo = await hold(own);
     try {
       if (isAborted) throw new PeerGoneError('Linking was cancelled.');
       request = ask(key);
-      opened = new TabLink(await request.port, letGo, lockOf(key, others!));
+      opened = new TabLink(await request.port, letGo, others);
       return opened;
     } catch (error) {
       letGo();
@@ -80,10 +81,6 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
       opened?.close();
     },
   };
-}
-
-function lockOf(key: string, end: string): string {
-  return `peergrad ${key} ${end}`;
 }
 
 /**

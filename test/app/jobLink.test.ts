@@ -13,6 +13,7 @@ test.each([
   { strategy: 'diloco', syncEvery: 4 },
   { transport: 'auto' },
   { strategy: 'data-parallel', replicas: 3, optimizer: 'sgd' },
+  { codec: 'int8', errorFeedback: false, hidden: 256 },
 ])('a job in a link is the same job again: %o', (fields) => {
   const job = parseJob(fields);
   expect(jobOfLink(queryOf(withQuery('#new', linkOfJob(job))))).toEqual({ job, problem: null });
@@ -23,7 +24,7 @@ test('the usual job needs no words, and another forgets those of the one before'
   expect(withQuery('#new?seed=7&job=mnist&lang=zh', linkOfJob(DEFAULT_JOB))).toBe('#new?lang=zh');
 });
 
-test.each(['seed=-1', 'seed=', 'batchSize=many', 'job=poker', 'learningRate=1e9'])(
+test.each(['seed=-1', 'seed=', 'batchSize=many', 'job=poker', 'learningRate=1e9', 'codec=zip', 'errorFeedback=1'])(
   'a link that asks for what cannot be says so: %s',
   (query) => {
     const { job, problem } = jobOfLink(new URLSearchParams(query));

@@ -33,7 +33,7 @@ const alike = fc
 const tensors = fc.oneof(anything, alike);
 const bytes = (values: Float32Array): Uint8Array => new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
-describe.each(CODECS)('%s', (_, codec) => {
+describe.each(CODECS)('%s', (_name, codec) => {
   test('encodes what it has decoded to the same bytes', () => {
     fc.assert(
       fc.property(tensors, (values) => {

@@ -12,6 +12,10 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
+function dispose(members: readonly Member[]): void {
+  for (const member of members) member.dispose();
+}
+
 const ENCODED = CODEC_NAMES.filter((name) => name !== 'fp32');
 
 describe('a run', () => {
@@ -67,8 +71,6 @@ describe('when ranks come and go', () => {
         createMember(`m${i}`, createCountingTask({ samples: SAMPLES }), { ...COUNTING_PLAN, codec }),
       ),
     );
-  const dispose = (members: readonly Member[]): void => members.forEach((member) => member.dispose());
-
   /** Ones are halves, but no whole number of scales that are rounded up. */
   test.each([
     ['fp16', 6],

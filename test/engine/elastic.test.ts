@@ -362,7 +362,7 @@ describe('a run', () => {
     const job = parseJob({ ...DEFAULT_JOB, batchSize: 4, maxSteps: 4 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });
     const heldOut = { ...data.test, size: 4, read: data.test.read.bind(data.test) };
-    const { job: _job, model: _model, data: _data, replicas: _replicas, hidden: _hidden, ...plan } = job;
+    const { job: _job, model: _model, data: _data, replicas: _replicas, hidden: _hidden, transport: _, ...plan } = job;
     const make = (i: number) =>
       createMember(`m${i}`, createJobTask(job, { train: data.train, test: heldOut }, 3), plan);
     const undisturbed = await Promise.all([0, 1, 2].map(make));

@@ -1,6 +1,7 @@
 /** Gradients that are told, and read, while back-propagation still runs. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
+import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp.ts';
 import { gradientsOf, TensorReader } from '../../src/parallel/flatten.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -18,7 +19,7 @@ describe('back-propagation', () => {
       value: (x as tf.Tensor).clone(),
       gradFunc: (dy) => {
         events.push('reached the middle');
-        return dy as tf.Tensor;
+        return dy;
       },
     }));
     const computed = gradientsOf(
@@ -56,26 +57,26 @@ describe('a reading', () => {
   });
 });
 
-describe('buckets that are read early', () => {
-  /** A bucket for each of four variables, of which the third is used twice. */
-  const create = async (group: Parameters<Parameters<typeof runWorld>[1]>[0]) => {
-    const variables = [1, 2, 3, 4].map((value) => tf.variable(tf.fill([3], value)));
-    const options = { firstBucketBytes: 1, bucketCapBytes: 1, keepGradients: true };
-    const ddp = await DistributedDataParallel.create(variables, group, options);
-    const loss = (scale: number) => (): tf.Scalar => {
-      const [a, b, c, d] = variables as [tf.Variable, tf.Variable, tf.Variable, tf.Variable];
-      return a.mul(b).mul(c).add(c).mul(d).mul(scale).sum().asScalar();
-    };
-    return { ddp, loss };
+/** A bucket for each of four variables, of which the third is used twice. */
+const create = async (group: ProcessGroup) => {
+  const variables = [1, 2, 3, 4].map((value) => tf.variable(tf.tensor1d([value, value, value])));
+  const options = { firstBucketBytes: 1, bucketCapBytes: 1, keepGradients: true };
+  const ddp = await DistributedDataParallel.create(variables, group, options);
+  const loss = (scale: number) => (): tf.Scalar => {
+    const [a, b, c, d] = variables as [tf.Variable, tf.Variable, tf.Variable, tf.Variable];
+    return a.mul(b).mul(c).add(c).mul(d).mul(scale).sum().asScalar();
   };
-  /** By parameter: d (abcd + cd) for a, b, c, d = 1, 2, 3, 4. */
-  const DERIVATIVES = [24, 12, 12, 9];
-  const byParameter = ({ layout, gradient }: DistributedDataParallel) => {
-    const flat: number[] = [];
-    for (const { parameter, offset } of layout.slots) flat[parameter] = gradient[offset]!;
-    return flat;
-  };
+  return { ddp, loss };
+};
+/** By parameter: d (abcd + cd) for a, b, c, d = 1, 2, 3, 4. */
+const DERIVATIVES = [24, 12, 12, 9];
+const byParameter = ({ layout, gradient }: DistributedDataParallel) => {
+  const flat: number[] = [];
+  for (const { parameter, offset } of layout.slots) flat[parameter] = gradient[offset]!;
+  return flat;
+};
 
+describe('buckets that are read early', () => {
   test('give the same average in every pass, kept passes included', async () => {
     await runWorld(2, async (group) => {
       const { ddp, loss } = await create(group);

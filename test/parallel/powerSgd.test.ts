@@ -49,6 +49,11 @@ function distance(a: ArrayLike<number>, b: ArrayLike<number>): number {
   return Math.hypot(...difference) / Math.hypot(...Array.from(b));
 }
 
+/** Of a matrix of 20 x 30. */
+function ownGradient(rank: number, step: number, index: number): Float32Array {
+  return noise(600, 1 + 100 * step + 10 * index + rank);
+}
+
 /** Reduces the ranks' gradients once; the buffers of all ranks afterwards. */
 function reduceOnce(
   gradients: readonly Float32Array[],
@@ -255,6 +260,30 @@ describe('error feedback', () => {
     // And then it is sent.
     const [after] = await runWorld(n, async (group) => reduceWith(hooks[group.rank]!, new Float32Array(600), group));
     expect(after).toEqual(new Float32Array(600));
+  });
+
+  test('is as it was where a later bucket fails, so that the step can be tried again', async () => {
+    const hooks = [0, 1].map(() => createPowerSgdHook({ startPowerSgdIter: 1 }));
+    const sent = new Float64Array(1200);
+    const reduce = async (group: ProcessGroup, step: number, buckets = 2): Promise<void> => {
+      for (let index = 0; index < buckets; index++) {
+        const buffer = ownGradient(group.rank, step, index);
+        const parameters = [{ index, offset: 0, shape: [20, 30], isUsed: true }];
+        await hooks[group.rank]!({ index, isLast: index === 1, buffer, parameters }, group);
+        if (group.rank === 0 && buckets === 2) buffer.forEach((value, i) => (sent[600 * index + i]! += value));
+      }
+    };
+    await runWorld(2, async (group) => {
+      await reduce(group, 0);
+      await reduce(group, 1);
+    });
+    // In another group, plainly: of the first bucket, all that is left goes out, in vain.
+    await runWorld(2, (group) => reduce(group, 2, 1));
+    await runWorld(2, (group) => reduce(group, 2));
+    const wanted = [0, 1].flatMap((index) =>
+      sumOf([0, 1, 2].flatMap((step) => [0, 1].map((rank) => ownGradient(rank, step, index)))),
+    );
+    expect(distance(sent, wanted)).toBeLessThan(1e-5);
   });
 
   test('of a parameter that no rank used is kept, and nothing of it is sent', async () => {
