@@ -9,7 +9,6 @@ const SHOWN_BYTES = 4_000_000;
 
 export function section(result: ScaleResult): string {
   const { costs, worstError, withinFifth, predictions } = result;
-  const micro = (perByte: number): string => `${(1e6 * perByte).toFixed(1)} ns`;
   return [
     '## Growth',
     `The cost model (\`src/collectives/costModel.ts\`) is fitted by least squares of relative errors from ${result.samples.length} ` +
@@ -21,11 +20,11 @@ export function section(result: ScaleResult): string {
       ['constant', 'fitted'],
       [
         ['a hop of an empty frame', `${costs.hopMs.toFixed(2)} ms`],
-        ["a lone frame's byte, beside the line", micro(costs.hopMsPerByte)],
+        ["a lone frame's byte, beside the line", nanoseconds(costs.hopMsPerByte)],
         ["of the cores, that all tabs share: a frame's", `${costs.sharedMsPerFrame.toFixed(2)} ms`],
-        ["a byte's", micro(costs.sharedMsPerByte)],
-        ["a byte's, for each tab there is", micro(costs.crowdMsPerByte)],
-        ['adding a byte', micro(costs.combineMsPerByte)],
+        ["a byte's", nanoseconds(costs.sharedMsPerByte)],
+        ["a byte's, for each tab there is", nanoseconds(costs.crowdMsPerByte)],
+        ['adding a byte', nanoseconds(costs.combineMsPerByte)],
       ],
     ),
     `Predictions of sizes that were not fitted: ${percent(withinFifth)} are within 20 %, the worst is ${percent(worstError)} off.`,
@@ -68,6 +67,10 @@ export function section(result: ScaleResult): string {
 function cell({ ms }: GrowthRow, name: AlgorithmName): string {
   const value = ms[name];
   return value === null ? '-' : value.toFixed(0);
+}
+
+function nanoseconds(msPerByte: number): string {
+  return `${(1e6 * msPerByte).toFixed(1)} ns`;
 }
 
 function percent(share: number): string {

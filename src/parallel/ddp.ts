@@ -151,8 +151,15 @@ export class DistributedDataParallel {
   /**
    * How gradients travel from the next {@link backward} on, on every rank the same: by a codec, or by a hook in its place. What codec
    * or hook before kept of earlier gradients is forgotten.
+   *
+   * @param isWhole all in one bucket, for a hook that waits several times for each; otherwise in buckets as the options have them.
    */
-  carryBy(codec: CodecName, hook: CommHook | null): void {
+  carryBy(codec: CodecName, hook: CommHook | null, isWhole = false): void {
+    const sizes = this.#variables.parameters.map(({ size }) => size);
+    const order = this.layout.slots.map(({ parameter }) => parameter);
+    const caps = isWhole ? { firstBucketBytes: Infinity, bucketCapBytes: Infinity } : this.#options;
+    // No parameter moves.
+    this.#reducer.relayout(createLayout(sizes, { ...caps, order }));
     this.#reducer.useCodec(codec);
     this.#reducer.hook = hook;
   }

@@ -250,8 +250,9 @@ export class Ring implements Strategy {
     this.#codec = codec;
     const useErrorFeedback = this.#options.errorFeedback;
     const rank = { matrixApproximationRank: POWER_SGD_RANK, startPowerSgdIter: plainSteps };
-    if (codec === 'powersgd') this.#ddp.carryBy('fp32', createPowerSgdHook({ ...rank, useErrorFeedback }));
-    else this.#ddp.carryBy(codec, null);
+    if (codec !== 'powersgd') return this.#ddp.carryBy(codec, null);
+    // Chosen for a slow line, it is to wait for as few hops as can be.
+    this.#ddp.carryBy('fp32', createPowerSgdHook({ ...rank, useErrorFeedback }), this.#auto !== null);
   }
 
   #bytesByCodec(): Record<ChosenCodec, number> {
