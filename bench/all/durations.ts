@@ -7,10 +7,13 @@ export interface Taken {
 }
 
 export function durationsTable(taken: readonly Taken[]): string {
-  const minutes = (ms: number): string => (ms / 60_000).toFixed(1);
   const all = taken.reduce((sum, { ms }) => sum + ms, 0);
   return table(
     ['benchmark', 'minutes'],
     [...taken.map(({ name, ms }) => [name, minutes(ms)]), ['all of them', minutes(all)]],
   );
+}
+
+function minutes(ms: number): string {
+  return (ms / 60_000).toFixed(1);
 }

@@ -44,7 +44,7 @@ export function partsOf({ data, hosts }: Needs): Part[] {
   ];
 }
 
-/** What a command prints is what its section takes: both are of one folder. */
-function part<Result>(name: string, options: readonly string[], section: (result: Result) => string): Part {
-  return { name, argv: [name, ...options], section: (result) => section(result as Result) };
+/** `section` takes what the command of that name prints: both are of one folder. */
+function part(name: string, options: readonly string[], section: (result: never) => string): Part {
+  return { name, argv: [name, ...options], section: (result) => section(result as never) };
 }

@@ -49,7 +49,7 @@ export function insteadOfRing(
       if (codec === 'powersgd') return { lines: 'none', words: instead.powersgd };
       if (bucketBytes === null) return null;
       if (bucketBytes.some((bytes) => chooseAllReduce(worldSize, bytes) === Algorithm.RING)) return null;
-      return { lines: 'none', words: instead.pairs(worldSize, ringStepCount(worldSize)) };
+      return { lines: 'none', words: instead.otherwise(worldSize, ringStepCount(worldSize)) };
     }
     case 'parameter-server':
     case 'data-parallel':

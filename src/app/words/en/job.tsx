@@ -103,9 +103,9 @@ export const job = {
   },
   /** What ranks do where there is no ring to see. */
   instead: {
-    pairs: (ranks: number, ringSteps: number) =>
+    otherwise: (ranks: number, ringSteps: number) =>
       `Round a ring of ${ranks}, these gradients would take ${ringSteps} steps. ` +
-      'Ranks exchange them in pairs instead, in far fewer: there is no ring in this run.',
+      'Ranks exchange them in pairs or groups instead, in far fewer: there is no ring in this run.',
     server: 'Ranks send gradients to rank 0 and get parameters back: there is no ring in this run.',
     asyncServer:
       'Ranks send gradients to rank 0 and get parameters back, each at its own pace: there is no ring in this run.',

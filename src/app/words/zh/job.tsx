@@ -94,8 +94,8 @@ export const job: Words['job'] = {
     }
   },
   instead: {
-    pairs: (ranks, ringSteps) =>
-      `绕 ${ranks} 个 rank 的环，这些梯度要走 ${ringSteps} 步；改为两两交换步数少得多，所以这次训练没有环。`,
+    otherwise: (ranks, ringSteps) =>
+      `绕 ${ranks} 个 rank 的环，这些梯度要走 ${ringSteps} 步；改为两两或分组交换，步数少得多，所以这次训练没有环。`,
     server: '各 rank 把梯度发给 rank 0，再取回参数：这次训练没有环。',
     asyncServer: '各 rank 按自己的节奏把梯度发给 rank 0，再取回参数：这次训练没有环。',
     powersgd: '各 rank 相加的是代表梯度的细长矩阵（PowerSGD），字节只有百分之几：没有梯度块绕环。',
