@@ -332,8 +332,11 @@ function reduceRun(run: Run, event: RunEvent): Run {
       return { ...run, statistics: { step: event.step, ranks: event.ranks }, earlierStatistics: run.statistics };
     case 'hashes':
       return { ...run, hashes: { step: event.step, hashes: event.hashes, agree: event.agree } };
-    case 'codec':
-      return { ...run, choice: event.choice };
+    case 'codec': {
+      const { choice } = event;
+      // By PowerSGD nothing goes round as it did until now.
+      return { ...run, choice, trace: choice.codec === 'powersgd' ? null : run.trace };
+    }
     case 'evaluation': {
       const { step, accuracy, samples } = event;
       if (accuracy === null) return run;

@@ -266,12 +266,12 @@ export type EngineEvent =
   | { type: 'ranks'; step: number; ranks: RankStatistics[] }
   | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }
   | { type: 'hashes'; step: number; hashes: string[]; agree: boolean }
+  /** From this step on gradients travel by another codec: the job left the choice to the ranks. */
+  | { type: 'codec'; step: number; choice: CodecChoice }
   /**
    * Held-out samples were tested, after `step`: their mean loss, and the share classified right, `null` where nothing
    * is classified.
    */
-  /** From this step on gradients travel by another codec: the job left the choice to the ranks. */
-  | { type: 'codec'; step: number; choice: CodecChoice }
   | { type: 'evaluation'; step: number; loss: number; accuracy: number | null; samples: number }
   /**
    * What the flight recorder of the latest run holds, `null` before the first run: the answer to the command

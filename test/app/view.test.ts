@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { initialView, LANE_STEPS, RECENT_STEPS, reduce, withoutRun, type View } from '../../src/app/view.ts';
 import type { RosterEntry } from '../../src/protocol/control.ts';
-import type { EngineEvent, HopEvent, StepLane } from '../../src/protocol/events.ts';
+import type { CodecChoice, EngineEvent, HopEvent, StepLane } from '../../src/protocol/events.ts';
 import type { FlightRecording } from '../../src/protocol/flightRecording.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { member, RESULT, stepEvent } from './events.ts';
@@ -52,6 +52,12 @@ function lane(step: number, duration: number): StepLane {
 function telemetry(lanes: StepLane[]): EngineEvent {
   const ranks = [0, 1, 2].map((rank) => ({ rank, isHidden: false, waitMs: 0, right: null, clock: null, lanes }));
   return { type: 'telemetry', step: 0, ranks };
+}
+
+function chosen(codec: CodecChoice['codec']): EngineEvent {
+  const expectedMs = { fp32: 80, fp16: 40, int8: 20, powersgd: 5 };
+  const measured = { ownMs: 20, communicateMs: 90, exposedMs: 80, bytesPerMs: 1000 };
+  return { type: 'codec', step: 4, choice: { codec, ...measured, expectedMs, suggestion: null } };
 }
 
 function failed(fatal: boolean): EngineEvent {
@@ -174,6 +180,17 @@ describe('the run', () => {
     expect(fold(EPOCH, trace(0, 3)).run!.trace).toBeNull();
     const view = fold(EPOCH, trace(0, 4), trace(1, 2));
     expect(view.run!.trace!.step).toBe(0);
+  });
+
+  test('a codec that ranks chose is kept with its reason, and a ring that is over is not shown on', () => {
+    expect(fold(EPOCH, trace(0, 4), chosen('int8')).run).toMatchObject({
+      choice: { codec: 'int8' },
+      trace: { step: 0 },
+    });
+    expect(fold(EPOCH, trace(0, 4), chosen('powersgd')).run).toMatchObject({
+      choice: { codec: 'powersgd' },
+      trace: null,
+    });
   });
 
   test('can be closed', () => {

@@ -14,6 +14,7 @@ const NAMES = new RegExp(
       'WebGL',
       'WebAssembly',
       'WebRTC',
+      'PowerSGD',
       'GPU',
       'CPU',
       'VPN',

@@ -42,8 +42,10 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const player = usePlayer(stage, { autoplay: WATCHED, keys: true });
   const pointed = useSignal<Pointed | null>(null);
   const alone = worldSize === 1;
+  const codec = run.choice?.codec ?? run.job.codec;
   // What has gone round the ring needs no guess.
-  const instead = trace === null ? insteadOfRing(run.job, worldSize, view.model?.bucketBytes ?? null) : null;
+  const instead =
+    trace === null ? insteadOfRing({ ...run.job, codec }, worldSize, view.model?.bucketBytes ?? null) : null;
   const hides = hidden.value;
   const hasRing = !alone && instead === null;
   const spoken = spokenState(view);
