@@ -15,6 +15,7 @@ const NAMES = new RegExp(
       'WebAssembly',
       'WebRTC',
       'PowerSGD',
+      'int8',
       'GPU',
       'CPU',
       'VPN',
