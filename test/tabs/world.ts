@@ -11,6 +11,9 @@ import { parseJob } from '../../src/protocol/job.ts';
 /** Long enough for the slowest machine that runs these tests; a failure says what it waited for. */
 const EVENT_TIMEOUT_MS = 60_000;
 
+/** Characters of an event that a failure tells. */
+const STORY_LENGTH = 300;
+
 type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 
 export class Tab {
@@ -25,6 +28,13 @@ export class Tab {
     page.on('console', (message) => {
       if (message.text().includes('Content Security Policy')) this.violations.push(message.text());
     });
+  }
+
+  /** What was told last, and what of its way here: a run's own events are many, and long. */
+  #story(): string {
+    const way = this.events.filter(({ type }) => ['state', 'epoch', 'failed', 'admitted'].includes(type));
+    const last = [...new Set([...way.slice(-6), ...this.events.slice(-3)])];
+    return last.map((event) => JSON.stringify(event).slice(0, STORY_LENGTH)).join(', ');
   }
 
   receive(event: EngineEvent): void {
@@ -49,8 +59,7 @@ export class Tab {
       };
       const timer = setTimeout(() => {
         this.#listeners.delete(look);
-        const last = JSON.stringify(this.events.slice(-3));
-        reject(new Error(`No "${type}" event within ${EVENT_TIMEOUT_MS / 1000} s; the last were ${last}`));
+        reject(new Error(`No "${type}" event within ${EVENT_TIMEOUT_MS / 1000} s; the last were ${this.#story()}`));
       }, EVENT_TIMEOUT_MS);
       this.#listeners.add(look);
       look();
