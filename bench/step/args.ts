@@ -1,5 +1,7 @@
 /** What `bench step` asks a rank's worker for, and gets. */
 
+import type { StepTimes } from '../../src/protocol/events.ts';
+
 /** See models.ts. */
 export const STEP_MODELS = ['mlp', 'cnn', 'deep'] as const;
 export type StepModel = (typeof STEP_MODELS)[number];
@@ -17,20 +19,10 @@ export interface StepArgs {
   steps: number;
 }
 
-/** Milliseconds of one step; all but `total` are 0 in a plain loop. */
-export interface StepParts {
-  total: number;
-  compute: number;
-  readback: number;
-  communicate: number;
-  exposed: number;
-  update: number;
-}
-
 export interface StepResult {
   backend: string;
   adapter: string;
   parameters: number;
-  /** By kind. */
-  kinds: { steps: StepParts[]; bucketBytes: number[] }[];
+  /** By kind; of a plain loop all times but `total` are 0. */
+  kinds: { steps: StepTimes[]; bucketBytes: number[] }[];
 }

@@ -1,9 +1,9 @@
 /** The step's part of docs/BENCHMARKS.md, and its tables. */
 import { table } from '../table.ts';
-import type { StepParts } from './args.ts';
+import type { StepTimes } from '../../src/protocol/events.ts';
 import type { StepBenchResult } from './summary.ts';
 
-const PARTS = ['compute', 'readback', 'communicate', 'exposed', 'update'] as const satisfies (keyof StepParts)[];
+const PARTS = ['compute', 'readback', 'communicate', 'exposed', 'update'] as const satisfies (keyof StepTimes)[];
 
 export function aloneTable({ alone }: StepBenchResult): string {
   return table(

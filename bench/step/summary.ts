@@ -1,6 +1,7 @@
 /** What `bench step` makes of the steps that were taken; pure. */
 import { median } from '../../src/telemetry/statistics.ts';
-import type { StepModel, StepParts, StepResult } from './args.ts';
+import type { StepModel, StepResult } from './args.ts';
+import type { StepTimes } from '../../src/protocol/events.ts';
 
 export interface Alone {
   model: StepModel;
@@ -8,7 +9,7 @@ export interface Alone {
   batch: number;
   /** Median milliseconds of a step: of a plain TensorFlow.js loop, and of a world of one. */
   plainMs: number;
-  ms: StepParts;
+  ms: StepTimes;
   /** The second by the first. */
   ratio: number;
 }
@@ -17,7 +18,7 @@ export interface Cut {
   /** What a bucket may hold; `null` for one bucket of everything. */
   capBytes: number | null;
   bucketBytes: number[];
-  ms: StepParts;
+  ms: StepTimes;
   /** Of communication, what nothing ran beside. */
   exposedShare: number;
 }
@@ -30,7 +31,7 @@ export interface StepBenchResult {
 }
 
 export function aloneOf(model: StepModel, batch: number, { parameters, kinds }: StepResult): Alone {
-  const [plain, ours] = kinds.map(({ steps }) => mediansOf(steps)) as [StepParts, StepParts];
+  const [plain, ours] = kinds.map(({ steps }) => mediansOf(steps)) as [StepTimes, StepTimes];
   return { model, parameters, batch, plainMs: plain.total, ms: ours, ratio: ours.total / plain.total };
 }
 
@@ -42,8 +43,8 @@ export function cutsOf(caps: readonly (number | null)[], { kinds }: StepResult):
   });
 }
 
-function mediansOf(steps: readonly StepParts[]): StepParts {
-  const of = (part: keyof StepParts): number => median(steps.map((step) => step[part]));
+function mediansOf(steps: readonly StepTimes[]): StepTimes {
+  const of = (part: keyof StepTimes): number => median(steps.map((step) => step[part]));
   return {
     ...{ total: of('total'), compute: of('compute'), readback: of('readback') },
     ...{ communicate: of('communicate'), exposed: of('exposed'), update: of('update') },

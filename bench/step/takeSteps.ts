@@ -8,14 +8,15 @@ import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { createRng } from '../../src/util/rng.ts';
 import type { WorkerRank } from '../world/rank.ts';
-import type { StepArgs, StepKind, StepModel, StepParts, StepResult } from './args.ts';
+import type { StepArgs, StepKind, StepModel, StepResult } from './args.ts';
+import type { StepTimes } from '../../src/protocol/events.ts';
 import { benchModel, CLASSES, INPUT_SHAPE } from './models.ts';
 
 const LEARNING_RATE = 0.001;
 
 interface Loop {
   /** Learns from a batch. */
-  step(loss: (logits: (inputs: tf.Tensor) => tf.Tensor2D) => tf.Scalar): Promise<Omit<StepParts, 'total'>>;
+  step(loss: (logits: (inputs: tf.Tensor) => tf.Tensor2D) => tf.Scalar): Promise<Omit<StepTimes, 'total'>>;
   bucketBytes(): number[];
 }
 
@@ -34,7 +35,7 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
   const loops: Loop[] = [];
   for (const kind of kinds)
     loops.push(kind === 'plain' ? plainLoop(model, batch) : await ddpLoop(model, batch, group, kind));
-  const taken: StepParts[][] = kinds.map(() => []);
+  const taken: StepTimes[][] = kinds.map(() => []);
   // The first turn compiles.
   for (let turn = -1; turn < turns; turn++) {
     for (const [i, loop] of loops.entries()) {
