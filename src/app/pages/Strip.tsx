@@ -22,11 +22,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   return (
     <dl class="strip">
       <Cell label={<StatusLine view={view} brief />}>
-        {run.job.job}{' '}
-        <span class="dim">
-          {run.job.model}
-          {run.job.codec !== 'fp32' && ` · ${run.choice?.codec ?? run.job.codec}`}
-        </span>
+        {run.job.job} <span class="dim">{run.job.model}</span>
       </Cell>
       <Cell label={<Term of="epoch" />}>
         {last === null ? '–' : last.dataEpoch + 1}
