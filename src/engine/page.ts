@@ -4,7 +4,7 @@
  */
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import { askForPort } from '../transport/broker.ts';
-import { connectPeer } from '../transport/peerLink.ts';
+import { openPeerConnection } from '../transport/peerLink.ts';
 import { PeerHost } from './peerRelay.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
@@ -18,7 +18,9 @@ export interface Engine {
 export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
   const post = (message: ToWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
-  const peers = new PeerHost(connectPeer, askForPort, (reply, transfer) => post({ type: 'relay', reply }, transfer));
+  const peers = new PeerHost(openPeerConnection, askForPort, (reply, transfer) =>
+    post({ type: 'relay', reply }, transfer),
+  );
   worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
     if (data.type === 'event') onevent(data.event);
     else peers.receive(data.request);

@@ -30,7 +30,7 @@ export abstract class BaseLink extends LinkEnd {
   /** `bytes` of the queue have left. */
   protected left(bytes: number): void {
     this.#queuedBytes -= bytes;
-    if (this.#queuedBytes >= HIGH_WATER_BYTES) return;
+    if (this.#waiting.length === 0 || this.#queuedBytes >= HIGH_WATER_BYTES) return;
     for (const waiter of this.#waiting.splice(0)) waiter.resolve();
   }
 

@@ -21,6 +21,9 @@ export interface LinkDescription {
   roundTripMs: number | null;
 }
 
+/** Of a link that is gone, or whose transport does not say. */
+export const UNKNOWN_WAY: LinkDescription = { route: 'unknown', roundTripMs: null };
+
 export interface Link {
   /**
    * Queues one frame (1 .. MAX_FRAME_BYTES bytes) and takes it over: the buffer may be transferred, do not touch it again.

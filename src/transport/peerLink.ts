@@ -1,29 +1,22 @@
 /**
- * A link over a WebRTC data channel, by simple-peer: the only file that knows it. Main thread only, as
- * RTCPeerConnection is. docs/LIMITS.md lists the numbers; the reasons stand beside each constant.
+ * Connections by simple-peer: the only file that knows it. Main thread only, as RTCPeerConnection is.
+ *
+ * simple-peer makes a channel of its own and keeps its events: by it the two ends know that they are connected, and that the other is
+ * gone. Frames have another channel, which may move to a worker.
  */
 import type Peer from 'simple-peer';
 // The plain entry needs Node's globals; this build brings its own.
 import PeerConstructor from 'simple-peer/simplepeer.min.js';
 import type { IceServer, PeerSignal } from '../protocol/control.ts';
-import { PeerGoneError, ProtocolError } from '../util/errors.ts';
-import { deferred } from '../util/deferred.ts';
-import { BaseLink } from './baseLink.ts';
-import type { Link, LinkDescription } from './link.ts';
+import { ProtocolError } from '../util/errors.ts';
+import { openChannelLink, type Connection } from './channelLink.ts';
+import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /**
- * Bytes handed to the channel before frames wait in our queue instead. Chromium closes nothing but throws above 16 MiB;
- * 1 MiB keeps its SCTP window (at most ~1 MiB) full.
+ * The stream of the channel for frames, on both ends: simple-peer's own channel gets 0 or 1, whichever end it comes from
+ * (https://www.rfc-editor.org/rfc/rfc8832#section-6), and browsers differ in how many there may be.
  */
-const CHANNEL_HIGH_BYTES = 1024 * 1024;
-/** Refill when the channel has drained to this: far enough from zero that the wire never idles. */
-const CHANNEL_LOW_BYTES = 256 * 1024;
-
-/** What simple-peer keeps to itself and has no public way to reach. */
-interface PeerInternals {
-  _channel: RTCDataChannel | null;
-  _pc: RTCPeerConnection | null;
-}
+const FRAMES_STREAM = 2;
 
 export interface PeerConnectOptions {
   /** Exactly one side is; by convention the one with the lower member id. */
@@ -44,140 +37,82 @@ export interface PeerAttempt {
   abort(): void;
 }
 
-class PeerLink extends BaseLink {
-  readonly #peer: Peer.Instance;
-  readonly #channel: RTCDataChannel;
-  readonly #connection: RTCPeerConnection;
-  readonly #queue: ArrayBuffer[] = [];
-
-  /** @param early what the channel has brought before. */
-  constructor(peer: Peer.Instance, early: readonly unknown[]) {
-    super();
-    const { _channel: channel, _pc: connection } = peer as unknown as PeerInternals;
-    if (!channel || !connection) throw new PeerGoneError('The connection closed while it was opening.');
-    this.#peer = peer;
-    this.#channel = channel;
-    this.#connection = connection;
-    // simple-peer owns the channel's other `on...` properties and its threshold; ours is higher, to refill before it runs dry.
-    channel.bufferedAmountLowThreshold = CHANNEL_LOW_BYTES;
-    channel.addEventListener('bufferedamountlow', this.#drain);
-    channel.onmessage = ({ data }: MessageEvent<unknown>) => this.#receive(data);
-    for (const data of early) this.#receive(data);
-    peer.on('close', () => this.closed(null));
-    peer.on('error', (error: Error) => this.closed(error));
-  }
-
-  protected transmit(frame: ArrayBuffer): void {
-    this.#queue.push(frame);
-    this.#drain();
-  }
-
-  protected release(): void {
-    this.#queue.length = 0;
-    this.#channel.removeEventListener('bufferedamountlow', this.#drain);
-    this.#peer.destroy();
-  }
-
-  async describe(): Promise<LinkDescription> {
-    const unknown: LinkDescription = { route: 'unknown', roundTripMs: null };
-    if (this.state === 'closed') return unknown;
-    const stats = await this.#connection.getStats();
-    let pair: RTCIceCandidatePairStats | null = null;
-    stats.forEach((report: RTCStats) => {
-      const candidatePair = report as RTCIceCandidatePairStats;
-      if (report.type === 'candidate-pair' && candidatePair.nominated && candidatePair.state === 'succeeded') {
-        pair = candidatePair;
-      }
-    });
-    if (!pair) return unknown;
-    const { localCandidateId, remoteCandidateId, currentRoundTripTime } = pair as RTCIceCandidatePairStats;
-    const isRelay = (id: string) =>
-      (stats.get(id) as { candidateType?: string } | undefined)?.candidateType === 'relay';
-    return {
-      route: isRelay(localCandidateId) || isRelay(remoteCandidateId) ? 'relayed' : 'direct',
-      roundTripMs: currentRoundTripTime === undefined ? null : currentRoundTripTime * 1000,
-    };
-  }
-
-  readonly #drain = (): void => {
-    while (this.#queue.length > 0 && this.#channel.bufferedAmount < CHANNEL_HIGH_BYTES) {
-      if (this.#channel.readyState !== 'open') return;
-      const frame = this.#queue.shift()!;
-      try {
-        this.#channel.send(frame);
-      } catch (error) {
-        this.closed(error instanceof Error ? error : new PeerGoneError(String(error)));
-        return;
-      }
-      this.left(frame.byteLength);
-    }
-  };
-
-  #receive(data: unknown): void {
-    if (data instanceof ArrayBuffer) this.arrived(data);
-    else this.closed(new ProtocolError('The other side sent text where only frames belong.'));
-  }
+/** A connection under way. It has no deadline of its own: whoever closes it knows how long linking may take. */
+export interface PeerConnection extends Connection {
+  /** For frames. In the task that made it, and no later, it may be transferred to a worker, where the browser can do so. */
+  readonly channel: RTCDataChannel;
+  signal(signal: PeerSignal): void;
 }
 
-/**
- * Takes the messages of a peer's channel from simple-peer, from the first on: its stream sets a timer for each, and hands some on
- * only from there.
- */
-function takeMessages(peer: Peer.Instance, onmessage: (data: unknown) => void): void {
-  const { _channel, _pc } = peer as unknown as PeerInternals;
-  const take = (channel: RTCDataChannel): void => {
-    channel.onmessage = ({ data }: MessageEvent<unknown>) => onmessage(data);
-  };
-  // The initiator makes the channel at once. The other end gets it, and simple-peer listens first.
-  if (_channel) take(_channel);
-  else _pc?.addEventListener('datachannel', ({ channel }) => take(channel));
-}
-
-/**
- * Starts one connection attempt. It has no deadline of its own: the caller's `abort` is the deadline, as it alone knows
- * how long linking may take.
- */
-export function connectPeer(options: PeerConnectOptions): PeerAttempt {
-  const opened = deferred<Link>();
+/** Starts to connect. @throws where the browser makes no connections. */
+export function openPeerConnection({ initiator, onsignal, ...options }: PeerConnectOptions): PeerConnection {
+  const native = new RTCPeerConnection({
+    iceTransportPolicy: options.iceTransportPolicy ?? 'all',
+    iceServers: options.iceServers.map(({ urls, username, credential }) => ({
+      urls,
+      ...(username === undefined ? {} : { username }),
+      ...(credential === undefined ? {} : { credential }),
+    })),
+  });
   const peer = new PeerConstructor({
-    initiator: options.initiator,
-    config: {
-      iceTransportPolicy: options.iceTransportPolicy ?? 'all',
-      iceServers: options.iceServers.map(({ urls, username, credential }) => ({
-        urls,
-        ...(username === undefined ? {} : { username }),
-        ...(credential === undefined ? {} : { credential }),
-      })),
+    initiator,
+    // simple-peer's way to be given an implementation of WebRTC: it is to manage this connection, and makes one.
+    wrtc: {
+      RTCPeerConnection: new Proxy(RTCPeerConnection, { construct: () => native }),
+      RTCSessionDescription,
+      RTCIceCandidate,
     },
   });
-  peer.on('signal', (signal: Peer.SignalData) => {
-    // simple-peer also emits signals for media, which we never use and the protocol does not carry.
-    if (signal.type === 'offer' || signal.type === 'answer')
-      options.onsignal({ type: signal.type, sdp: signal.sdp ?? '' });
-    else if (signal.type === 'candidate') {
-      const { candidate, sdpMid, sdpMLineIndex } = signal.candidate;
-      options.onsignal({ type: 'candidate', candidate: { candidate, sdpMid, sdpMLineIndex } });
-    }
-  });
-  const early: unknown[] = [];
-  takeMessages(peer, (data) => early.push(data));
-  peer.once('connect', () => {
-    try {
-      opened.resolve(new PeerLink(peer, early));
-    } catch (error) {
-      opened.reject(error);
-    }
-  });
-  // After `connect` these find the promise settled; PeerLink has listeners of its own.
-  peer.on('error', (error: Error) => opened.reject(new PeerGoneError(`The connection failed: ${error.message}`)));
-  peer.on('close', () => opened.reject(new PeerGoneError('The connection closed while it was opening.')));
-  return {
-    link: opened.promise,
+  const connection: PeerConnection = {
+    channel: native.createDataChannel('frames', { negotiated: true, id: FRAMES_STREAM }),
+    onclose: null,
     signal(signal) {
       if (!peer.destroyed) peer.signal(signal as Peer.SignalData);
     },
-    abort() {
-      peer.destroy();
-    },
+    describe: () => describe(native),
+    close: () => void peer.destroy(),
+  };
+  peer.on('signal', (signal: Peer.SignalData) => {
+    // simple-peer also emits signals for media, which we never use and the protocol does not carry.
+    if (signal.type === 'offer' || signal.type === 'answer') onsignal({ type: signal.type, sdp: signal.sdp ?? '' });
+    else if (signal.type === 'candidate') {
+      const { candidate, sdpMid, sdpMLineIndex } = signal.candidate;
+      onsignal({ type: 'candidate', candidate: { candidate, sdpMid, sdpMLineIndex } });
+    }
+  });
+  // Whoever sends there is none of ours, and nobody would read it.
+  peer.on('data', () => peer.destroy(new ProtocolError('The other side sent data where no frames belong.')));
+  let failure: Error | null = null;
+  peer.on('error', (error: Error) => (failure = error));
+  // Always comes, behind the error if there is one.
+  peer.on('close', () => connection.onclose?.(failure));
+  return connection;
+}
+
+/** Starts one attempt to link, with frames on this thread. @throws where the browser makes no connections. */
+export function connectPeer(options: PeerConnectOptions): PeerAttempt {
+  const connection = openPeerConnection(options);
+  return {
+    link: openChannelLink(connection.channel, connection),
+    signal: (signal) => connection.signal(signal),
+    abort: () => connection.close(),
+  };
+}
+
+async function describe(native: RTCPeerConnection): Promise<LinkDescription> {
+  const stats = await native.getStats();
+  let pair: RTCIceCandidatePairStats | null = null;
+  stats.forEach((report: RTCStats) => {
+    const candidatePair = report as RTCIceCandidatePairStats;
+    if (report.type === 'candidate-pair' && candidatePair.nominated && candidatePair.state === 'succeeded') {
+      pair = candidatePair;
+    }
+  });
+  if (!pair) return UNKNOWN_WAY;
+  const { localCandidateId, remoteCandidateId, currentRoundTripTime } = pair as RTCIceCandidatePairStats;
+  const isRelay = (id: string) => (stats.get(id) as { candidateType?: string } | undefined)?.candidateType === 'relay';
+  return {
+    route: isRelay(localCandidateId) || isRelay(remoteCandidateId) ? 'relayed' : 'direct',
+    roundTripMs: currentRoundTripTime === undefined ? null : currentRoundTripTime * 1000,
   };
 }

@@ -6,7 +6,7 @@ import * as v from 'valibot';
 import { PeerGoneError, ProtocolError } from '../util/errors.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { BaseLink } from './baseLink.ts';
-import type { Link, LinkDescription } from './link.ts';
+import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /** What a port carries besides frames (which are bare ArrayBuffers). */
 const PortMessage = v.variant('type', [
@@ -43,11 +43,11 @@ export class PortLink extends BaseLink {
   protected release(): void {
     this.#post({ type: 'closed', message: null });
     this.#port.close();
-    for (const waiter of this.#describing.splice(0)) waiter.resolve({ route: 'unknown', roundTripMs: null });
+    for (const waiter of this.#describing.splice(0)) waiter.resolve(UNKNOWN_WAY);
   }
 
   describe(): Promise<LinkDescription> {
-    if (this.state === 'closed') return Promise.resolve({ route: 'unknown', roundTripMs: null });
+    if (this.state === 'closed') return Promise.resolve(UNKNOWN_WAY);
     const waiter = deferred<LinkDescription>();
     this.#describing.push(waiter);
     this.#post({ type: 'describe' });

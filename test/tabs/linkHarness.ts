@@ -1,41 +1,81 @@
 /** In a tab: one end of a link, by simple-peer or a port. The two tabs signal over a BroadcastChannel, as they share a browser. */
+import { PeerHost, type RelayReply } from '../../src/engine/peerRelay.ts';
 import type { PeerSignal } from '../../src/protocol/control.ts';
 import { askForPort } from '../../src/transport/broker.ts';
-import { connectPeer, type PeerAttempt } from '../../src/transport/peerLink.ts';
+import { connectPeer, openPeerConnection, type PeerAttempt } from '../../src/transport/peerLink.ts';
 import { connectTab } from '../../src/transport/tabLink.ts';
-import { LINK_CASES } from '../transport/linkCompliance.ts';
+import { deferred } from '../../src/util/deferred.ts';
+import { runEnd, type End } from './linkEnd.ts';
+import type { FromLinkWorker, ToLinkWorker } from './linkWorker.ts';
 
 declare global {
   interface Window {
     /** Begins one end of a case over a fresh connection; it listens for the other end's signals once this returns. */
-    openEnd: (name: string, end: 'alice' | 'bob', by: keyof typeof CONNECTORS) => void;
+    openEnd: (name: string, end: End, by: keyof typeof WAYS) => void;
     /** Resolves once the end that was begun has kept the contract. */
     endDone: () => Promise<void>;
+    /** Lets go of its link: once the other is done, which may wait for what this one has sent. */
+    closeEnd: () => void;
   }
 }
 
-type Connect = (isAlice: boolean, channel: BroadcastChannel) => PeerAttempt;
+/** An end that runs. */
+interface RunningEnd {
+  done: Promise<void>;
+  close: () => void;
+}
 
-const CONNECTORS = {
-  WebRTC: (initiator, channel) =>
-    connectPeer({ initiator, iceServers: [], onsignal: (signal) => channel.postMessage(signal) }),
-  'a port': (initiator, { name }) => connectTab(askForPort, { initiator, key: name }),
-} satisfies Record<string, Connect>;
+type Way = (name: string, end: End, channel: BroadcastChannel) => RunningEnd;
+
+const WAYS = {
+  'WebRTC, on the page': (name, end, channel) =>
+    onPage(name, end, channel, connectPeer({ initiator: end === 'alice', iceServers: [], onsignal: tellBy(channel) })),
+  'WebRTC, in a worker': (name, end, channel) => inWorker(name, end, channel, true),
+  'WebRTC, in a worker by way of the page': (name, end, channel) => inWorker(name, end, channel, false),
+  'a port': (name, end, channel) =>
+    onPage(name, end, channel, connectTab(askForPort, { initiator: end === 'alice', key: name })),
+} satisfies Record<string, Way>;
+
+function tellBy(channel: BroadcastChannel): (signal: PeerSignal) => void {
+  return (signal) => channel.postMessage(signal);
+}
+
+function onPage(name: string, end: End, channel: BroadcastChannel, attempt: PeerAttempt): RunningEnd {
+  channel.onmessage = ({ data }: MessageEvent<PeerSignal>) => attempt.signal(data);
+  return { done: runEnd(name, end, attempt.link), close: () => attempt.abort() };
+}
+
+/** @param canTransfer whether this browser is one that can transfer data channels. */
+function inWorker(name: string, end: End, channel: BroadcastChannel, canTransfer: boolean): RunningEnd {
+  const worker = new Worker(new URL('./linkWorker.ts', import.meta.url), { type: 'module' });
+  const post = (message: ToLinkWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
+  const reply = (message: RelayReply, transfer: Transferable[]): void => {
+    if (message.type === 'peer-channel' && !canTransfer) throw new DOMException('not transferable', 'DataCloneError');
+    post({ type: 'relay', reply: message }, transfer);
+  };
+  const host = new PeerHost(openPeerConnection, askForPort, reply);
+  const done = deferred();
+  worker.addEventListener('message', ({ data }: MessageEvent<FromLinkWorker>) => {
+    if (data.type === 'relay') host.receive(data.request);
+    else if (data.type === 'signal') tellBy(channel)(data.signal);
+    else if (data.failure === null) done.resolve();
+    else done.reject(new Error(data.failure));
+  });
+  channel.onmessage = ({ data }: MessageEvent<PeerSignal>) => post({ type: 'signal', signal: data });
+  post({ type: 'open', name, end });
+  const close = (): void => {
+    host.close();
+    worker.terminate();
+  };
+  return { done: done.promise, close };
+}
 
 window.openEnd = (name, end, by) => {
-  const linkCase = LINK_CASES.find((candidate) => candidate.name === name)!;
   const channel = new BroadcastChannel(name);
-  const attempt = CONNECTORS[by](end === 'alice', channel);
-  channel.onmessage = ({ data }: MessageEvent<PeerSignal>) => attempt.signal(data);
-  const run = async (): Promise<void> => {
-    const link = await attempt.link;
-    try {
-      await linkCase[end](link);
-    } finally {
-      link.close();
-      channel.close();
-    }
+  const running = WAYS[by](name, end, channel);
+  window.endDone = () => running.done;
+  window.closeEnd = () => {
+    running.close();
+    channel.close();
   };
-  const done = run();
-  window.endDone = () => done;
 };

@@ -1,4 +1,4 @@
-/** The link contract over simple-peer and over a port that a broker gave, each end in a real tab. */
+/** The link contract over simple-peer, in each of the places that a link may be, and over a port that a broker gave, each end in a real tab. */
 import type { Browser, Page } from 'playwright-core';
 import { createServer, type ViteDevServer } from 'vite';
 import { afterAll, beforeAll, describe, test } from 'vitest';
@@ -31,7 +31,12 @@ afterAll(async () => {
   await server?.close();
 });
 
-describe.each(['WebRTC', 'a port'] as const)('a link by %s', (by) => {
+describe.each([
+  'WebRTC, on the page',
+  'WebRTC, in a worker',
+  'WebRTC, in a worker by way of the page',
+  'a port',
+] as const)('a link by %s', (by) => {
   test.each(LINK_CASES)('$name', async ({ name }) => {
     // Bob listens before Alice's offer goes out: a BroadcastChannel keeps nothing for those who come later.
     for (const [tab, end] of [
@@ -41,5 +46,6 @@ describe.each(['WebRTC', 'a port'] as const)('a link by %s', (by) => {
       await tab.evaluate((given) => window.openEnd(...given), [name, end, by] as const);
     }
     await Promise.all([bob, alice].map((tab) => tab.evaluate(() => window.endDone())));
+    await Promise.all([bob, alice].map((tab) => tab.evaluate(() => window.closeEnd())));
   });
 });

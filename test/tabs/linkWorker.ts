@@ -1,0 +1,32 @@
+/** A worker of the link harness: one end of a link by simple-peer, as the engine's worker has it. */
+import { createRelayedConnector, type RelayReply, type RelayRequest } from '../../src/engine/peerRelay.ts';
+import type { PeerSignal } from '../../src/protocol/control.ts';
+import type { PeerAttempt } from '../../src/transport/peerLink.ts';
+import { messageOf } from '../../src/util/errors.ts';
+import { runEnd, type End } from './linkEnd.ts';
+
+/** Page to worker. */
+export type ToLinkWorker =
+  | { type: 'relay'; reply: RelayReply }
+  | { type: 'open'; name: string; end: End }
+  | { type: 'signal'; signal: PeerSignal };
+/** Worker to page. */
+export type FromLinkWorker =
+  | { type: 'relay'; request: RelayRequest }
+  | { type: 'signal'; signal: PeerSignal }
+  | { type: 'done'; failure: string | null };
+
+const post = (message: FromLinkWorker): void => globalThis.postMessage(message);
+const relay = createRelayedConnector((request) => post({ type: 'relay', request }));
+const onsignal = (signal: PeerSignal): void => post({ type: 'signal', signal });
+let attempt: PeerAttempt;
+
+globalThis.addEventListener('message', ({ data }: MessageEvent<ToLinkWorker>) => {
+  if (data.type === 'relay') return relay.receive(data.reply);
+  if (data.type === 'signal') return attempt.signal(data.signal);
+  attempt = relay.connect({ initiator: data.end === 'alice', iceServers: [], onsignal });
+  runEnd(data.name, data.end, attempt.link).then(
+    () => post({ type: 'done', failure: null }),
+    (error: unknown) => post({ type: 'done', failure: messageOf(error) }),
+  );
+});
