@@ -1,6 +1,7 @@
 /**
- * Links that break. Only the server sees both ends, so it judges: a link's first break is bad luck, and it is made anew; at the
- * second the two are no longer neighbours, or connect over a relay; where that cannot be, one of them has to go.
+ * Links that break, or are slow. Only the server sees both ends, so it judges: a link's first break is bad luck, and it is made anew; at
+ * the second the two are no longer neighbours, or connect over a relay; where that cannot be, one of them has to go. Two with a slow
+ * link are no longer neighbours where that can be.
  */
 import type { RosterEntry } from '../../src/protocol/control.ts';
 
@@ -32,16 +33,28 @@ export interface Order {
   culprits: RosterEntry[];
 }
 
+export type Pairs = readonly (readonly [string, string])[];
+
 /**
  * An order of `members`, as near to theirs as can be, in which no two are neighbours whose link has broken twice; where there is
  * none, those pairs go over a relay, if there is one and it has not failed too; else who has most bad links goes, of two alike
- * the one that comes later in `members`.
+ * the one that comes later in `members`. Pairs that are `parted` are neighbours only where it cannot be helped.
  */
-export function orderAround(members: readonly RosterEntry[], breaks: Breaks, hasRelay: boolean): Order {
+export function orderAround(
+  members: readonly RosterEntry[],
+  breaks: Breaks,
+  hasRelay: boolean,
+  parted: Pairs = [],
+): Order {
   const culprits: RosterEntry[] = [];
   let rest = [...members];
   for (;;) {
-    const ring = spread(rest, (a, b) => timesBroken(breaks, a, b) >= TO_PART);
+    // All slow links together are better than one that breaks.
+    const costOfBroken = rest.length + 1;
+    const ring = spread(rest, (a, b) => {
+      if (timesBroken(breaks, a, b) >= TO_PART) return costOfBroken;
+      return isPair(parted, a, b) ? 1 : 0;
+    });
     const bad = neighbours(ring).filter(([a, b]) => timesBroken(breaks, a, b) >= TO_PART);
     const hopeless = bad.filter(([a, b]) => !hasRelay || timesBroken(breaks, a, b) >= TO_LEAVE);
     if (hopeless.length === 0) return { ring, relayed: bad.map(([a, b]) => [a.member, b.member]), culprits };
@@ -58,6 +71,20 @@ function timesBroken(breaks: Breaks, a: RosterEntry, b: RosterEntry): number {
   return breaks.get(edgeKey(a.member, b.member)) ?? 0;
 }
 
+function isPair(pairs: Pairs, a: RosterEntry, b: RosterEntry): boolean {
+  return pairs.some((pair) => pair.includes(a.member) && pair.includes(b.member));
+}
+
+/** Those of `pairs` that are in the ring, and not neighbours there. */
+export function keptApart(ring: readonly RosterEntry[], pairs: Pairs): [string, string][] {
+  const around = neighbours(ring);
+  return pairs.flatMap(([a, b]): [string, string][] => {
+    const isThere = [a, b].every((one) => ring.some(({ member }) => member === one));
+    const isParted = around.every(([left, right]) => !isPair([[a, b]], left, right));
+    return isThere && isParted ? [[a, b]] : [];
+  });
+}
+
 function badLinks(member: RosterEntry, others: readonly RosterEntry[], breaks: Breaks): number {
   return others.filter((other) => timesBroken(breaks, member, other) > 0).length;
 }
@@ -69,24 +96,26 @@ export function neighbours<T>(ring: readonly T[]): [T, T][] {
   return ring.length === 2 ? pairs.slice(0, 1) : pairs;
 }
 
-/** Swaps members until no swap lessens the number of bad neighbours. */
-function spread(members: readonly RosterEntry[], isBad: (a: RosterEntry, b: RosterEntry) => boolean): RosterEntry[] {
+type Cost = (a: RosterEntry, b: RosterEntry) => number;
+
+/** Swaps members until no swap lessens what neighbours cost. */
+function spread(members: readonly RosterEntry[], costOf: Cost): RosterEntry[] {
   let ring = [...members];
-  let bad = countBad(ring, isBad);
-  for (let improved = true; bad > 0 && improved;) {
+  let cost = sumOf(ring, costOf);
+  for (let improved = true; cost > 0 && improved;) {
     improved = false;
     for (let i = 0; i < ring.length && !improved; i++) {
       for (let j = i + 1; j < ring.length && !improved; j++) {
         const swapped = [...ring];
         [swapped[i], swapped[j]] = [ring[j]!, ring[i]!];
-        const left = countBad(swapped, isBad);
-        if (left < bad) [ring, bad, improved] = [swapped, left, true];
+        const left = sumOf(swapped, costOf);
+        if (left < cost) [ring, cost, improved] = [swapped, left, true];
       }
     }
   }
   return ring;
 }
 
-function countBad(ring: readonly RosterEntry[], isBad: (a: RosterEntry, b: RosterEntry) => boolean): number {
-  return neighbours(ring).filter(([a, b]) => isBad(a, b)).length;
+function sumOf(ring: readonly RosterEntry[], costOf: Cost): number {
+  return neighbours(ring).reduce((sum, [a, b]) => sum + costOf(a, b), 0);
 }

@@ -2,7 +2,7 @@
 import type { RoomPhase, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
 import { seats } from '../../src/protocol/ranks.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
-import { orderAround } from './edges.ts';
+import { keptApart, orderAround } from './edges.ts';
 import { nameRanks } from './sentences.ts';
 import {
   andThen,
@@ -83,6 +83,7 @@ export function beginRun(state: RoomState, present: readonly RosterEntry[]): Ste
     isCooling: false,
     isHeld: false,
     breaks: new Map<string, number>(),
+    parted: [],
   };
   return beginEpoch({ ...state, ...fresh, run }, ring.slice(0, nodesOf(state)?.max), []);
 }
@@ -106,7 +107,7 @@ export function reform(state: RoomState): Step {
   const hasState = members.some(hasLatest);
   // A run that has not trained yet needs no state to go on.
   if (state.isHeld) return pause(state, hasState || (holders.size === 0 && members.length > 0));
-  const { ring, relayed, culprits } = orderAround(members, state.breaks, state.hasRelay);
+  const { ring, relayed, culprits } = orderAround(members, state.breaks, state.hasRelay, state.parted);
   if (culprits.length > 0) return andThen(expelUnreachable(state, culprits), reform);
   if (members.length < nodes.min || (holders.size > 0 && !hasState)) return pause(state, hasState);
   return beginEpoch(state, ring, relayed);
@@ -141,13 +142,12 @@ function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: rea
     ...{ isDoubtful: false, isAbandoned: false },
   };
   for (const { member } of ring) next = change(next, member, { hasRun: true });
-  const { run, job } = next;
   return {
     state: next,
     effects: [
       ...NO_TIMERS,
       roomMessage(next),
-      toRing(next, { type: 'prepare', epoch, run, members: [...ring], job, relayed: [...relayed] }),
+      toRing(next, prepareOf(next)),
       deadlineOf(next, LINKING_MS),
       ...(next.breaks.size > 0 ? [FORGIVE] : []),
     ],
@@ -163,6 +163,20 @@ function latestEpoch({ epoch, heardOf }: RoomState): number {
 
 function deadlineOf({ epoch, phase }: RoomState, ms: number): RoomEffect {
   return { type: 'setTimer', key: 'deadline', ms, event: { type: 'deadline', epoch, phase } };
+}
+
+/** The latest epoch, as its members hear of it. */
+export function prepareOf({ epoch, run, ring, job, relayed, parted }: RoomState): ServerMessage {
+  const kept = keptApart(ring, parted);
+  return {
+    type: 'prepare',
+    epoch,
+    run,
+    members: [...ring],
+    job,
+    relayed: relayed.map(([a, b]) => [a, b]),
+    parted: kept,
+  };
 }
 
 export function pauseOf(state: RoomState): ServerMessage {

@@ -1,6 +1,6 @@
-/** Ranks that cannot go on, links that break, deadlines that are missed: who of them goes, and what follows. */
+/** Ranks that cannot go on, links that break or are slow, deadlines that are missed: who of them goes, and what follows. */
 import type { ClientMessage, RoomPhase } from '../../src/protocol/control.ts';
-import { addBreaks, neighbours } from './edges.ts';
+import { addBreaks, keptApart, neighbours, orderAround } from './edges.ts';
 import { end, LINKING_MS, needAnother, reform, retry, SYNCING_MS } from './epochs.ts';
 import { nameRanks } from './sentences.ts';
 import {
@@ -39,6 +39,22 @@ export function broken(state: RoomState, { member, epoch, peer }: Extract<RoomEv
 
 function breakApart(state: RoomState, pairs: [string, string][]): Step {
   return reform({ ...state, breaks: addBreaks(state.breaks, pairs) });
+}
+
+/**
+ * A link holds up the ring: its ends are parted, in a ring where they can be. Once for each member: if its next link is slow as well,
+ * its own line is, and no order helps.
+ */
+export function slow(state: RoomState, { member, epoch, peer }: Extract<RoomEvent, { type: 'slow' }>): Step {
+  const { phase, ring, parted, breaks, hasRelay, isDoubtful } = state;
+  const isDue = phase === 'RUNNING' && isOfRing(state, epoch, member, peer) && !isDoubtful;
+  const isNew = !parted.some((pair) => pair.includes(member) || pair.includes(peer));
+  if (nodesOf(state) === null || !isDue || !isNew) return stay(state);
+  const pair = [member, peer] as const;
+  const next = { ...state, parted: [...parted, pair] };
+  const order = orderAround(ring, breaks, hasRelay, next.parted);
+  const helps = keptApart(ring, [pair]).length === 0 && keptApart(order.ring, [pair]).length > 0;
+  return helps && order.culprits.length === 0 ? reform(next) : stay(state);
 }
 
 export function onDeadline(state: RoomState, epoch: number, phase: RoomPhase): Step {

@@ -12,7 +12,7 @@
  */
 import { asHost, configure, hold, lock, ready, remove, resume, start, stop } from './controls.ts';
 import { onAbandoned, onForgive, onGrow, report } from './epochs.ts';
-import { broken, failed, onDeadline } from './failures.ts';
+import { broken, failed, onDeadline, slow } from './failures.ts';
 import { join, left, loseTouch } from './members.ts';
 import { comeBack, dispelDoubts, onDoubts } from './returns.ts';
 import { lookAway, passOn } from './spectators.ts';
@@ -108,6 +108,8 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
       return isOfRing(state, event.epoch, member, event.peer) && isAway(state, event.peer) && !state.isDoubtful
         ? andThen(left(state, event.peer, 'vanished'), (next) => broken(next, event))
         : broken(state, event);
+    case 'slow':
+      return slow(state, event);
     case 'away':
       return isSpectator(state, member) ? lookAway(state, member) : loseTouch(state, member);
     case 'missed':

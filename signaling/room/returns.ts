@@ -3,7 +3,7 @@
  * all have returned such a room is in doubt, and begins nothing that could be going on elsewhere.
  */
 import type { RosterEntry, ServerMessage, Standing } from '../../src/protocol/control.ts';
-import { backToForming, end, needAnother, over, pauseOf, reform, settle, tellPause } from './epochs.ts';
+import { backToForming, end, needAnother, over, pauseOf, prepareOf, reform, settle, tellPause } from './epochs.ts';
 import { enter } from './members.ts';
 import { watch } from './spectators.ts';
 import {
@@ -124,7 +124,7 @@ function recall(room: RoomState, { epoch, ring, isSteady }: NonNullable<Standing
 
 /** What a returning member may have missed; hearing it twice does no harm. */
 function catchUp(state: RoomState, { member, standing }: Extract<RoomEvent, { type: 'return' }>): RoomEffect[] {
-  const { epoch, ring, relayed, phase, run, job, ended, isDoubtful, heardOf } = state;
+  const { epoch, phase, run, ended, isDoubtful, heardOf } = state;
   const told: ServerMessage[] = [];
   const isItsRunOn = isRunOn(state) && run === standing.run;
   const mayBeOn = isItsRunOn || (isDoubtful && standing.run >= run && standing.run > (ended?.run ?? 0));
@@ -136,7 +136,7 @@ function catchUp(state: RoomState, { member, standing }: Extract<RoomEvent, { ty
   }
   if (rankOf(state, member) >= 0) {
     if (standing.active?.epoch !== epoch) {
-      told.push({ type: 'prepare', epoch, run, members: [...ring], job, relayed: [...relayed] });
+      told.push(prepareOf(state));
       if (phase !== 'LINKING') told.push({ type: 'sync', epoch });
     }
     // An epoch that only its members speak of may not have begun on all of them.

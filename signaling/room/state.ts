@@ -54,6 +54,8 @@ export interface RoomState {
   readonly isCooling: boolean;
   /** How often the link between two members has broken of late, by `edgeKey`. */
   readonly breaks: ReadonlyMap<string, number>;
+  /** Neighbours no more, as the link between them held up the ring. A member is in one pair at most. */
+  readonly parted: readonly (readonly [string, string])[];
   /** How the latest run ended; `null`: none has, for all this server knows. */
   readonly ended: Ended | null;
   /** Whom a host has sent out: they do not come back as who they were. */
@@ -155,7 +157,7 @@ export function createRoom(options: RoomOptions): RoomState {
     ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, hasRelay },
     ...{ capacity, spectatorCapacity, spectators: [] },
     ...{ isLocked: false, isHeld: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
-    ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, breaks: new Map() },
+    ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, breaks: new Map(), parted: [] },
     ...{ ended: null, removed: new Set(), isDoubtful: false, numbersFrom: 0, heardOf: 0 },
   };
 }

@@ -30,6 +30,8 @@ declare global {
 
 /** Least time between two redraws, milliseconds: digits that change faster cannot be read. */
 const PUBLISH_MS = 200;
+/** The same where the processor itself computes, and paints. */
+const THRIFTY_PUBLISH_MS = 500;
 /** The same for the title of a hidden tab. */
 const RETITLE_MS = 1000;
 /** What a tab is called whose user was not asked. */
@@ -71,6 +73,7 @@ let session = 0;
 /** The user wants the flight recording that the engine will tell. */
 let saveRecording = false;
 let frame = 0;
+let waiting: ReturnType<typeof setTimeout> | null = null;
 let lastPublished = -Infinity;
 let retitling: ReturnType<typeof setTimeout> | null = null;
 
@@ -261,7 +264,10 @@ function onevent(event: EngineEvent): void {
   }
   if (event.type === 'room' || event.type === 'epoch' || event.type === 'failed') entering.value = false;
   if (event.type === 'failed' && event.fatal) stop();
-  publishSoon();
+  // Whoever clicks should not hit what has made way for another screen.
+  const isElsewhere = (latest.run === null) !== (published.peek().run === null);
+  if (isElsewhere) publish();
+  else publishSoon();
 }
 
 function send(command: EngineCommand): void {
@@ -304,16 +310,23 @@ function publishSoon(): void {
       document.title = titleOf(latest, latest.room ?? route.peek().room, pageHidden.peek());
     }, RETITLE_MS);
   }
-  if (frame !== 0) return;
-  frame = requestAnimationFrame(function attempt(now) {
-    if (now - lastPublished < PUBLISH_MS) frame = requestAnimationFrame(attempt);
-    else publish(now);
-  });
+  if (frame !== 0 || waiting !== null) return;
+  const pause = computesOnCpu.peek() ? THRIFTY_PUBLISH_MS : PUBLISH_MS;
+  // Not from frame to frame: each that is asked for is painted, whether it differs or not.
+  waiting = setTimeout(
+    () => {
+      waiting = null;
+      frame = requestAnimationFrame(publish);
+    },
+    Math.max(0, lastPublished + pause - performance.now()),
+  );
 }
 
 function publish(now: number = performance.now()): void {
   cancelAnimationFrame(frame);
   frame = 0;
+  if (waiting !== null) clearTimeout(waiting);
+  waiting = null;
   lastPublished = now;
   published.value = latest;
 }

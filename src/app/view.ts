@@ -4,6 +4,7 @@
  */
 import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from '../protocol/control.ts';
 import type {
+  BucketChoice,
   CodecChoice,
   EngineEvent,
   HopEvent,
@@ -82,6 +83,8 @@ export interface Run {
   rank: number;
   worldSize: number;
   members: readonly RosterEntry[];
+  /** Ranks that the order keeps apart, as the link between them was slow. */
+  parted: readonly (readonly [number, number])[];
   job: JobSpec;
   /** This rank's own links, by the neighbour's rank. */
   links: Readonly<Record<number, LinkView>>;
@@ -125,6 +128,8 @@ export interface ModelSizes {
   parameters: number;
   gradientBytes: number;
   bucketBytes: readonly number[];
+  /** Where ranks chose how to cut them, why. */
+  bucketChoice?: BucketChoice | undefined;
   totalSteps: number;
   trainSamples: number;
   testSamples: number;
@@ -218,8 +223,8 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'epoch':
       return { ...view, run: runAtEpoch(view, event), failure: null, recording: null, goesOnAfter: null };
     case 'model': {
-      const { parameters, gradientBytes, bucketBytes, totalSteps, trainSamples, testSamples } = event;
-      return { ...view, model: { parameters, gradientBytes, bucketBytes, totalSteps, trainSamples, testSamples } };
+      const { type: _, ...model } = event;
+      return { ...view, model };
     }
     case 'warmup':
       return { ...view, warmup: event.stage };
@@ -359,7 +364,7 @@ function reduceRun(run: Run, event: RunEvent): Run {
 
 /** A new epoch continues its run, with another world; or it begins a run. */
 function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>): Run {
-  const { epoch, run: number, rank, worldSize, members, job } = event;
+  const { epoch, run: number, rank, worldSize, members, parted = [], job } = event;
   const past = view.run?.number === number ? view.run : null;
   return {
     number,
@@ -367,6 +372,7 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     rank,
     worldSize,
     members,
+    parted,
     job,
     links: {},
     losses: past?.losses ?? emptySeries,

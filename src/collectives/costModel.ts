@@ -11,7 +11,7 @@ import { Algorithm, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/fram
 import { groupSizeOf } from './plans.ts';
 
 export interface Costs {
-  /** Alpha: a frame without content from one rank to the next, through worker, page, channel, page and worker. */
+  /** Alpha: a frame without content from one rank to the next. */
   readonly hopMs: number;
   /** What each byte of it adds, beside the line's time: a frame is handed on as a whole. */
   readonly hopMsPerByte: number;
@@ -26,9 +26,12 @@ export interface Costs {
   readonly crowdMsPerByte: number;
 }
 
-/** Ranks on machines of their own with two cores, as `bench scale` has fitted them, on lines of about 100 Mbit/s. */
+/**
+ * Ranks on machines of their own with two cores, on a room's Wi-Fi of about 100 Mbit/s, which takes most of a hop; what a frame's bytes
+ * take beside the line is as `bench scale` has fitted it.
+ */
 export const USUAL_COSTS: Costs = {
-  ...{ hopMs: 3, hopMsPerByte: 2.5e-4, msPerByte: 1e-4, combineMsPerByte: 3e-6 },
+  ...{ hopMs: 3, hopMsPerByte: 6e-5, msPerByte: 1e-4, combineMsPerByte: 1e-6 },
   ...{ sharedMsPerFrame: 0, sharedMsPerByte: 0, crowdMsPerByte: 0 },
 };
 

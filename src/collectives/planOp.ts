@@ -13,6 +13,7 @@ import {
 } from '../protocol/frame.ts';
 import { ProtocolError } from '../util/errors.ts';
 import type { Codec } from './codecs.ts';
+import { dependencies } from './dependencies.ts';
 import type { OpDescriptor } from './descriptor.ts';
 import { copyInto, view, type Dtype, type TypedArray } from './dtypes.ts';
 import type { Move, Plan } from './plans.ts';
@@ -49,6 +50,9 @@ interface Progress {
   /** Moves that must be through with an element before this one may touch it, and those that wait so for this one. */
   readonly before: Progress[];
   readonly after: Progress[];
+  /** Receives that must be done before it is this one's turn, and those that wait so for this one. */
+  readonly writers: Progress[];
+  readonly followers: Progress[];
   /** Elements done, from `move.start` on. */
   done: number;
   /** Segments that have come too early to be taken. */
@@ -97,14 +101,22 @@ export class PlanOp {
     this.#moves = plan
       .filter((move) => this.#areLengthsTold || lengthOf(move) > 0)
       .map((move) => ({
-        ...{ move, before: [], after: [], done: 0, early: [], arrived: 0, endedAt: null, spentMs: 0 },
+        ...{ move, before: [], after: [], writers: [], followers: [] },
+        ...{ done: 0, early: [], arrived: 0, endedAt: null, spentMs: 0 },
       }));
     this.#remaining = this.#moves.length;
+    const needs = dependencies(
+      this.#moves.map(({ move }) => move),
+      source === target,
+    );
     this.#moves.forEach((later, i) => {
-      for (const earlier of this.#moves.slice(0, i)) {
-        if (!conflict(earlier.move, later.move, source === target)) continue;
+      for (const earlier of needs[i]!.before.map((at) => this.#moves[at]!)) {
         later.before.push(earlier);
         earlier.after.push(later);
+      }
+      for (const writer of needs[i]!.writers.map((at) => this.#moves[at]!)) {
+        later.writers.push(writer);
+        writer.followers.push(later);
       }
       const { kind, peer, step } = later.move;
       if (kind === 'receive') this.#receives.set(transferKey(peer, step), later);
@@ -115,9 +127,8 @@ export class PlanOp {
   /** Sends what this rank may send before it has heard anything. */
   start(): void {
     this.#isStarted = true;
-    for (const { move, before } of this.#moves) {
-      if (move.kind === 'receive' && before.every((earlier) => earlier.move.kind === 'send'))
-        this.#options.onturn(move.peer);
+    for (const { move, writers } of this.#moves) {
+      if (move.kind === 'receive' && writers.length === 0) this.#options.onturn(move.peer);
     }
     for (const peer of this.#lanes.keys()) this.#pump(peer);
     this.#settle();
@@ -309,10 +320,8 @@ export class PlanOp {
     if (progress.done < lengthOf(progress.move)) return;
     this.#remaining -= 1;
     progress.endedAt = this.#options.now();
-    if (progress.move.kind === 'send') return;
-    const isDone = ({ move, endedAt }: Progress): boolean => move.kind === 'send' || endedAt !== null;
-    for (const { move, before } of progress.after) {
-      if (move.kind === 'receive' && before.every(isDone)) this.#options.onturn(move.peer);
+    for (const { move, writers } of progress.followers) {
+      if (writers.every(({ endedAt }) => endedAt !== null)) this.#options.onturn(move.peer);
     }
   }
 
@@ -329,13 +338,6 @@ function laneOf(lanes: Map<number, Lane>, peer: number): Lane {
   return lane;
 }
 
-/** Whether two moves must keep their order: they touch the same elements, and one of them writes. */
-function conflict(a: Move, b: Move, inPlace: boolean): boolean {
-  if (a.kind === 'send' && b.kind === 'send') return false;
-  if (a.kind !== b.kind && !inPlace) return false;
-  return Math.max(a.start, b.start) < Math.min(a.end, b.end);
-}
-
 /** Steps are 16 bits in a frame. */
 function transferKey(peer: number, step: number): number {
   return peer * 0x10000 + step;
@@ -347,7 +349,9 @@ function lengthOf({ start, end }: Move): number {
 
 /** Whether all moves before this one are through with elements `start` .. `end`-1. */
 function isClear({ before }: Progress, start: number, end: number): boolean {
-  return before.every(
-    ({ move, done }) => move.end <= start || move.start >= end || move.start + done >= Math.min(end, move.end),
-  );
+  // A loop: asked for each frame, and a callback would be made for each.
+  for (const { move, done } of before) {
+    if (move.end > start && move.start < end && move.start + done < Math.min(end, move.end)) return false;
+  }
+  return true;
 }

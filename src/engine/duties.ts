@@ -4,8 +4,10 @@ import { dealWindow } from '../parallel/cursor.ts';
 import type { Progress } from '../parallel/progress.ts';
 import type { Task } from './task.ts';
 
-/** Held-out samples within a pass: +- 1 point is enough for a curve, and testing must not outlast training. */
-const INTERMEDIATE_SAMPLES = 500;
+/** Held-out samples within a pass: +- 1 point is enough for a curve. */
+export const INTERMEDIATE_SAMPLES = 500;
+/** Held-out samples are tested about this often in a run, and all of them at the end of every pass over the data. */
+const EVALUATIONS_PER_RUN = 8;
 
 export interface Duties {
   /** Held-out samples to test. */
@@ -25,6 +27,20 @@ export function dutiesAfter({ step, position, evaluateEvery }: Progress, hashEve
     samples: isOver || endsPass ? Infinity : isTest ? INTERMEDIATE_SAMPLES : 0,
     comparison: isOver || step % hashEvery === 0,
   };
+}
+
+/**
+ * Steps between two tests within a pass, of a run of `totalSteps` that learn from `globalBatch` samples each. No more samples are
+ * tested than learned from meanwhile: testing, of which each sample costs a third of a step's, must not outlast training.
+ */
+export function testInterval(
+  { trainSamples, testSamples }: Pick<Task, 'trainSamples' | 'testSamples'>,
+  globalBatch: number,
+  totalSteps: number,
+): number {
+  const stepsPerPass = Math.ceil(trainSamples / globalBatch);
+  const learned = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, testSamples) / globalBatch);
+  return Math.min(stepsPerPass, Math.max(learned, Math.ceil(totalSteps / EVALUATIONS_PER_RUN)));
 }
 
 /** Both of them. */

@@ -4,6 +4,7 @@ import { buildModel, countCorrect, lossSum, sampleLength, type Dataset } from '.
 import type { JobSpec } from '../protocol/job.ts';
 import { hashState } from '../util/hash.ts';
 import { Batch } from './batch.ts';
+import { INTERMEDIATE_SAMPLES } from './duties.ts';
 import { LearnedModel } from './learned.ts';
 import type { Task } from './task.ts';
 
@@ -24,7 +25,9 @@ export function createJobTask(
   const model = buildModel(job, train);
   const learned = new LearnedModel(model, test, job.seed);
   const trainBatch = new Batch(train, job.batchSize);
-  const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, Math.ceil(test.size / worldSize)));
+  // Ranks' shares of a test within a pass fill their batches, too.
+  const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
+  const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, share));
   return {
     learned,
     model: model.variables,

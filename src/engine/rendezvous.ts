@@ -61,6 +61,8 @@ export interface Epoch extends LocalRank {
   readonly worldSize: number;
   /** In ring order: index is rank. */
   readonly members: RosterEntry[];
+  /** Ranks that the order keeps apart, as the link between them was slow. */
+  readonly parted: readonly (readonly [number, number])[];
   readonly job: JobSpec;
   /** The links of this epoch: to both ring neighbours, and to others on demand. */
   readonly mesh: Mesh;
@@ -72,10 +74,10 @@ export interface Epoch extends LocalRank {
 
 type Ended = Extract<MembershipEffect, { type: 'end' }>;
 
-/** What the user decided, what has become of this tab, and what it tells of the run. */
+/** What the user decided, what has become of this tab or its links, and what it tells of the run. */
 type Wish = Extract<
   ClientMessage,
-  { type: 'ready' | 'configure' | 'start' | 'pause' | 'resume' | 'stop' | 'remove' | 'lock' | 'news' }
+  { type: 'ready' | 'configure' | 'start' | 'pause' | 'resume' | 'stop' | 'remove' | 'lock' | 'news' | 'slow' }
 >;
 
 export interface RendezvousOptions {
@@ -303,8 +305,16 @@ export class Rendezvous {
     }
   }
 
-  async #link({ epoch, run, members, job, relayed }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
+  async #link({
+    epoch,
+    run,
+    members,
+    job,
+    relayed,
+    parted,
+  }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
     const { connectPeer, connectTab, transport = job.transport, clock } = this.#options;
+    const rankOf = (id: string): number => members.findIndex(({ member }) => member === id);
     const rank = members.findIndex(({ member }) => member === this.#membership.member);
     const links = new EpochLinks({
       ...{ room: this.#admission!.room, epoch, rank, members, relayed, connectPeer, clock },
@@ -319,6 +329,7 @@ export class Rendezvous {
       live.view = {
         ...{ epoch, run, rank, worldSize: members.length, members, job, ...opened },
         ...localRankOf(rank, members),
+        parted: parted.map(([a, b]) => [rankOf(a), rankOf(b)]),
         signal: live.abort.signal,
       };
       this.#dispatch({ type: 'linked', epoch });

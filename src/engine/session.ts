@@ -23,6 +23,7 @@ import type { PeerConnector, TabConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
 import { fromCheckpoint } from './runCheckpoint.ts';
 import { Rendezvous, type Epoch, type RendezvousOptions } from './rendezvous.ts';
+import { SlowLink } from './slowLink.ts';
 import { Spectator } from './spectator.ts';
 import { Teller } from './teller.ts';
 import { Training } from './training.ts';
@@ -271,9 +272,12 @@ export class Session {
     const origin = this.#originOf(job);
     const from = kept ?? origin?.state ?? null;
     const autosave = isElastic(job) && job.job !== 'lesson' ? this.#autosaveOf(job, origin?.meta ?? null) : null;
+    const slowLink = new SlowLink();
     const emit = (event: EngineEvent): void => {
       this.#options.emit(event);
       this.#teller.observe(event);
+      const slow = slowLink.observe(event);
+      if (slow) this.#rendezvous?.send({ type: 'slow', ...slow });
       // All ranks have just compared states: this is one to go on from.
       if (event.type === 'hashes' && event.agree && this.#trained) autosave?.offer(this.#trained);
     };

@@ -115,7 +115,7 @@ export class Training {
     const { job, emit, clock } = this.#options;
     this.#leaveGroup();
     const world = this.#worldOf(epoch);
-    const { rank, worldSize, localRank, localWorldSize, members, mesh, links, signal } = world;
+    const { rank, worldSize, localRank, localWorldSize, members, parted, mesh, links, signal } = world;
     emit({
       type: 'epoch',
       epoch: epoch.epoch,
@@ -125,6 +125,7 @@ export class Training {
       localRank,
       localWorldSize,
       members,
+      ...(parted.length > 0 && { parted }),
       job,
     });
     const group = new ProcessGroup(mesh, { localRank, localWorldSize, clock, timeoutMs: SYNCING_TIMEOUT_MS });
@@ -198,6 +199,7 @@ export class Training {
     return {
       ...{ rank: 0, worldSize: job.replicas, localRank: 0, localWorldSize: job.replicas },
       members: Array.from({ length: job.replicas }, (_, i) => ({ ...self!, name: `replica ${i}` })),
+      parted: [],
       ...{ mesh: this.#replicas.mesh, links: this.#replicas.links },
       signal: AbortSignal.any([epoch.signal, lost.signal]),
     };

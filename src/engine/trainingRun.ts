@@ -16,21 +16,26 @@ import { isRunOver, startOfRun, type Progress } from '../parallel/progress.ts';
 import { oddOnes, refuseOdd } from '../parallel/standing.ts';
 import { createStrategy, Ring, type Arrival, type RingState, type StepReport } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
-import type { CodecChoice, EngineEvent, RankStatistics, RunResult, StepTimes } from '../protocol/events.ts';
+import type {
+  BucketChoice,
+  CodecChoice,
+  EngineEvent,
+  RankStatistics,
+  RunResult,
+  StepTimes,
+} from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type JobCodec, type TrainingPlan } from '../protocol/job.ts';
 import type { Clock } from '../util/clock.ts';
 import { DataError, DivergenceError, MismatchError, PeergradError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { dissenters } from '../util/majority.ts';
-import { dutiesAfter, joined, NO_DUTIES, testHeldOut, type Duties } from './duties.ts';
+import { dutiesAfter, joined, NO_DUTIES, testHeldOut, testInterval, type Duties } from './duties.ts';
 import { RunFigures } from './figures.ts';
 import { StepTelemetry } from './stepTelemetry.ts';
 import type { Task } from './task.ts';
 import { dealTurn, holdingOf, newTurn, type Turn } from './turn.ts';
 
-/** Held-out samples are tested about this often in a run, and all of them at the end of every pass over the data. */
-const EVALUATIONS_PER_RUN = 8;
 /** DiLoCo's outer optimizer, as the paper found best. */
 const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
 
@@ -92,6 +97,7 @@ export class TrainingRun {
   #tested: { loss: number; accuracy: number | null } | null = null;
   /** The codec that ranks have chosen in this world, and why. */
   #choice: CodecChoice | null = null;
+  #bucketChoice: BucketChoice | null = null;
   #worlds = 0;
   #startedAt: number | null = null;
 
@@ -168,7 +174,7 @@ export class TrainingRun {
    */
   async enter(world: World): Promise<{ step: number; stateHash: string }> {
     const { group, signal } = world;
-    const { plan, emit, task } = this.#options;
+    const { plan, task } = this.#options;
     const strategy = this.#strategy;
     signal.throwIfAborted();
     if (this.#worlds > 0 && !isElastic(plan)) {
@@ -194,18 +200,13 @@ export class TrainingRun {
     this.#telemetry.enter(group);
     this.#worlds += 1;
     this.#choice = null;
+    this.#bucketChoice = null;
     const progress = this.#progress;
-    if (progress.evaluateEvery === 0) progress.evaluateEvery = this.#chooseEvaluateEvery();
+    if (progress.evaluateEvery === 0) {
+      progress.evaluateEvery = testInterval(task, plan.batchSize * group.worldSize, this.#totalSteps);
+    }
     this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow : NO_DUTIES;
-    await emit({
-      type: 'model',
-      parameters: strategy.size,
-      gradientBytes: strategy.gradientBytes,
-      bucketBytes: [...strategy.bucketBytes],
-      totalSteps: this.#totalSteps,
-      trainSamples: task.trainSamples,
-      testSamples: task.testSamples,
-    });
+    await this.#tellModel();
     return { step: progress.step, stateHash: this.stateHash() };
   }
 
@@ -264,12 +265,6 @@ export class TrainingRun {
     const passesAfter = plan.epochs - position.dataEpoch - 1;
     const left = this.#isOver ? 0 : inPass + passesAfter * Math.ceil(task.trainSamples / globalBatch);
     return Math.min(step + left, plan.maxSteps ?? Infinity);
-  }
-
-  #chooseEvaluateEvery(): number {
-    const { plan, task } = this.#options;
-    const stepsPerPass = Math.ceil(task.trainSamples / (plan.batchSize * this.#here.group.worldSize));
-    return Math.min(stepsPerPass, Math.ceil(this.#totalSteps / EVALUATIONS_PER_RUN));
   }
 
   /** @throws UsageError for a strategy that is not elastic. */
@@ -334,6 +329,10 @@ export class TrainingRun {
       this.#choice = report.choice;
       await emit({ type: 'codec', step, choice: report.choice });
     }
+    if (report.bucketChoice) {
+      this.#bucketChoice = report.bucketChoice;
+      await this.#tellModel();
+    }
     const now = clock.now();
     const ms = timesOf(report, now - stepAt);
     this.#figures.took(ms);
@@ -344,6 +343,17 @@ export class TrainingRun {
     }
     const { loss } = report;
     await emit({ type: 'step', step, dataEpoch, offset, loss, samples: report.samples, ms, at: now - startedAt });
+  }
+
+  async #tellModel(): Promise<void> {
+    const { emit, task } = this.#options;
+    const { size, gradientBytes, bucketBytes } = this.#strategy;
+    await emit({
+      type: 'model',
+      ...{ parameters: size, gradientBytes, bucketBytes: [...bucketBytes] },
+      ...(this.#bucketChoice && { bucketChoice: this.#bucketChoice }),
+      ...{ totalSteps: this.#totalSteps, trainSamples: task.trainSamples, testSamples: task.testSamples },
+    });
   }
 
   /** Learns from this rank's part of a step, in micro-batches where it is more than fits one. */
@@ -478,6 +488,7 @@ export class TrainingRun {
       strategy: plan.strategy,
       codec: this.#codec,
       ...(this.#choice && { choice: this.#choice }),
+      ...(this.#bucketChoice && { bucketChoice: this.#bucketChoice }),
       backend: device.backend,
       adapter: device.adapter,
       transport,

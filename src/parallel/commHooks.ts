@@ -40,6 +40,11 @@ export interface GradBucket {
  */
 export interface CommHook {
   (bucket: GradBucket, group: ProcessGroup): Promise<void>;
+  /**
+   * Whether a multiple of the gradients gives that multiple of the result. Such a hook need not wait for the weights: it adds up what
+   * ranks have as it is, while their samples are still counted, and the result is divided.
+   */
+  readonly scales?: boolean;
   /** Forgets what the hook has kept of this rank's earlier gradients; see {@link DistributedDataParallel.forgetLosses}. */
   forget?(): void;
 }

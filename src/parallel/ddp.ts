@@ -164,6 +164,13 @@ export class DistributedDataParallel {
     this.#reducer.hook = hook;
   }
 
+  /** Cuts buckets anew, on every rank the same, before a {@link backward}; by default as the options have them. No parameter moves. */
+  cut(bucketCapBytes: number = this.#options.bucketCapBytes): void {
+    const sizes = this.#variables.parameters.map(({ size }) => size);
+    const order = this.layout.slots.map(({ parameter }) => parameter);
+    this.#reducer.cut(createLayout(sizes, { ...this.#options, bucketCapBytes, order }));
+  }
+
   /**
    * Goes on in another group, all of whose ranks hold the same parameters in the same layout, which stays, and the same buffers.
    */

@@ -70,8 +70,8 @@ interface SharedState {
 }
 
 /**
- * A hook that sends each matrix as P and Q, of (rows + cols) * rank elements instead of rows * cols. A bucket takes three
- * all-reduces: what is not compressed (vectors, and tensors that would not shrink enough) beside all Ps, then all Qs.
+ * A hook that sends each matrix as P and Q, of (rows + cols) * rank elements instead of rows * cols. A bucket takes two
+ * all-reduces: what is not compressed (vectors, and tensors that would not shrink enough) and all Ps, then all Qs.
  *
  * A tensor of more than two dimensions is cut into rows and columns between those dimensions where P and Q are smallest:
  * kernels [in, out] as they are, kernels [kh, kw, in, out] mostly as [kh * kw * in, out]. (torch's view(shape[0], -1) would
@@ -120,8 +120,7 @@ export function createPowerSgdHook({
     previous = reduced.catch(() => {});
     return reduced;
   };
-  hook.forget = () => memories.clear();
-  return hook;
+  return Object.assign(hook, { forget: () => memories.clear(), scales: true });
 
   async function reduce(bucket: GradBucket, group: ProcessGroup): Promise<void> {
     // Those of a step that failed.
@@ -153,11 +152,15 @@ export function createPowerSgdHook({
     const { group, rng, lastQ } = state;
     const gaps = gapsBetween(all, buffer.length);
     const matrices = all.filter(({ isUsed }) => isUsed);
-    const rest = allocate(gaps.map(({ start, end }) => end - start));
-    const ps = allocate(matrices.map(({ rows }) => rows * matrixApproximationRank));
+    const { flat, parts } = allocate([
+      ...gaps.map(({ start, end }) => end - start),
+      ...matrices.map(({ rows }) => rows * matrixApproximationRank),
+    ]);
+    const rest = parts.slice(0, gaps.length);
+    const ps = parts.slice(gaps.length);
     const qs = allocate(matrices.map(({ cols }) => cols * matrixApproximationRank));
 
-    gaps.forEach(({ start, end }, i) => rest.parts[i]!.set(buffer.subarray(start, end)));
+    gaps.forEach(({ start, end }, i) => rest[i]!.set(buffer.subarray(start, end)));
     const inputs = matrices.map(({ parameter, start, end, cols }, i) => {
       const input = addTo(buffer.slice(start, end), memories.get(parameter));
       const q = qs.parts[i]!;
@@ -165,22 +168,22 @@ export function createPowerSgdHook({
       if (last) q.set(last);
       else fillRandomly(q, rng);
       orthogonalize(q, cols, orthogonalizationEpsilon, rng);
-      multiply(input, q, cols, ps.parts[i]!);
+      multiply(input, q, cols, ps[i]!);
       return input;
     });
-    await Promise.all([addUp(rest.flat, group), addUp(ps.flat, group)]);
+    await addUp(flat, group);
 
     matrices.forEach(({ rows, cols }, i) => {
-      orthogonalize(ps.parts[i]!, rows, orthogonalizationEpsilon, rng);
-      multiplyTransposed(inputs[i]!, ps.parts[i]!, cols, qs.parts[i]!);
+      orthogonalize(ps[i]!, rows, orthogonalizationEpsilon, rng);
+      multiplyTransposed(inputs[i]!, ps[i]!, cols, qs.parts[i]!);
       // From here on, what stays behind.
-      if (useErrorFeedback) addProduct(inputs[i]!, ps.parts[i]!, qs.parts[i]!, cols, -1);
+      if (useErrorFeedback) addProduct(inputs[i]!, ps[i]!, qs.parts[i]!, cols, -1);
     });
     await addUp(qs.flat, group);
 
-    gaps.forEach(({ start }, i) => buffer.set(rest.parts[i]!, start));
+    gaps.forEach(({ start }, i) => buffer.set(rest[i]!, start));
     matrices.forEach(({ parameter, start, end, cols }, i) => {
-      addProduct(buffer.subarray(start, end).fill(0), ps.parts[i]!, qs.parts[i]!, cols, 1);
+      addProduct(buffer.subarray(start, end).fill(0), ps[i]!, qs.parts[i]!, cols, 1);
       if (warmStart) lastQ.set(parameter, qs.parts[i]!);
       if (useErrorFeedback) staged.set(parameter, inputs[i]!);
     });

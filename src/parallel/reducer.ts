@@ -186,6 +186,11 @@ export class Reducer {
     this.hook?.forget?.();
   }
 
+  /** Takes other buckets of a layout in which every parameter has the same place. */
+  cut(layout: FlatLayout): void {
+    this.#layout = layout;
+  }
+
   /** Takes another layout of the same parameters; {@link gradient} is void afterwards, unless it was zero everywhere. */
   relayout(layout: FlatLayout): void {
     if (this.#pending) rearrange(this.#pending.gradient, this.#layout, layout);
@@ -401,15 +406,20 @@ export class Reducer {
     return { traces, issuedAt, lastReadAt };
   }
 
-  /** The weights need everyone's samples, so the tally goes first. */
+  /** The weights need everyone's samples, so the tally goes first; or beside a hook that knows no weights. */
   async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Divisor): Promise<Transfer> {
-    const { clock, shapes, checkGradients } = this.#options;
+    const { clock, shapes, tracksUsage, checkGradients } = this.#options;
     const group = this.#group;
     await Promise.all(reads);
     checkGradients();
     const lastReadAt = clock.now();
-    await group.allReduce(this.#tally);
-    divide(this.gradient, divisor(this.#tally[SAMPLES]!));
+    const tallied = group.allReduce(this.#tally);
+    const weigh = async (): Promise<void> => {
+      await tallied;
+      divide(this.gradient, divisor(this.#tally[SAMPLES]!));
+    };
+    const isWeighedAfter = hook.scales === true && !tracksUsage;
+    if (!isWeighedAfter) await weigh();
     const { buckets } = this.#layout;
     for (const [index, { slots, start, end }] of buckets.entries()) {
       const bucket: GradBucket = {
@@ -425,6 +435,7 @@ export class Reducer {
       };
       await hook(bucket, group);
     }
+    if (isWeighedAfter) await weigh();
     return { traces: [], issuedAt: lastReadAt, lastReadAt };
   }
 

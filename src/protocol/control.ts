@@ -7,7 +7,7 @@ import { ProtocolError } from '../util/errors.ts';
 import { JobSpec } from './job.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from './roomCode.ts';
 
-export const PROTOCOL_VERSION = 4;
+export const PROTOCOL_VERSION = 5;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
 /** Longest control message, bytes: an SDP offer with many candidates is about 8 KiB. */
@@ -207,6 +207,8 @@ export const ClientMessage = v.variant('type', [
   }),
   /** The link to another rank of this epoch broke or could not be made; both ends may say so. */
   v.strictObject({ type: v.literal('broken'), epoch: count, peer: memberId }),
+  /** The link to the next rank of this epoch has been far slower than the ring's others for a while: they wait for it. */
+  v.strictObject({ type: v.literal('slow'), epoch: count, peer: memberId }),
   /**
    * What rank 0 sees of the run, for those who watch (`news.ts` has what is in it): the server hands it on to them, and reads
    * nothing of it.
@@ -302,6 +304,8 @@ export const ServerMessage = v.variant('type', [
     job: JobSpec,
     /** Pairs that must connect over a TURN relay: all else has failed. */
     relayed: v.array(v.tuple([memberId, memberId])),
+    /** Pairs that the order keeps apart, as the link between them was slow. */
+    parted: v.array(v.tuple([memberId, memberId])),
   }),
   /** Every member is linked: compare and share state. */
   v.strictObject({ type: v.literal('sync'), epoch: count }),

@@ -140,12 +140,25 @@ export interface CodecChoice {
   suggestion: 'local-sgd' | 'diloco' | null;
 }
 
+/**
+ * Why ranks chose how much a bucket holds: what an all-reduce takes beside its bytes, and bytes of gradients that it moves in a
+ * millisecond; and from the first bucket on until all are added up, what was expected by this cap and by the usual one, milliseconds.
+ */
+export interface BucketChoice {
+  capBytes: number;
+  latencyMs: number;
+  bytesPerMs: number;
+  expectedMs: number;
+  usualMs: number;
+}
+
 export interface RunResult {
   worldSize: number;
   strategy: StrategyName;
   /** In use at the end, and where ranks chose it, why. */
   codec: JobCodec;
   choice?: CodecChoice | undefined;
+  bucketChoice?: BucketChoice | undefined;
   backend: Device['backend'];
   adapter: string;
   /**
@@ -223,14 +236,17 @@ export type EngineEvent =
       localWorldSize: number;
       /** In ring order: index is rank. */
       members: RosterEntry[];
+      /** Ranks that the order keeps apart, as the link between them was slow; left out where there are none. */
+      parted?: readonly (readonly [number, number])[] | undefined;
       job: JobSpec;
     }
-  /** The model is built and checked; sizes are known. */
+  /** The model is built and checked; sizes are known. Told anew with `bucketChoice` where ranks have chosen how to cut buckets. */
   | {
       type: 'model';
       parameters: number;
       gradientBytes: number;
       bucketBytes: number[];
+      bucketChoice?: BucketChoice | undefined;
       totalSteps: number;
       trainSamples: number;
       testSamples: number;

@@ -34,12 +34,16 @@ const Choice = v.object({
   expectedMs: v.object({ fp32: number, fp16: number, int8: number, powersgd: number }),
   suggestion: v.nullable(v.picklist(['local-sgd', 'diloco'])),
 });
+const OfBuckets = v.object({
+  ...{ capBytes: count, latencyMs: number, bytesPerMs: number, expectedMs: number, usualMs: number },
+});
 const Result = v.object({
   ...{
     worldSize,
     strategy: v.picklist(STRATEGY_NAMES),
     codec: v.picklist(CODEC_NAMES),
     choice: v.optional(Choice),
+    bucketChoice: v.optional(OfBuckets),
     backend: Device.entries.backend,
     adapter: text(200),
   },
@@ -58,10 +62,12 @@ export const NewsEvent = v.variant('type', [
   v.object({
     ...{ type: v.literal('epoch'), epoch: count, run: count, rank, worldSize, localRank: rank },
     ...{ localWorldSize: worldSize, members: ofRanks(RosterEntry), job: JobSpec },
+    parted: v.optional(ofRanks(v.tuple([rank, rank]))),
   }),
   v.object({
     ...{ type: v.literal('model'), parameters: count, gradientBytes: count },
     ...{ bucketBytes: v.pipe(v.array(count), v.maxLength(1024)), totalSteps: count },
+    bucketChoice: v.optional(OfBuckets),
     ...{ trainSamples: count, testSamples: count },
   }),
   v.object({

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { largestDifference, movingAverage } from '../../bench/curves/compare.ts';
+import { partsOf } from '../../bench/all/parts.ts';
 import { runBench } from '../../bench/cli.ts';
 import { replaceSection, table } from '../../bench/table.ts';
 import { contradictions, rowOf, theoryOf } from '../../bench/strategies/theory.ts';
@@ -103,4 +104,17 @@ test.each([
   expect(await runBench(line === '' ? [] : line.split(' '), io)).toBe(2);
   expect(out).toEqual([]);
   expect(err.join('\n')).toMatch(sentence);
+});
+
+// The first option that a command does not know is the one it names.
+test.each(partsOf({ data: '/data', hosts: '/hosts' }))('$name knows every option that `all` gives it', async (part) => {
+  const err: string[] = [];
+  const io = {
+    out: () => {},
+    err: (text: string) => err.push(text),
+    terminal: null,
+    signal: new AbortController().signal,
+  };
+  expect(await runBench([...part.argv, '--json', '--no-such'], io)).toBe(2);
+  expect(err.join()).toContain("unknown option '--no-such'");
 });

@@ -1,30 +1,48 @@
 import { expect, test } from 'vitest';
 import { section } from '../../bench/step/section.ts';
-import { aloneOf, cutsOf } from '../../bench/step/summary.ts';
+import { aloneOf, cutsOf, leastExposed } from '../../bench/step/summary.ts';
 
-const step = (total: number, communicate = 0, exposed = 0) => ({
-  ...{ total, communicate, exposed, compute: total / 2, readback: 1, update: 2 },
+const step = (total: number, communicate = 0, exposed = 0, readyMs: number[] = []) => ({
+  ms: { total, communicate, exposed, compute: total / 2, readback: 1, update: 2 },
+  buckets: readyMs.map((ready) => ({ readyMs: ready, doneMs: ready + 1 })),
 });
 
 const TAKEN = {
   ...{ backend: 'webgpu', adapter: 'a GPU', parameters: 1000 },
   kinds: [
-    { steps: [step(40, 10, 8), step(20, 10, 2), step(20, 12, 3)], bucketBytes: [3000, 1012] },
-    { steps: [step(22, 5, 5)], bucketBytes: [4012] },
+    {
+      steps: [step(40, 10, 8, [9, 40]), step(20, 10, 2, [10, 16]), step(20, 12, 3, [11, 12])],
+      bucketBytes: [3000, 1012],
+    },
+    { steps: [step(22, 5, 5, [12])], bucketBytes: [4012] },
   ],
 };
 
 test('steps are told by their medians, ours beside plain ones, and how much of communication is exposed', () => {
   expect(aloneOf('mlp', 32, TAKEN)).toMatchObject({ plainMs: 20, ratio: 1.1, parameters: 1000, ms: { compute: 11 } });
-  const cuts = cutsOf([1024, null], TAKEN);
+  const cuts = cutsOf([1024, null], TAKEN, 8.024);
   expect(cuts).toMatchObject([
-    { capBytes: 1024, exposedShare: 0.3, ms: { total: 20, communicate: 10, exposed: 3 } },
-    { capBytes: null, exposedShare: 1, bucketBytes: [4012] },
+    {
+      capBytes: 1024,
+      exposedShare: 0.3,
+      ms: { total: 20, communicate: 10, exposed: 3 },
+      leastShare: expect.closeTo(2.024 / 8.024),
+    },
+    { capBytes: null, exposedShare: 1, leastShare: 1, bucketBytes: [4012], buckets: [{ readyMs: 12, doneMs: 13 }] },
   ]);
-  const together = { tabs: 2, rate: '4mbit', model: 'deep', parameters: 1000, batch: 128, cuts } as const;
+  const line = { rateMbit: 4, ms: 8.024 };
+  const together = { tabs: 2, line, model: 'deep', parameters: 1000, batch: 128, cuts } as const;
   const text = section({ adapter: 'a GPU', alone: [aloneOf('mlp', 32, TAKEN)], together });
   expect(text).toContain('| mlp   |       1000 |     20.0 |            22.0 | 1.100 |');
-  expect(text).toContain('lines of 4mbit');
+  expect(text).toContain('lines of 4 Mbit/s');
   expect(text).toContain('| 1 KiB      |       2 |');
   expect(text).toContain('| whole      |       1 |');
+});
+
+test('a line that is busy from the first bucket on leaves what it has not carried when the last one is ready', () => {
+  expect(leastExposed([4, 6, 8, 10], [1, 1, 1, 1], 12)).toBe(6 / 12);
+});
+
+test('a line that is quicker than compute leaves the last bucket only, and one that waits counts as communicating', () => {
+  expect(leastExposed([4, 6, 8, 10], [1, 1, 1, 1], 4)).toBe(1 / 7);
 });

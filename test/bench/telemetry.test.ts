@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { compareStretches } from '../../bench/telemetry/stretches.ts';
+import { compareCpu, compareStretches } from '../../bench/telemetry/stretches.ts';
 
 test('stretches that tell are compared with their quiet neighbours; the first, and what was tested, are left out', () => {
   // Four steps a stretch: 10 ms where quiet, 11 where told, 1 ms between steps; comparing takes 5, with an exchange 9.
@@ -21,4 +21,20 @@ test('stretches that tell are compared with their quiet neighbours; the first, a
   for (const end of result.interval) expect(end).toBeCloseTo(2 / 11);
   expect(result.pairs).toBe(6);
   expect(result.quickOverhead).toBeCloseTo(2 / 11);
+});
+
+test('what processors did is compared by whole stretches, but for the first and those with a test', () => {
+  // Four steps a stretch: 20 ms each where quiet, 22 where told, half of each shaders', which a test adds 300 to.
+  const times = [{ total: 500, besideShaders: 200 }];
+  for (let stretch = 0; stretch < 8; stretch++) {
+    const { total, besideShaders } = times.at(-1)!;
+    const more = stretch % 2 === 0 ? 8 : 0;
+    times.push({ total: total + 80 + more + (stretch === 4 ? 300 : 0), besideShaders: besideShaders + 40 + more });
+  }
+  const { toldMs, quietMs, overhead, interval, pairs } = compareCpu(times, new Set([17]), 4);
+  expect([toldMs, quietMs]).toEqual([22, 20]);
+  expect(overhead).toBeCloseTo(0.1);
+  for (const end of interval) expect(end).toBeCloseTo(0.1);
+  // 1-2, 2-3, 5-6, 6-7.
+  expect(pairs).toBe(4);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import * as plans from '../../src/collectives/plans.ts';
 import { EventQueue } from '../../src/collectives/simulation/eventQueue.ts';
-import { dependencies, scheduleOf } from '../../src/collectives/simulation/schedule.ts';
+import { scheduleOf } from '../../src/collectives/simulation/schedule.ts';
 import { simulate, type Network, type SimulationOptions } from '../../src/collectives/simulation/simulate.ts';
 import { FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -39,41 +39,6 @@ test('events come in the order of their times, those of one time in the order th
   while (queue.size > 0) take();
   const sorted = (list: typeof put) => list.toSorted((a, b) => a.time - b.time || a.event - b.event);
   expect(taken).toEqual([...sorted(put.slice(0, 2000)), ...sorted(put.slice(2000))]);
-});
-
-describe('a move waits for those before it', () => {
-  const planners: [string, (rank: number, n: number) => plans.Plan][] = [
-    ['ring', (rank, n) => plans.ringAllReduce(rank, n, 2 * n + 1)],
-    ['two-level', (rank, n) => plans.twoLevelAllReduce(rank, n, 2 * n + 1)],
-    ['halving-doubling', (rank, n) => plans.halvingDoubling(rank, n, 2 * n + 1)],
-    ['doubling', (rank, n) => plans.recursiveDoubling(rank, n, 3)],
-    ['tree', (rank, n) => [...plans.treeReduce(rank, n, 1, 3), ...plans.treeBroadcast(rank, n, 1, 3)]],
-  ];
-  test.each(planners)('that touch the same elements where one writes: %s', (_, planOf) => {
-    for (const n of [2, 3, 4, 6, 7, 12]) {
-      for (let rank = 0; rank < n; rank++) {
-        const plan = planOf(rank, n);
-        /** Of each move all that it waits for, directly or not. */
-        const waits: Set<number>[] = [];
-        for (const before of dependencies(plan)) {
-          waits.push(new Set(before.flatMap((move) => [move, ...waits[move]!])));
-        }
-        plan.forEach((later, i) => {
-          plan.slice(0, i).forEach((earlier, j) => {
-            const overlap = Math.max(earlier.start, later.start) < Math.min(earlier.end, later.end);
-            const conflict = overlap && (earlier.kind === 'receive' || later.kind === 'receive');
-            if (conflict) expect(waits[i]).toContain(j);
-          });
-        });
-        dependencies(plan).forEach((before, i) => {
-          for (const j of before) {
-            const [a, b] = [plan[j]!, plan[i]!];
-            expect(Math.max(a.start, b.start)).toBeLessThan(Math.min(a.end, b.end));
-          }
-        });
-      }
-    }
-  });
 });
 
 describe('a simulated all-reduce', () => {

@@ -20,7 +20,13 @@ const zeros = (...shapes: number[][]): tf.Variable[] => shapes.map((shape) => tf
 /** All weights and buffers of a model, flat. */
 async function weightsOf(model: tf.LayersModel): Promise<Float32Array> {
   const values = await Promise.all(model.getWeights().map((weight) => weight.data<'float32'>()));
-  return Float32Array.from(values.flatMap((part) => Array.from(part)));
+  const all = new Float32Array(values.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of values) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
 }
 
 /** A model for join, and its inputs. */

@@ -75,24 +75,27 @@ function isArray(value: unknown): value is ArrayLike<unknown> {
 /** Whether two typed arrays are equal byte by byte: a shortcut, as most are. */
 function haveSameBytes(a: ArrayLike<unknown>, b: ArrayLike<unknown>): boolean {
   if (!ArrayBuffer.isView(a) || !ArrayBuffer.isView(b)) return false;
-  const [mine, theirs] = [a, b].map(
-    ({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength),
-  );
-  return mine!.every((byte, i) => byte === theirs![i]);
+  const mine = new Uint8Array(a.buffer, a.byteOffset, a.byteLength);
+  const theirs = new Uint8Array(b.buffer, b.byteOffset, b.byteLength);
+  for (let i = 0; i < mine.length; i++) if (mine[i] !== theirs[i]) return false;
+  return true;
 }
 
 /** How two values differ, `null` where they do not. */
 function differenceOf(got: unknown, expected: unknown, path: string): string | null {
   if (got === expected || (Number.isNaN(got) && Number.isNaN(expected))) return null;
-  const at = path === '' ? '' : ` at ${path.slice(1)}`;
-  const plain = `expected ${show(expected)}${at}, got ${show(got)}`;
-  if (typeof got !== 'object' || typeof expected !== 'object' || !got || !expected) return plain;
-  if (Object.getPrototypeOf(got) !== Object.getPrototypeOf(expected)) return plain;
-  if (expected instanceof Date) return Number(got) === Number(expected) ? null : plain;
+  // Most values are equal: only of those that are not, a sentence is made.
+  const plain = (): string => {
+    const at = path === '' ? '' : ` at ${path.slice(1)}`;
+    return `expected ${show(expected)}${at}, got ${show(got)}`;
+  };
+  if (typeof got !== 'object' || typeof expected !== 'object' || !got || !expected) return plain();
+  if (Object.getPrototypeOf(got) !== Object.getPrototypeOf(expected)) return plain();
+  if (expected instanceof Date) return Number(got) === Number(expected) ? null : plain();
   if (expected instanceof Set) return differenceOf([...(got as Set<unknown>)], [...expected], path);
   if (expected instanceof Map) return differenceOf([...(got as Map<unknown, unknown>)], [...expected], path);
   if (isArray(expected) && isArray(got)) {
-    if (got.length !== expected.length) return plain;
+    if (got.length !== expected.length) return plain();
     if (haveSameBytes(got, expected)) return null;
     for (let i = 0; i < expected.length; i++) {
       if (got[i] === expected[i]) continue;
@@ -102,7 +105,7 @@ function differenceOf(got: unknown, expected: unknown, path: string): string | n
     return null;
   }
   const keys = Object.keys(expected);
-  if (Object.keys(got).length !== keys.length) return plain;
+  if (Object.keys(got).length !== keys.length) return plain();
   for (const key of keys) {
     const [mine, theirs] = [got, expected].map((object) => (object as Record<string, unknown>)[key]);
     const difference = differenceOf(mine, theirs, `${path}.${key}`);

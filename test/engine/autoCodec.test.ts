@@ -18,7 +18,9 @@ test('all ranks choose the same codec before the same step, say why, and stay eq
   const choices = events.map((own) => own.filter((event) => event.type === 'codec'));
   for (const own of choices) {
     expect(own).toHaveLength(1);
-    expect(own[0]!.step).toBe(4);
+    // As soon as it is beyond doubt, and after four steps in any case.
+    expect(own[0]!.step).toBeGreaterThanOrEqual(1);
+    expect(own[0]!.step).toBeLessThanOrEqual(4);
     expect(own[0]).toEqual(choices[0]![0]);
   }
   const { choice } = choices[0]![0]!;

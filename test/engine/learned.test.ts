@@ -127,7 +127,7 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Tr
   const links = new Map<number, never>();
   const mesh = new Mesh({ rank: 0, worldSize: 1, epoch: 1, links });
   const { signal } = new AbortController();
-  await training.enter({ ...rank, epoch: 1, run: 1, job, members: [], mesh, links, signal });
+  await training.enter({ ...rank, epoch: 1, run: 1, job, members: [], parted: [], mesh, links, signal });
   await training.train();
   return { training, result: training.result! };
 }

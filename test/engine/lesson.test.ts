@@ -72,7 +72,7 @@ async function meet(pupils: readonly Pupil[]): Promise<World> {
   });
   const entered = pupils.map(({ run }, rank) =>
     run.enter({
-      ...{ epoch, run: 1, rank, worldSize: pupils.length, localRank: 0, localWorldSize: 1, members },
+      ...{ epoch, run: 1, rank, worldSize: pupils.length, localRank: 0, localWorldSize: 1, members, parted: [] },
       ...{ job: parseJob({ job: 'lesson' }), mesh: meshes[rank]!, links: links[rank]!, signal: abort.signal },
     }),
   );

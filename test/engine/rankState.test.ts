@@ -5,7 +5,7 @@ import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 
 const HERE = { isServerAway: false, outcome: null, watches: false };
 const prepare = (epoch: number, ...ids: string[]): MembershipEvent => ({
-  ...{ type: 'prepare', epoch, run: 1, job: DEFAULT_JOB, relayed: [] },
+  ...{ type: 'prepare', epoch, run: 1, job: DEFAULT_JOB, relayed: [], parted: [] },
   members: ids.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
 });
 const after = (...events: MembershipEvent[]): MembershipState =>

@@ -74,7 +74,7 @@ describe('TrainingRun', () => {
   });
 
   test('tells every step, its way round the ring, and the held-out accuracy', async () => {
-    const { results, events } = await train(2, { batchSize: 4, maxSteps: 10 });
+    const { results, events } = await train(2, { batchSize: 20, maxSteps: 10 });
     const types = (type: EngineEvent['type']) => events[0]!.filter((event) => event.type === type).length;
     expect(types('step')).toBe(10);
     expect(types('trace')).toBe(10);
@@ -125,12 +125,21 @@ describe('TrainingRun', () => {
   });
 
   test('tests some held-out samples on the way, and all of them at the end', async () => {
-    const { events } = await train(2, { batchSize: 4, maxSteps: 3 }, { testSize: 600 });
+    const { events } = await train(2, { batchSize: 250, maxSteps: 3 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
       [0, 500],
       [1, 500],
       [2, 600],
+    ]);
+  });
+
+  test('tests no more samples within a pass than it learns from', async () => {
+    const { events } = await train(2, { batchSize: 20, maxSteps: 16 }, { testSize: 600 });
+    const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
+    expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
+      [12, 500],
+      [15, 600],
     ]);
   });
 

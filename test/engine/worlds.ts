@@ -120,6 +120,8 @@ export interface EpochOptions {
   end?: Break | null;
   /** Draws how many turns of the event loop each frame takes; by default it is there at once. */
   delays?: Rng | null;
+  /** A rank whose link to the next carries so many bytes a millisecond, both ways. */
+  slow?: { rank: number; bytesPerMs: number } | null;
 }
 
 export interface EpochOutcome {
@@ -135,7 +137,7 @@ let lastEpoch = 0;
 /** Has `members` enter a world and run in it, to the end or until a link breaks. */
 export async function runEpoch(
   members: readonly Member[],
-  { end = null, delays = null }: EpochOptions = {},
+  { end = null, delays = null, slow = null }: EpochOptions = {},
 ): Promise<EpochOutcome> {
   const n = members.length;
   const epoch = ++lastEpoch;
@@ -162,6 +164,7 @@ export async function runEpoch(
     () => {
       const pair: [Link, Link] = createMemoryLinkPair();
       if (delays) pair.forEach((link, i) => (pair[i] = slowed(link, delays)));
+      if (pairs === slow?.rank) pair.forEach((link, i) => (pair[i] = throttled(link, slow.bytesPerMs)));
       // The ring's, in order; those on demand are left as they are.
       const ranks = pairs < n ? [pairs, (pairs + 1) % n] : [];
       pairs += 1;
@@ -205,6 +208,23 @@ function slowed(link: Link, delays: Rng): Link {
         for (let i = 0; i < turns; i++) await new Promise((resolve) => setImmediate(resolve));
         await link.send(frame);
       });
+      before = sent.catch(() => {});
+      return sent;
+    },
+  });
+}
+
+/** Frames take their time, one after the other. */
+function throttled(link: Link, bytesPerMs: number): Link {
+  let before = Promise.resolve();
+  return wrap(link, {
+    send: (frame) => {
+      const { byteLength } = frame;
+      before = before.then(async () => {
+        await new Promise((resolve) => setTimeout(resolve, byteLength / bytesPerMs));
+        await link.send(frame);
+      });
+      const sent = before;
       before = sent.catch(() => {});
       return sent;
     },

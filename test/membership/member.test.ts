@@ -10,7 +10,7 @@ import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 
 const ring = ['A1', 'B1'].map((member) => ({ member, name: member, device: null, browser: 0, rank: null }));
 const prepare = (epoch: number, run = 1, members = ring): MembershipEvent => {
-  return { type: 'prepare', epoch, run, members, job: DEFAULT_JOB, relayed: [] };
+  return { type: 'prepare', epoch, run, members, job: DEFAULT_JOB, relayed: [], parted: [] };
 };
 const ended = (run: number): MembershipEvent => ({ type: 'ended', run, outcome: 'finished', message: 'Done.' });
 const room = {

@@ -1,6 +1,6 @@
 /** Random schedules: which small action a world takes next. Each is known by its seed, and can be played again from its actions. */
 import { createRng, mixSeed } from '../../src/util/rng.ts';
-import { REAL_PARTS, SLOTS, Violation, World, type Parts, type WorldOptions } from './world.ts';
+import { REAL_PARTS, Violation, World, type Parts, type WorldOptions } from './world.ts';
 
 /** What happened, to which client, and how. */
 export type Action = readonly [name: ActionName, slot: number, x: number];
@@ -27,6 +27,7 @@ const ACTIONS = {
   join: (world: World, slot: number) => world.join(slot),
   start: (world: World, slot: number) => world.start(slot),
   stall: (world: World, slot: number, x: number) => world.stall(slot, x),
+  slow: (world: World, slot: number) => world.slow(slot),
   fire: (world: World, _: number, x: number) => world.fire(x),
   drop: (world: World, slot: number, x: number) => world.drop(slot, x),
   cutOff: (world: World, slot: number, x: number) => world.cutOff(slot, x),
@@ -50,7 +51,7 @@ type ActionName = keyof typeof ACTIONS;
 /** How often each is tried: most often what brings the world on. */
 const WEIGHTS: Record<ActionName, number> = {
   ...{ up: 14, down: 14, ready: 8, return: 9, link: 9, enter: 12, compute: 9, apply: 7, finish: 3, bury: 5 },
-  ...{ without: 14, alone: 4, join: 10, start: 4, stall: 9, fire: 9 },
+  ...{ without: 14, alone: 4, join: 10, start: 4, stall: 9, slow: 6, fire: 9 },
   ...{ drop: 4, cutOff: 4, crash: 2, leave: 1, freeze: 3, thaw: 5, silence: 4, cut: 1, fail: 2, stop: 0, remove: 0 },
   ...{ hold: 2, resume: 3 },
   ...{ restart: 1, repeat: 3, disturb: 0 },
@@ -69,12 +70,14 @@ const LOTTERIES = [lottery({}), lottery({}), lottery({}), lottery(RARE), lottery
 
 /** Rooms that schedules take place in. */
 const ROOMS: readonly WorldOptions[] = [
-  { nodes: { min: 1, max: 3 }, startAt: 2, hasRelay: false },
-  { nodes: { min: 1, max: 3 }, startAt: null, hasRelay: true },
-  { nodes: { min: 2, max: 3 }, startAt: 2, hasRelay: false },
-  { nodes: { min: 1, max: 2 }, startAt: null, hasRelay: false },
-  { nodes: null, startAt: 2, hasRelay: false },
-  { nodes: { min: 2, max: 2 }, startAt: 1, hasRelay: false },
+  { slots: 3, nodes: { min: 1, max: 3 }, startAt: 2, hasRelay: false },
+  { slots: 3, nodes: { min: 1, max: 3 }, startAt: null, hasRelay: true },
+  { slots: 3, nodes: { min: 2, max: 3 }, startAt: 2, hasRelay: false },
+  { slots: 3, nodes: { min: 1, max: 2 }, startAt: null, hasRelay: false },
+  { slots: 3, nodes: null, startAt: 2, hasRelay: false },
+  { slots: 3, nodes: { min: 2, max: 2 }, startAt: 1, hasRelay: false },
+  // The smallest ring that has other orders.
+  { slots: 4, nodes: { min: 1, max: 4 }, startAt: 4, hasRelay: false },
 ];
 
 /** Actions in a row at most, where one client is left out or alone. */
@@ -101,7 +104,7 @@ function goOn(world: World, limit: number, isOne: (slot: number) => boolean = ()
   for (let moved = true; moved && left > 0;) {
     moved = false;
     for (const name of PROGRESS_NAMES) {
-      for (let slot = 0; slot < SLOTS && left > 0; slot++) {
+      for (let slot = 0; slot < world.clients.length && left > 0; slot++) {
         if (!isOne(slot) || !PROGRESS[name](world, slot, 0)) continue;
         moved = true;
         left--;
@@ -121,7 +124,7 @@ function comeToRest(world: World, burst: number): void {
       continue;
     }
     // Links that nobody answers are noticed first, then the host lets the run go on, then whatever timer is due.
-    const slots = [0, 1, 2];
+    const slots = [...world.clients.keys()];
     const isNoticed = slots.some((slot) => world.stall(slot, 1)) || slots.some((slot) => world.resume(slot));
     if (!isNoticed && !world.fireNext()) {
       const waiting = world.unfinished();
@@ -135,16 +138,19 @@ function comeToRest(world: World, burst: number): void {
 /** The schedule of a seed. */
 export function playSeed(seed: number, parts: Parts = REAL_PARTS): Outcome {
   const rng = createRng(mixSeed(seed));
-  return play(ROOMS[rng.below(ROOMS.length)]!, 6 + rng.below(40), parts, (perform) => {
-    for (let slot = 1 + rng.below(SLOTS - 1); slot >= 0; slot--) {
+  const room = ROOMS[rng.below(ROOMS.length)]!;
+  const { slots } = room;
+  return play(room, 6 + rng.below(40), parts, (perform) => {
+    // A run that starts by itself has all it waits for.
+    for (let slot = Math.max((room.startAt ?? 0) - 1, 1 + rng.below(slots - 1)); slot >= 0; slot--) {
       perform(['join', slot, 0]);
-      perform(['without', SLOTS, STRETCH - 1]);
+      perform(['without', slots, STRETCH - 1]);
     }
     perform(['start', 0, 0]);
-    for (let stretches = rng.below(CALM); stretches > 0; stretches--) perform(['without', SLOTS, rng.below(256)]);
+    for (let stretches = rng.below(CALM); stretches > 0; stretches--) perform(['without', slots, rng.below(256)]);
     const names = LOTTERIES[rng.below(LOTTERIES.length)]!;
     for (let tries = rng.below(TRIES); tries > 0; tries--) {
-      perform([names[rng.below(names.length)]!, rng.below(SLOTS), rng.below(256)]);
+      perform([names[rng.below(names.length)]!, rng.below(slots), rng.below(256)]);
     }
   });
 }

@@ -11,16 +11,17 @@ const FROM = Number(process.env['PEERGRAD_SCHEDULES_FROM'] ?? 0);
 
 test(`${SCHEDULES} schedules break no law`, { timeout: 600_000 }, () => {
   // Again: more than one epoch has trained.
-  const seen = { again: 0, revived: 0, finished: 0, paused: 0, resumed: 0 };
+  const seen = { again: 0, revived: 0, finished: 0, paused: 0, resumed: 0, parted: 0 };
   for (let seed = FROM; seed < FROM + SCHEDULES; seed++) {
     const outcome = playSeed(seed);
     if (outcome.violation !== null) expect.fail(describeFailure(seed, shrink(outcome)));
-    const { epochs, restarts, hasFinished, hasPaused, hasResumed } = outcome.world.seen;
+    const { epochs, restarts, hasFinished, hasPaused, hasResumed, hasParted } = outcome.world.seen;
     if (epochs > 1) seen.again++;
     if (restarts > 0 && epochs > 1) seen.revived++;
     if (hasFinished) seen.finished++;
     if (hasPaused) seen.paused++;
     if (hasResumed) seen.resumed++;
+    if (hasParted) seen.parted++;
   }
   // The laws mean nothing where the dice never got far.
   expect(seen.again).toBeGreaterThan(SCHEDULES / 8);
@@ -28,6 +29,7 @@ test(`${SCHEDULES} schedules break no law`, { timeout: 600_000 }, () => {
   expect(seen.finished).toBeGreaterThan(SCHEDULES / 3);
   expect(seen.paused).toBeGreaterThan(SCHEDULES / 20);
   expect(seen.resumed).toBeGreaterThan(SCHEDULES / 80);
+  expect(seen.parted).toBeGreaterThan(SCHEDULES / 500);
 });
 
 test('a schedule is the same every time, and can be played from what happened in it', () => {

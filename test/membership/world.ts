@@ -11,6 +11,7 @@ import {
   type RoomEvent,
   type RoomState,
 } from '../../signaling/room/index.ts';
+import { neighbours } from '../../signaling/room/edges.ts';
 import {
   advance as advanceMember,
   OUTSIDE,
@@ -35,8 +36,6 @@ import {
   type Replica,
 } from './replica.ts';
 
-/** Clients there may be at once. */
-export const SLOTS = 3;
 const DEVICE: Device = { backend: 'cpu', adapter: 'model' };
 
 /** What the check runs; a test may put in a wrong one. */
@@ -52,6 +51,8 @@ export interface Parts {
 export const REAL_PARTS: Parts = { stepRoom, advanceMember, chooseSource, reconcile, deal, needsAll: true };
 
 export interface WorldOptions {
+  /** Clients there may be at once. */
+  slots: number;
   /** `null`: a fixed world. */
   nodes: Nodes | null;
   startAt: number | null;
@@ -149,14 +150,16 @@ export class World {
   #hasFinished = false;
   #hasPaused = false;
   #hasResumed = false;
+  #hasParted = false;
   /** Whether something happened that only a connection's end would mend. */
   isLossy = false;
 
   constructor(options: WorldOptions, parts: Parts) {
     this.#options = options;
     this.#parts = parts;
-    this.room = createRoom({ ...options, job: DEFAULT_JOB, capacity: SLOTS + 1 });
-    for (let slot = 0; slot < SLOTS; slot++) {
+    const { slots, ...room } = options;
+    this.room = createRoom({ ...room, job: DEFAULT_JOB, capacity: slots + 1 });
+    for (let slot = 0; slot < slots; slot++) {
       this.clients.push({
         ...{ slot, member: null, incarnations: 0, state: OUTSIDE, room: null, connection: null, isFrozen: false },
         ...{ isDue: false, linking: 0, isLinked: false, active: 0, stage: 0, isTraining: false },
@@ -250,8 +253,8 @@ export class World {
         connection.toClient.push({ type: 'refused', code: 'no-room', message: 'There is no such room.' });
         return this.#hangUp(connection);
       }
-      const { hasRelay } = this.#options;
-      this.room = revive(message.standing.settings, { hasRelay, capacity: SLOTS + 1 }, 1000 * this.#restarts);
+      const { hasRelay, slots } = this.#options;
+      this.room = revive(message.standing.settings, { hasRelay, capacity: slots + 1 }, 1000 * this.#restarts);
     }
     const before = this.#peers.get(member);
     this.#peers.set(member, connection);
@@ -296,8 +299,17 @@ export class World {
     }
   }
 
-  #checkPrepare({ epoch, run, members, relayed }: Extract<ServerMessage, { type: 'prepare' }>, after: RoomState): void {
+  #checkPrepare(prepare: Extract<ServerMessage, { type: 'prepare' }>, after: RoomState): void {
+    const { epoch, run, members, relayed, parted } = prepare;
     const ring = members.map((m) => m.member);
+    for (const pair of parted) {
+      this.#hasParted = true;
+      if (neighbours(ring).some((two) => two.every((member) => pair.includes(member)))) {
+        throw new Violation('I10', `epoch ${epoch} says that ${pair.join()} are no neighbours, and they are`);
+      }
+    }
+    const kept = after.parted.flat();
+    if (new Set(kept).size < kept.length) throw new Violation('I10', `a member of ${kept.join()} was parted twice`);
     const known = this.#epochs.get(epoch);
     if (known === undefined) {
       const { length } = ring;
@@ -492,8 +504,9 @@ export class World {
     return this.clients.find((client) => client.member === member);
   }
 
-  #isCut(a: Client, b: Client, { relayed }: Epoch): boolean {
+  #isCut(a: Client, b: Client, { ring, relayed }: Epoch): boolean {
     if ((this.#cut & (1 << (a.slot + b.slot))) === 0) return false;
+    if (!neighbours(ring).some((pair) => pair.includes(a.member!) && pair.includes(b.member!))) return false;
     return !relayed.some((pair) => pair.includes(a.member!) && pair.includes(b.member!));
   }
 
@@ -763,6 +776,18 @@ export class World {
     return true;
   }
 
+  /** A client's link to the next rank holds up the ring. */
+  slow(slot: number): boolean {
+    const client = this.clients[slot]!;
+    const { connection, isTraining, isFrozen, active } = client;
+    if (!connection || !isTraining || isFrozen) return false;
+    const { ring } = this.#epochs.get(active)!;
+    const peer = ring[(this.#rankOf(client) + 1) % ring.length]!;
+    if (peer === client.member) return false;
+    connection.toServer.push({ type: 'slow', epoch: active, peer });
+    return true;
+  }
+
   // ---- Faults ----
 
   /** A client's own failure: of its GPU, or of the job. */
@@ -845,7 +870,8 @@ export class World {
 
   /** No link between two, or one again. */
   cut(x: number): boolean {
-    this.#cut ^= 1 << (1 + (x % SLOTS));
+    const most = 2 * this.clients.length - 3;
+    this.#cut ^= 1 << (1 + (x % most));
     return true;
   }
 
@@ -922,11 +948,12 @@ export class World {
   // ---- Afterwards ----
 
   /** How far the dice got. */
-  get seen(): { epochs: number; restarts: number; hasFinished: boolean; hasPaused: boolean; hasResumed: boolean } {
+  get seen() {
     const trained = [...this.#epochs.values()].filter(({ contributions }) => contributions.size > 0);
     return {
       ...{ epochs: trained.length, restarts: this.#restarts },
       ...{ hasFinished: this.#hasFinished, hasPaused: this.#hasPaused, hasResumed: this.#hasResumed },
+      hasParted: this.#hasParted,
     };
   }
 

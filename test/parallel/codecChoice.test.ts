@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { chooseCodec, type MeasuredSteps } from '../../src/parallel/codecChoice.ts';
+import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../../src/parallel/codecChoice.ts';
 
 /** Of a model whose gradient has a megabyte. */
 const BYTES = { fp32: 1_000_000, fp16: 500_000, int8: 257_000, powersgd: 30_000 };
@@ -44,6 +44,16 @@ test('suggests to talk more seldom, and does not do it, where the best codec sti
   expect(choose(exposed(10, 60)).suggestion).toBe('diloco');
   expect(choose(exposed(24, 48)).suggestion).toBe('local-sgd');
   expect(choose(exposed(5, 100_000)).suggestion).toBe('diloco');
+});
+
+test.each([
+  [true, exposed(1000, 20), 'half or twice next to nothing is next to nothing'],
+  [true, exposed(1000, 8000), 'a line that is far too slow is so at twice its speed'],
+  [false, exposed(1000, 200), 'at twice the time a codec would pay'],
+  [false, exposed(1000, 800), 'between two codecs'],
+  [false, { ownMs: 1000, communicateMs: 900, exposedMs: 10 }, 'what is hidden might not be'],
+])('is beyond doubt: %s, of %o: %s', (isBeyond, steps, _why) => {
+  expect(isBeyondDoubt(4, BYTES, steps)).toBe(isBeyond);
 });
 
 test('is the same on ranks that have the same numbers', () => {

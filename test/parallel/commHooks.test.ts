@@ -43,6 +43,10 @@ describe('a communication hook', () => {
   describe.each([1, 2, 3, 4])('on %i ranks', (n) => {
     test.each([
       ['all-reduces', allReduceHook],
+      [
+        'knows no weights',
+        Object.assign<CommHook, { scales: true }>((...of) => allReduceHook(...of), { scales: true }),
+      ],
       ['issues several collectives', gatherHook],
     ])('that %s gives equal replicas, those of no hook to rounding', async (_what, hook) => {
       for (const model of [mlp, normalized]) {

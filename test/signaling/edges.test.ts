@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { addBreaks, edgeKey, neighbours, orderAround, type Breaks } from '../../signaling/room/edges.ts';
+import { addBreaks, edgeKey, keptApart, neighbours, orderAround, type Breaks } from '../../signaling/room/edges.ts';
 import type { RosterEntry } from '../../src/protocol/control.ts';
 
 const members = (ids: string): RosterEntry[] =>
@@ -81,5 +81,39 @@ describe('an order around broken links', () => {
         expect(order(ids, `${pair} ${pair}`).culprits, `${ids} without ${pair}`).toBe('');
       }
     }
+  });
+});
+
+const slowPairs = (slow: string): [string, string][] => slow.split(' ').map((pair) => [pair[0]!, pair[1]!]);
+
+const around = (ids: string, slow: string, pairs = ''): string =>
+  named(orderAround(members(ids), broken(pairs), false, slowPairs(slow)).ring);
+const isApart = (ring: string, pair: string): boolean => keptApart(members(ring), slowPairs(pair)).length === 1;
+
+describe('an order around slow links', () => {
+  test('parts their ends in a ring of four or more, and is the one there was where they are apart', () => {
+    for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
+      expect(isApart(ids, 'BC')).toBe(false);
+      const ring = around(ids, 'BC');
+      expect(isApart(ring, 'BC')).toBe(true);
+      expect(ring.split('').sort().join('')).toBe(ids);
+      expect(around(ring, 'BC')).toBe(ring);
+    }
+    expect(around('ABCD', 'AC')).toBe('ABCD');
+  });
+
+  test('bears them where it must: of three members all are neighbours, and nobody goes', () => {
+    expect(around('ABC', 'AB')).toBe('ABC');
+    expect(keptApart(members('ABC'), slowPairs('AB'))).toEqual([]);
+  });
+
+  test('rather has all of them than one that breaks', () => {
+    // Apart from C, A has B and D for neighbours, whatever their links are like.
+    const ring = around('ACBD', 'AB AD', 'AC AC');
+    expect(isApart(ring, 'AC')).toBe(true);
+  });
+
+  test('keeps nobody apart who is not there', () => {
+    expect(keptApart(members('ABCD'), slowPairs('AX AC'))).toEqual([['A', 'C']]);
   });
 });

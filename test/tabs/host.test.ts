@@ -27,6 +27,8 @@ test('a host locks its room, is its host again after closing the tab, removes a 
   await again.event('room', ({ hosts }) => hosts.includes(member));
   await again.event('epoch', ({ worldSize }) => worldSize === 2);
   await again.event('step');
+  // The lobby, which the page comes from, has such a button too.
+  await again.page.getByRole('heading', { name: 'Training' }).waitFor();
 
   await button(again, 'Remove ben').click();
   const question = again.page.getByRole('group', { name: 'Remove ben?' });

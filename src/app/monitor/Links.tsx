@@ -9,51 +9,59 @@ export function Links({ run }: { run: Run }) {
   const { run: said } = words.value;
   const { worldSize, telemetry } = run;
   const rates = edgeRates(run);
+  const who = (rank: number): string => said.who(rank, run.members[rank]?.name ?? '');
   return (
-    // Where it scrolls, it is to be reached by keys.
-    <div class="table-box" tabIndex={0} role="group" aria-label={said.links}>
-      <table class="ranks links">
-        <thead>
-          <tr>
-            <th scope="col">{said.link}</th>
-            <th scope="col">{said.route}</th>
-            {[said.roundTrip, said.transit, said.rate, said.sent, said.received].map((name) => (
-              <th key={name} scope="col" class="right">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {run.members.map((_, from) => {
-            const to = (from + 1) % worldSize;
-            const edge = telemetry?.ranks[from]?.right ?? null;
-            const own = from === run.rank ? run.links[to] : undefined;
-            const rate = rates[from] ?? null;
-            return (
-              <tr key={from}>
-                <th scope="row">
-                  <RankMark rank={from} /> <span aria-hidden="true">→</span>
-                  <span class="away">{said.to}</span> <RankMark rank={to} />
+    <>
+      {run.parted.map(([a, b]) => (
+        <p key={`${a} ${b}`} class="small">
+          {said.parted(who(a), who(b))}
+        </p>
+      ))}
+      {/* Where it scrolls, it is to be reached by keys. */}
+      <div class="table-box" tabIndex={0} role="group" aria-label={said.links}>
+        <table class="ranks links">
+          <thead>
+            <tr>
+              <th scope="col">{said.link}</th>
+              <th scope="col">{said.route}</th>
+              {[said.roundTrip, said.transit, said.rate, said.sent, said.received].map((name) => (
+                <th key={name} scope="col" class="right">
+                  {name}
                 </th>
-                <td>
-                  {own?.up === false ? (
-                    <span class="wait">{said.connecting}</span>
-                  ) : (
-                    said.routes[edge?.route ?? own?.route ?? 'unknown']
-                  )}
-                </td>
-                <td class="right number">{orDash(edge?.roundTripMs ?? own?.roundTripMs ?? null, formatMs)}</td>
-                <td class="right number">{orDash(edge?.transitMs ?? null, formatMs)}</td>
-                <td class="right number">{orDash(rate, (value) => `${formatBytes(value * 1e6)}/s`)}</td>
-                <td class="right number">{orDash(edge?.bytesSent ?? null, formatBytes)}</td>
-                <td class="right number">{orDash(edge?.bytesReceived ?? null, formatBytes)}</td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </div>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {run.members.map((_, from) => {
+              const to = (from + 1) % worldSize;
+              const edge = telemetry?.ranks[from]?.right ?? null;
+              const own = from === run.rank ? run.links[to] : undefined;
+              const rate = rates[from] ?? null;
+              return (
+                <tr key={from}>
+                  <th scope="row">
+                    <RankMark rank={from} /> <span aria-hidden="true">→</span>
+                    <span class="away">{said.to}</span> <RankMark rank={to} />
+                  </th>
+                  <td>
+                    {own?.up === false ? (
+                      <span class="wait">{said.connecting}</span>
+                    ) : (
+                      said.routes[edge?.route ?? own?.route ?? 'unknown']
+                    )}
+                  </td>
+                  <td class="right number">{orDash(edge?.roundTripMs ?? own?.roundTripMs ?? null, formatMs)}</td>
+                  <td class="right number">{orDash(edge?.transitMs ?? null, formatMs)}</td>
+                  <td class="right number">{orDash(rate, (value) => `${formatBytes(value * 1e6)}/s`)}</td>
+                  <td class="right number">{orDash(edge?.bytesSent ?? null, formatBytes)}</td>
+                  <td class="right number">{orDash(edge?.bytesReceived ?? null, formatBytes)}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </>
   );
 }
 

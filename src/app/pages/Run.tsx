@@ -83,6 +83,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
       </div>
       {run.choice !== null && <p class="dim small">{said.choice(run.choice)}</p>}
+      {view.model?.bucketChoice && <p class="dim small">{said.bucketChoice(view.model.bucketChoice)}</p>}
       {view.note !== null && <p class="dim small">{view.note}</p>}
       <div class="run-columns">
         <section class="stage" aria-label={hasRing ? said.ring : said.ranks}>

@@ -3,11 +3,11 @@
  * ./cluster.ts; nobody learns anything, so loss and accuracy follow a formula.
  */
 import type { RosterEntry } from '../../protocol/control.ts';
-import type { EngineEvent, RankStatistics, RankTelemetry, StepLane } from '../../protocol/events.ts';
+import type { EngineEvent, LinkRoute, RankStatistics, RankTelemetry, StepLane } from '../../protocol/events.ts';
 import { parseJob } from '../../protocol/job.ts';
 import { exposedWait, laneOf, simplify } from '../../telemetry/stepLane.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
-import { clusterOf, simulateStep, type SimulatedStep } from './cluster.ts';
+import { clusterOf, simulateStep, type Cluster, type SimulatedStep } from './cluster.ts';
 
 export interface SimulatedRun {
   /** The room, the epoch, the model. */
@@ -66,6 +66,11 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
         ...{ bucketBytes: [GRADIENT_BYTES], totalSteps: 5 * stepsPerPass },
         ...{ trainSamples: TRAIN_SAMPLES, testSamples: 10_000 },
       },
+      // The left neighbour's link to it, and its own to the right: of two ranks that is one.
+      ...[n - 1, SEEN_BY].map((from): EngineEvent => {
+        const peerRank = from === SEEN_BY ? (SEEN_BY + 1) % n : from;
+        return { type: 'link', peerRank, up: true, ...wayOf(cluster, from) };
+      }),
       { type: 'state', state: 'RUNNING', epoch: 1, detail: '', isServerAway: false, connecting: [] },
       { type: 'note', message: note },
     ],
@@ -94,12 +99,13 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
           ...{ gradientBytesSent: sent[rank]!, gradientBytesReceived: sent[rank]!, otherBytesSent: 0 },
         }));
         const telemetry: RankTelemetry[] = steps.map(({ ms }, rank) => {
-          const { isRelayed, latencyMs, rate } = cluster.machines[rank]!;
+          const { latencyMs, rate } = cluster.machines[rank]!;
           const bytes = { bytesSent: sent[rank]!, bytesReceived: sent[rank]! / 100 };
           return {
             ...{ rank, isHidden: false, waitMs: exposedWait(lanes[rank]!, ms) },
             right: {
-              ...{ route: isRelayed ? 'relayed' : 'direct', roundTripMs: 2 * latencyMs, ...bytes },
+              ...wayOf(cluster, rank),
+              ...bytes,
               transitMs: latencyMs + GRADIENT_BYTES / n / rate,
             },
             ...{ clock: { offsetMs: 0, errorMs: 0 }, lanes: told[rank]! },
@@ -115,6 +121,12 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
       return events;
     },
   };
+}
+
+/** From a rank to the next. */
+function wayOf({ machines }: Cluster, from: number): { route: LinkRoute; roundTripMs: number } {
+  const { isRelayed, latencyMs } = machines[from]!;
+  return { route: isRelayed ? 'relayed' : 'direct', roundTripMs: 2 * latencyMs };
 }
 
 function shifted({ startedAt, hops }: SimulatedStep, by: number): { startedAt: number; hops: SimulatedStep['hops'] } {

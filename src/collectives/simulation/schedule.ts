@@ -2,7 +2,8 @@
  * All ranks' plans of one collective, laid out for a simulation: which move waits for which, as in `planOp.ts` (in place), and which
  * send is which receive. Numbers in flat arrays, as a ring of 1024 ranks has four million moves.
  */
-import type { Move, Plan, Planner } from '../plans.ts';
+import { dependencies } from '../dependencies.ts';
+import type { Planner } from '../plans.ts';
 import { Ints } from './ints.ts';
 
 export interface Schedule {
@@ -54,9 +55,9 @@ export function scheduleOf(planner: Planner, n: number): Schedule {
     const plan = planner(rank).filter(({ start, end }) => end > start);
     const base = fields.rank.length;
     firstMove.push(base);
-    for (const earlier of dependencies(plan)) {
+    for (const needs of dependencies(plan)) {
       before.first.push(before.items.length);
-      for (const move of earlier) before.items.push(base + move);
+      for (const move of needs.before) before.items.push(base + move);
     }
     const sends = new Map<number, { lane: number; moves: number[] }>();
     plan.forEach((move, i) => {
@@ -99,34 +100,6 @@ export function scheduleOf(planner: Planner, n: number): Schedule {
 function valuesOf<Key extends string>(lists: Record<Key, Ints>): Record<Key, Int32Array> {
   const values = Object.entries<Ints>(lists).map(([key, list]) => [key, list.values]);
   return Object.fromEntries(values) as Record<Key, Int32Array>;
-}
-
-/**
- * For each move, those before it that it has to wait for: they touch the same elements, and one of the two writes. Of several that
- * wait for each other, the last: who waits for it waits for all.
- */
-export function dependencies(plan: Plan): number[][] {
-  const edges = [...new Set(plan.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b);
-  const placeOf = new Map(edges.map((edge, place) => [edge, place]));
-  /** Between two edges nothing is cut: the last move that wrote there, and those that have read it since. */
-  const written = edges.map(() => -1);
-  const read = edges.map((): number[] => []);
-  return plan.map(({ kind, start, end }: Move, i) => {
-    const before: number[] = [];
-    const last = placeOf.get(end)!;
-    for (let place = placeOf.get(start)!; place < last; place++) {
-      const readers = read[place]!;
-      if (kind === 'receive' && readers.length > 0)
-        before.push(...readers.filter((reader) => !before.includes(reader)));
-      else if (written[place]! >= 0 && !before.includes(written[place]!)) before.push(written[place]!);
-      if (kind === 'send') readers.push(i);
-      else {
-        written[place] = i;
-        if (readers.length > 0) read[place] = [];
-      }
-    }
-    return before;
-  });
 }
 
 type Moves = Pick<Schedule, 'step' | 'start' | 'end'>;

@@ -1,11 +1,14 @@
 /** The codec of a ring that finds its own: the first steps of a world go as they are and are timed, then all ranks choose. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { chooseCodec, type ChosenCodec, type CodecChoice } from '../codecChoice.ts';
+import { chooseCodec, isBeyondDoubt, type ChosenCodec, type CodecChoice, type MeasuredSteps } from '../codecChoice.ts';
 import type { StepReport } from './strategy.ts';
 
-/** A world's first step waits for links and shaders, and is not timed. */
-const LEFT_OUT = 1;
-/** Steps that are: their median bears one that was disturbed, and at fp32 each may take seconds. */
+/**
+ * A world's first step may wait for shaders and for links to get up to speed. If it needs a codec all the same, it will; if it seems to
+ * need none, nobody knows.
+ */
+const FIRST = 1;
+/** Most steps that are timed after it: their median bears one that was disturbed. At fp32 each may take seconds. */
 const TIMED = 3;
 
 export class AutoCodec {
@@ -26,10 +29,21 @@ export class AutoCodec {
     if (!this.#isChosen) this.#reports.push(report);
   }
 
-  /** Before a step. Every rank must call it. @returns what was chosen now. */
+  /** Before a step. Every rank must call it. @returns what was chosen now: as soon as it is beyond doubt. */
   async choose(): Promise<CodecChoice | null> {
-    if (this.#isChosen || this.#reports.length < LEFT_OUT + TIMED) return null;
-    const timed = this.#reports.slice(LEFT_OUT);
+    const { length } = this.#reports;
+    if (this.#isChosen || length === 0) return null;
+    const { worldSize } = this.#group;
+    const steps = await this.#measured();
+    const choice = chooseCodec(worldSize, this.#bytes, steps);
+    const isKnown = isBeyondDoubt(worldSize, this.#bytes, steps) && (length > FIRST || choice.codec !== 'fp32');
+    if (!isKnown && length < FIRST + TIMED) return null;
+    this.#isChosen = true;
+    return choice;
+  }
+
+  async #measured(): Promise<MeasuredSteps> {
+    const timed = this.#reports.length > FIRST ? this.#reports.slice(FIRST) : this.#reports;
     const medianOf = (pick: (report: StepReport) => number): number =>
       timed.map(pick).sort((a, b) => a - b)[Math.floor(timed.length / 2)]!;
     const own = Float64Array.of(
@@ -38,13 +52,12 @@ export class AutoCodec {
       medianOf(({ exposed }) => exposed),
     );
     const all = await this.#group.allGather(own);
-    this.#isChosen = true;
     const column = (i: number): number[] => all.map((row) => row[i]!);
-    return chooseCodec(this.#group.worldSize, this.#bytes, {
+    return {
       ownMs: Math.max(...column(0)),
       // Who waits for a slower rank takes that for communication: the one that waits least knows.
       communicateMs: Math.min(...column(1)),
       exposedMs: Math.min(...column(2)),
-    });
+    };
   }
 }

@@ -5,6 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
 import type { Clock } from '../../util/clock.ts';
+import type { BucketChoice } from '../bucketChoice.ts';
 import type { CodecChoice } from '../codecChoice.ts';
 import type { UpdateRule } from '../ddp.ts';
 import type { Model, Variable } from '../flatten.ts';
@@ -24,6 +25,8 @@ export interface StepReport {
   update: number;
   /** The codec that ranks have agreed on before this step, and why; where they have not, nothing. */
   choice?: CodecChoice | null;
+  /** The same of how much a bucket holds. */
+  bucketChoice?: BucketChoice | null;
 }
 
 /** An optimizer's state, see `optim/optimizer.ts`. */

@@ -15,7 +15,7 @@ const strategies = {
 };
 
 /** Names in a sentence. */
-const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: 'links need' };
+const codecs = { fp32: 'fp32', fp16: 'fp16', int8: 'int8', powersgd: 'PowerSGD', auto: 'the links need' };
 
 const optimizers = {
   sgd: 'SGD',

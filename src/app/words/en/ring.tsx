@@ -94,7 +94,7 @@ export const ring = {
   bucket: (bucket: number, of: number, bytes: string) => `bucket ${bucket} of ${of}, ${bytes}`,
   connecting: 'connecting',
   /** How a link goes. */
-  routes: { direct: 'direct', relayed: 'relayed', memory: 'memory' },
+  routes: { direct: 'direct', relayed: 'relayed', memory: 'same browser' },
   membersOf: (title: string, isRing: boolean, names: readonly string[]) =>
     `${title}. ${isRing ? 'A ring of ' : 'No ring, world size '}${names.length}: ${names.map((name, rank) => `rank ${rank} ${name}`).join(', ')}.`,
 };

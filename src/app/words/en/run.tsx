@@ -1,7 +1,7 @@
 /** A run: its numbers, ranks and result; its timeline, links and recordings. */
 import type { ComponentChildren } from 'preact';
-import type { CodecChoice } from '../../../protocol/events.ts';
-import { formatMs, list, plural, upperFirst } from '../../format.ts';
+import type { BucketChoice, CodecChoice } from '../../../protocol/events.ts';
+import { formatBytes, formatMs, list, plural, upperFirst } from '../../format.ts';
 
 export const run = {
   /** The note of a run that is not there. */
@@ -40,17 +40,29 @@ export const run = {
     return ranks.length === 2 ? `not ${list(ranks)}` : `not ${ranks.length} of ${of}`;
   },
   hidden: (share: string) => `${share} hidden`,
-  /** `Gradients travel as int8: as fp32 they held up each step of 20 ms by 95 ms, at 1.2 MB/s; now by about 24 ms.` */
+  /**
+   * `Gradients travel as int8: as fp32, at 1.2 MB/s, they added 95 ms to each step of 20 ms; now they add about 24 ms.`
+   * `Gradients stay fp32: at 8.1 MB/s they add 10 ms to each step of 200 ms, and a codec would save too little to round them for.`
+   */
   choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }: CodecChoice) => {
-    const speed = `${(bytesPerMs / 1000).toFixed(1)} MB/s`;
-    const held = `as fp32 they held up each step of ${formatMs(ownMs)} by ${formatMs(exposedMs)}, at ${speed}`;
-    const now = codec === 'fp32' ? '' : `; now by about ${formatMs(expectedMs[codec])}`;
+    const speed = `at ${(bytesPerMs / 1000).toFixed(1)} MB/s`;
+    const added = `${formatMs(exposedMs)} to each step of ${formatMs(ownMs)}`;
+    const said =
+      codec === 'fp32'
+        ? `stay fp32: ${speed} they add ${added}, and a codec would save too little to round them for`
+        : `travel as ${codec === 'powersgd' ? 'PowerSGD' : codec}: as fp32, ${speed}, they added ${added}; now they add about ${formatMs(expectedMs[codec])}`;
     const strategy = suggestion === 'diloco' ? 'DiLoCo' : 'local SGD';
     const advice = suggestion
       ? ` That is still more than half of the time: ${strategy} would talk far more seldom.`
       : '';
-    return `Gradients travel as ${codec === 'powersgd' ? 'PowerSGD' : codec}: ${held}${now}.${advice}`;
+    return `Gradients ${said}.${advice}`;
   },
+  /** `Buckets hold up to 65.5 kB: an all-reduce takes 6 ms beside its bytes, and no other size would end a step much sooner.` */
+  bucketChoice: ({ capBytes, latencyMs, expectedMs, usualMs }: BucketChoice) =>
+    `Buckets hold up to ${formatBytes(capBytes)}: an all-reduce takes ${formatMs(latencyMs)} beside its bytes, and ` +
+    (expectedMs === usualMs
+      ? 'no other size would end a step much sooner.'
+      : `so the last ends ${formatMs(expectedMs)} after the first is ready, in place of ${formatMs(usualMs)}.`),
   timeLeft: 'time left',
   done: 'done',
 
@@ -141,6 +153,8 @@ export const run = {
   hiddenTab: 'its tab is hidden',
   slowLink: (from: string, to: string, ms: string, times: string, relayed: boolean) =>
     `The link from ${from} to ${to} slows the ring: a chunk takes ${ms} over it, ${times} times the others’${relayed ? ', by way of a relay' : ''}.`,
+  parted: (a: string, b: string) =>
+    `${upperFirst(a)} and ${b} are kept apart: the link between them held up the ring, so its order is another now.`,
 
   // What can be taken along.
   curves: 'Curves (CSV)',

@@ -78,7 +78,7 @@ export const ring: Words['ring'] = {
   replay: (step) => `回放第 ${step} 步`,
   bucket: (bucket, of, bytes) => `第 ${bucket}/${of} 桶，${bytes}`,
   connecting: '连接中',
-  routes: { direct: '直连', relayed: '中继', memory: '内存' },
+  routes: { direct: '直连', relayed: '中继', memory: '同一浏览器' },
   membersOf: (title, isRing, names) =>
     `${title}。${isRing ? '环上的 rank 数：' : '没有环，rank 数：'}${names.length}：${names.map((name, rank) => `rank ${rank} ${name}`).join('、')}。`,
 };

@@ -1,4 +1,4 @@
-import { formatMs } from '../../format.ts';
+import { formatBytes, formatMs } from '../../format.ts';
 import type { Words } from '../en/index.ts';
 
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
@@ -37,12 +37,20 @@ export const run: Words['run'] = {
   hidden: (share) => `${share} 被隐藏`,
   choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }) => {
     const speed = `${(bytesPerMs / 1000).toFixed(1)} MB/s`;
-    const held = `用 fp32 时，每步自身 ${formatMs(ownMs)}，还要等待通信 ${formatMs(exposedMs)}（${speed}）`;
-    const now = codec === 'fp32' ? '' : `；现在约等待 ${formatMs(expectedMs[codec])}`;
+    const waits = (ms: number): string => `每步（自身 ${formatMs(ownMs)}）要多等 ${formatMs(ms)}`;
+    const said =
+      codec === 'fp32'
+        ? `仍以 fp32 传输：速率 ${speed}，${waits(exposedMs)}，编码能省下的太少，不值得舍入`
+        : `以 ${codec === 'powersgd' ? 'PowerSGD' : codec} 传输：用 fp32 时速率 ${speed}，${waits(exposedMs)}；现在约 ${formatMs(expectedMs[codec])}`;
     const strategy = suggestion === 'diloco' ? ' DiLoCo ' : '本地 SGD ';
     const advice = suggestion ? `这仍占一半以上的时间：${strategy}的通信要少得多。` : '';
-    return `梯度以 ${codec === 'powersgd' ? 'PowerSGD' : codec} 传输：${held}${now}。${advice}`;
+    return `梯度${said}。${advice}`;
   },
+  bucketChoice: ({ capBytes, latencyMs, expectedMs, usualMs }) =>
+    `每个桶最多 ${formatBytes(capBytes)}：一次 all-reduce 除字节外要 ${formatMs(latencyMs)}，` +
+    (expectedMs === usualMs
+      ? '换别的大小也不会明显更快。'
+      : `这样最后一个在第一个就绪后 ${formatMs(expectedMs)} 结束，而不是 ${formatMs(usualMs)}。`),
   timeLeft: '剩余时间',
   done: '完成',
 
@@ -123,6 +131,7 @@ export const run: Words['run'] = {
   hiddenTab: '它的标签页被隐藏',
   slowLink: (from, to, ms, times, relayed) =>
     `从 ${from} 到 ${to} 的连接拖慢了环：一块要 ${ms}，是其他连接的 ${times} 倍${relayed ? '，而且经过中继' : ''}。`,
+  parted: (a, b) => `${a} 与 ${b} 不再相邻：它们之间的连接拖慢了环，因此换了顺序。`,
 
   curves: '曲线（CSV）',
   curvesTitle: '每一步的损失、准确率和 rank 数，可用电子表格打开',

@@ -1,0 +1,67 @@
+import { describe, expect, test } from 'vitest';
+import { dependencies } from '../../src/collectives/dependencies.ts';
+import * as plans from '../../src/collectives/plans.ts';
+import type { Move, Plan } from '../../src/collectives/plans.ts';
+
+const PLANNERS: [string, (rank: number, n: number) => Plan][] = [
+  ['ring', (rank, n) => plans.ringAllReduce(rank, n, 2 * n + 1)],
+  ['ring of fewer elements than ranks', (rank, n) => plans.ringAllReduce(rank, n, n - 1)],
+  ['two-level', (rank, n) => plans.twoLevelAllReduce(rank, n, 2 * n + 1)],
+  ['halving-doubling', (rank, n) => plans.halvingDoubling(rank, n, 2 * n + 1)],
+  ['doubling', (rank, n) => plans.recursiveDoubling(rank, n, 3)],
+  ['Bruck', (rank, n) => plans.bruckAllGather(rank, n, plans.evenCuts(2 * n + 1, n))],
+  ['tree', (rank, n) => [...plans.treeReduce(rank, n, 1, 3), ...plans.treeBroadcast(rank, n, 1, 3)]],
+  ['direct', (rank, n) => [...plans.directReduce(rank, n, 1, 3), ...plans.directBroadcast(rank, n, 1, 3)]],
+];
+
+/** Whether two moves touch the same elements of one array, which one of them writes. */
+function conflict(a: Move, b: Move, inPlace: boolean): boolean {
+  if (a.kind === 'send' && b.kind === 'send') return false;
+  if (a.kind !== b.kind && !inPlace) return false;
+  return Math.max(a.start, b.start) < Math.min(a.end, b.end);
+}
+
+/** Calls `check` with each rank's plan in worlds of many sizes. */
+function eachPlan(planOf: (rank: number, n: number) => Plan, check: (plan: Plan) => void): void {
+  for (const n of [2, 3, 4, 6, 7, 12]) for (let rank = 0; rank < n; rank++) check(planOf(rank, n));
+}
+
+describe.each(PLANNERS)('by %s, in place and not', (_, planOf) => {
+  const both = (check: (plan: Plan, inPlace: boolean) => void): void =>
+    eachPlan(planOf, (plan) => {
+      check(plan, true);
+      check(plan, false);
+    });
+
+  test('a move waits, directly or not, for all before it that touch the same elements, and for no other directly', () => {
+    both((plan, inPlace) => {
+      const waits: Set<number>[] = [];
+      for (const { before } of dependencies(plan, inPlace)) {
+        waits.push(new Set(before.flatMap((move) => [move, ...waits[move]!])));
+      }
+      plan.forEach((later, i) => {
+        const earlier = plan.slice(0, i).flatMap((move, j) => (conflict(move, later, inPlace) ? [j] : []));
+        expect([...waits[i]!]).toEqual(expect.arrayContaining(earlier));
+        expect(earlier).toEqual(expect.arrayContaining([...dependencies(plan, inPlace)[i]!.before]));
+      });
+    });
+  });
+
+  test('a receive follows, directly or not, on all receives before it of the same elements, and on nothing else', () => {
+    both((plan, inPlace) => {
+      const needs = dependencies(plan, inPlace);
+      const follows: Set<number>[] = [];
+      for (const { writers } of needs) follows.push(new Set(writers.flatMap((move) => [move, ...follows[move]!])));
+      plan.forEach((later, i) => {
+        const earlier = plan
+          .slice(0, i)
+          .flatMap((move, j) => (move.kind === 'receive' && conflict(move, later, inPlace) ? [j] : []));
+        if (later.kind === 'send') expect(needs[i]!.writers).toEqual([]);
+        else {
+          expect([...follows[i]!]).toEqual(expect.arrayContaining(earlier));
+          expect(earlier).toEqual(expect.arrayContaining([...needs[i]!.writers]));
+        }
+      });
+    });
+  });
+});

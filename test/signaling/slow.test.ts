@@ -1,0 +1,93 @@
+/** Links that hold up the ring: their ends are parted, once. */
+import { expect, test } from 'vitest';
+import type { RoomEvent, RoomOptions } from '../../signaling/room/index.ts';
+import { edgeKey, neighbours } from '../../signaling/room/edges.ts';
+import { Play } from './play.ts';
+
+const OPEN = { nodes: { min: 1, max: 5 }, capacity: 5 } satisfies Partial<RoomOptions>;
+
+const open = (n: number, options: Partial<RoomOptions> = {}): Play => Play.running(n, { ...OPEN, ...options });
+const slow = (play: Play, member: string, peer: string): RoomEvent => ({
+  ...{ type: 'slow', member, epoch: play.state.epoch, peer },
+});
+const areNeighbours = (play: Play, a: string, b: string): boolean =>
+  neighbours(play.ring).some(([left, right]) => edgeKey(left, right) === edgeKey(a, b));
+
+test('parts its ends in another epoch of the same members, who hear why, while the old one trains on', () => {
+  const play = open(4);
+  play.do(slow(play, 'Bo', 'Cy'));
+  const prepare = play.said('Ada', 'prepare');
+  expect(prepare).toMatchObject({ epoch: 2, run: 1, parted: [['Bo', 'Cy']] });
+  expect(prepare.members.map(({ member }) => member)).toEqual(play.ring);
+  expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
+  expect(areNeighbours(play, 'Bo', 'Cy')).toBe(false);
+  play.train();
+  expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 2, retries: 0 });
+});
+
+test('does so once for each member: a next slow link of one is its own line', () => {
+  const play = open(4);
+  play.do(slow(play, 'Bo', 'Cy')).train();
+  const { state } = play;
+  for (const [a, b] of neighbours(play.ring)) {
+    play.do(slow(play, a, b), slow(play, b, a));
+    const isNew = ![a, b].some((one) => one === 'Bo' || one === 'Cy');
+    // Ada and Di are only neighbours if Bo and Cy are, too.
+    expect(isNew).toBe(false);
+  }
+  expect(play.state).toBe(state);
+});
+
+test('counts for nothing where its ends cannot be parted, are apart, or are in another epoch', () => {
+  for (const n of [2, 3]) {
+    const play = open(n);
+    const { state } = play;
+    play.do(slow(play, 'Ada', 'Bo'));
+    expect(play.state).toBe(state);
+  }
+  const play = open(4);
+  const { state } = play;
+  play.do(slow(play, 'Ada', 'Cy'), { type: 'slow', member: 'Ada', epoch: 7, peer: 'Bo' }, slow(play, 'Ada', 'Ada'));
+  expect(play.state).toBe(state);
+});
+
+test('counts for nothing before the epoch trains, and in a fixed world', () => {
+  const linking = new Play(OPEN).enter(4).start();
+  const fixed = Play.running(4, { nodes: null });
+  for (const play of [linking, fixed]) {
+    const { state } = play;
+    play.do(slow(play, 'Ada', 'Bo'));
+    expect(play.state).toBe(state);
+  }
+});
+
+test('keeps them apart whoever comes and goes, and until the next run', () => {
+  const play = open(4);
+  play
+    .do(slow(play, 'Bo', 'Cy'))
+    .train()
+    .enter(5)
+    .do({ type: 'grow' })
+    .train();
+  expect(play.ring).toHaveLength(5);
+  expect(areNeighbours(play, 'Bo', 'Cy')).toBe(false);
+  play.do({ type: 'left', member: 'Ada', reason: 'left' }).train();
+  expect(areNeighbours(play, 'Bo', 'Cy')).toBe(false);
+  play.do({ type: 'left', member: 'Di', reason: 'left' });
+  // Of three all are neighbours.
+  expect(play.said('Bo', 'prepare').parted).toEqual([]);
+  play.train().do({ type: 'stop', member: play.state.members[0]!.member });
+  expect(play.state.phase).toBe('FORMING');
+});
+
+test('is forgotten in the next run', () => {
+  const play = open(4);
+  play
+    .do(slow(play, 'Bo', 'Cy'))
+    .train()
+    .do({ type: 'stop', member: 'Ada' })
+    .enter(4)
+    .start();
+  expect(play.said('Bo', 'prepare').parted).toEqual([]);
+  expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
+});
