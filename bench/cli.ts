@@ -13,6 +13,7 @@ import { benchCurves, type CurvesOptions } from './curves/bench.ts';
 import { benchLines, type LinesBenchOptions } from './lines/bench.ts';
 import { benchLink, type LinkBenchOptions } from './link/bench.ts';
 import { benchOptimizer, type OptimizerBenchOptions } from './optimizer/bench.ts';
+import { benchOrder, type OrderBenchOptions } from './order/bench.ts';
 import { benchScale, type ScaleOptions } from './scale/bench.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
 import { benchStep, type StepBenchOptions } from './step/bench.ts';
@@ -119,7 +120,7 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
       'what an all-reduce costs as the world grows: the cost model fitted from tabs, its errors, and larger worlds simulated',
     )
     .option('--ranks <n>', 'largest world to simulate', wholeNumber(2, MAX_SIMULATED), MAX_SIMULATED)
-    .option('--plot <file>', 'draw it, as a PNG')
+    .option('--picture <file>', 'draws it, as PNG')
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: ScaleOptions) => benchScale(options, io));
   program
@@ -129,7 +130,7 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     )
     .option('--tabs <n>', 'world size', wholeNumber(2, MAX_WORLD_SIZE), 4)
     .option('--bytes <n>', 'of the all-reduce', wholeNumber(4), 4 * 2 ** 20)
-    .option('--rounds <n>', 'all-reduces by each codec', wholeNumber(1), 7)
+    .option('--rounds <n>', 'all-reduces by each codec', wholeNumber(1), 5)
     .option('--hosts <script>', 'makes hosts on capped lines, on which to measure too')
     .option('--rate <rate>', 'what each of them receives at most', '20mbit')
     .option('--seeds <n>', 'training runs of each kind', wholeNumber(1), 3)
@@ -144,7 +145,11 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     )
     .option('--tabs <n>', 'world size of the several', wholeNumber(2, MAX_WORLD_SIZE), 2)
     .option('--hosts <tool>', 'has them on hosts of their own, which this makes; needs root')
-    .option('--rate <rate>', "of the hosts' lines, as tc writes it", '4mbit')
+    .option(
+      '--rate <mbit>',
+      "what the hosts' lines carry, megabits a second; by default communication takes as long as compute",
+      wholeNumber(1, 1000),
+    )
     .option('--picture <file>', 'draws step time over size of buckets, as PNG')
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: StepBenchOptions) => benchStep(options, io));
@@ -156,6 +161,13 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .requiredOption('--hosts <script>', 'makes hosts on capped lines')
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: AutoBenchOptions) => benchAuto(options, io));
+  program
+    .command('order')
+    .description('what it saves that ranks with a slow link between them are parted; needs root')
+    .requiredOption('--data <folder>', "MNIST's IDX files")
+    .requiredOption('--hosts <script>', 'makes hosts on capped lines')
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: OrderBenchOptions) => benchOrder(options, io));
   program
     .command('all')
     .description('all of docs/BENCHMARKS.md, one after the other, in less than half an hour; writes it anew')

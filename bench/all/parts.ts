@@ -5,6 +5,7 @@ import { section as codecs } from '../codecs/section.ts';
 import { section as lines } from '../lines/section.ts';
 import { section as link } from '../link/section.ts';
 import { section as optimizer } from '../optimizer/section.ts';
+import { section as order } from '../order/section.ts';
 import { section as scale } from '../scale/section.ts';
 import { section as signaling } from '../signaling/section.ts';
 import { section as step } from '../step/section.ts';
@@ -37,7 +38,9 @@ export function partsOf({ data, hosts }: Needs): Part[] {
     part('optimizer', [], optimizer),
     part('telemetry', ['--tabs', '2', '--steps', '400'], telemetry),
     part('codecs', [...onData, ...onHosts], codecs),
-    ...(hosts === undefined || data === undefined ? [] : [part('auto', [...onData, ...onHosts], auto)]),
+    ...(hosts === undefined || data === undefined
+      ? []
+      : [part('auto', [...onData, ...onHosts], auto), part('order', [...onData, ...onHosts], order)]),
     part('strategies', [], strategies),
     part('scale', ['--picture', 'docs/scale.png'], scale),
     part('signaling', [], signaling),

@@ -12,6 +12,6 @@ Medians of all ranks; *ratio* is bare time over ours. Algorithm and bus bandwidt
 ${tableOf(rows)}
 
 Packets limit both: data channels of one machine share its cores, which spend nine tenths of their time on SCTP, DTLS and UDP, most
-of it outside the page. What is ours is the way from page to worker and back, a message each.
+of it outside the page. What is ours is adding up, headers, and that a rank knows when all have called.
 `;
 }

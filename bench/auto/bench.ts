@@ -2,18 +2,15 @@
  * `bench auto`: how much sooner a run learns whose ranks choose their codec, where lines are slow. Two runs in real tabs, each on a host of
  * its own, over lines on which fp32 communication takes four times as long as a step without it.
  */
-import { closeBrowser, launchBrowser } from '../../launcher/browser.ts';
-import { DIST, ensureBuilt } from '../../launcher/build.ts';
+import { ensureBuilt } from '../../launcher/build.ts';
 import type { Io } from '../../launcher/io.ts';
-import { openTabs } from '../../launcher/tabs.ts';
-import { startSignaling } from '../../signaling/index.ts';
-import type { CodecChoice, EngineEvent } from '../../src/protocol/events.ts';
-import { parseJob, type PlannedCodec } from '../../src/protocol/job.ts';
+import type { CodecChoice, StepTimes } from '../../src/protocol/events.ts';
+import type { PlannedCodec } from '../../src/protocol/job.ts';
 import { median } from '../../src/telemetry/statistics.ts';
-import { deferred } from '../../src/util/deferred.ts';
-import { messageOf, PeergradError } from '../../src/util/errors.ts';
+import { trainOnHosts } from '../trainOnHosts.ts';
 import { withHosts } from '../world/hosts.ts';
 import type { Hosts } from '../world/world.ts';
+import { rateFor, soonerOf, type AutoResult, type Learned } from './figures.ts';
 import { autoTable } from './section.ts';
 
 export interface AutoBenchOptions {
@@ -25,124 +22,76 @@ export interface AutoBenchOptions {
   json?: true;
 }
 
-export interface Learned {
-  codec: string;
-  /** Milliseconds since the first step began until held-out accuracy had reached the goal; `null` if it did not. */
-  reachedMs: number | null;
-  steps: number;
-  accuracy: number;
-  stepMs: number;
-  choice: CodecChoice | null;
-}
-
-export interface AutoResult {
-  tabs: number;
-  /** What a step took by itself on lines without a cap, and what each host received then at most, kilobits per second. */
-  ownMs: number;
-  rateKbit: number;
-  fp32: Learned;
-  auto: Learned;
-  /** fp32's time over auto's. */
-  sooner: number | null;
-}
-
 const GOAL = 0.9;
-/** Communication over all else, with fp32. */
-const TIMES_OWN = 4;
-/** Steps on open lines that say how long one takes by itself: the first are left out. */
-const OPEN = { steps: 12, leftOut: 4 };
-/** Enough to reach the goal; tests come eight times a run. */
-const STEPS = 96;
-/** Quick to the goal, so that slow lines are waited for as briefly as can be. */
-const PLAN = { job: 'mnist', model: 'mlp', batchSize: 64, learningRate: 0.004, epochs: 100, hashEvery: 1000 };
+/** Steps on open lines that say how long one takes by itself. */
+const OPEN_STEPS = 12;
+/** Left out of medians: the first steps of a run, or by a codec. */
+const WARM_UP = 2;
+/** Of both, in turn. */
+const ROUNDS = 2;
+/** Twice what reaches the goal; tests come eight times in so many. */
+const STEPS = 48;
+const PLAN = { job: 'mnist', model: 'mlp', hidden: 256, batchSize: 128, epochs: 100, hashEvery: 1000 };
 
 /** @throws (rejects) PeergradError where a tab fails. */
 export async function benchAuto({ tabs, data, hosts: tool, json }: AutoBenchOptions, io: Io): Promise<void> {
   await ensureBuilt(io);
   const result = await withHosts({ tool, count: tabs }, async (hosts, limit): Promise<AutoResult> => {
     io.err(`${tabs} tabs train on open lines ...`);
-    const open = await learn(hosts, data, { codec: 'fp32', maxSteps: OPEN.steps }, io, async () => {});
-    const rateKbit = rateFor(open.gradientBytes, tabs, open.ownMs);
-    const runs = [];
-    for (const codec of ['fp32', 'auto'] as const) {
-      io.err(`${tabs} tabs train with ${codec}, each line ${rateKbit} kbit/s ...`);
-      await limit(OPEN_RATE);
-      runs.push(await learn(hosts, data, { codec, maxSteps: STEPS }, io, () => limit(`${rateKbit}kbit`)));
+    const open = await learn(hosts, data, { codec: 'fp32', maxSteps: OPEN_STEPS }, io);
+    const rateKbit = rateFor(open.gradientBytes, tabs, open.learned.ownMs);
+    await limit(`${rateKbit}kbit`);
+    const runs: Record<'fp32' | 'auto', Learned[]> = { fp32: [], auto: [] };
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const codec of ['fp32', 'auto'] as const) {
+        io.err(`${tabs} tabs train with ${codec}, each line ${rateKbit} kbit/s ...`);
+        runs[codec].push((await learn(hosts, data, { codec, maxSteps: STEPS }, io)).learned);
+      }
     }
-    const [fp32, auto] = runs.map(({ learned }) => learned) as [Learned, Learned];
-    const sooner = fp32.reachedMs === null || auto.reachedMs === null ? null : fp32.reachedMs / auto.reachedMs;
-    return { tabs, ownMs: open.ownMs, rateKbit, fp32, auto, sooner };
+    return { tabs, ownMs: open.learned.ownMs, rateKbit, ...runs, sooner: soonerOf(runs) };
   });
   io.out(json === undefined ? autoTable(result) : JSON.stringify(result));
 }
 
-/** Beyond what tabs of one machine move. */
-const OPEN_RATE = '1gbit';
-
-/** So slow that a ring's bytes take so many times as long as a step by itself. */
-export function rateFor(gradientBytes: number, n: number, ownMs: number): number {
-  const bytes = (2 * (n - 1) * gradientBytes) / n;
-  return Math.max(1, Math.round((bytes * 8) / (TIMES_OWN * ownMs)));
-}
-
 interface Trained {
   learned: Learned;
-  ownMs: number;
   gradientBytes: number;
 }
 
-/** @param onbegun called after the first step: page and data have come over the lines then. */
+/** Until the goal is reached, or the steps are over. */
 async function learn(
   hosts: Hosts,
   data: string,
   { codec, maxSteps }: { codec: PlannedCodec; maxSteps: number },
   io: Io,
-  onbegun: () => Promise<void>,
 ): Promise<Trained> {
-  const tabs = hosts.executables.length;
-  const server = await startSignaling({ host: hosts.address, dist: DIST, data });
-  const job = parseJob({ ...PLAN, codec, maxSteps, data: { kind: 'url', url: '/data/' } });
-  const room = server.createRoom({ job, startAt: tabs, nodes: null });
-  const browsers = await Promise.all(
-    hosts.executables.map((executable) => launchBrowser({ remote: true, executable })),
-  );
-  const done = deferred();
-  done.promise.catch(() => {});
-  const fail = (tab: string, message: string): void => done.reject(new PeergradError(`${tab}: ${message}`));
-  const learned: Learned = { codec, reachedMs: null, steps: 0, accuracy: 0, stepMs: 0, choice: null };
-  const own: number[] = [];
+  const times: StepTimes[][] = hosts.executables.map(() => []);
+  let reachedMs: number | null = null;
+  let accuracy = 0;
+  let chosen: { step: number; choice: CodecChoice } | null = null;
   let at = 0;
   let gradientBytes = 0;
-  const onevent = (tab: string, event: EngineEvent): void => {
-    if (event.type === 'failed') fail(tab, event.message);
-    if (tab !== 'tab-0') return;
+  const fields = { ...PLAN, codec, maxSteps };
+  await trainOnHosts({ hosts, data, fields, isElastic: false }, io, (event, tab) => {
+    if (event.type === 'step') times[tab]!.push(event.ms);
+    if (tab !== 0) return false;
     if (event.type === 'model') gradientBytes = event.gradientBytes;
-    if (event.type === 'step') {
-      at = event.at;
-      if (event.step === 0) onbegun().catch((error: unknown) => fail(tab, messageOf(error)));
-      if (event.step >= OPEN.leftOut) own.push(event.ms.total - event.ms.exposed);
-    }
-    if (event.type === 'codec') learned.choice = event.choice;
+    if (event.type === 'codec') chosen = event;
+    if (event.type === 'step') at = event.at;
     if (event.type === 'evaluation' && event.accuracy !== null) {
-      learned.accuracy = event.accuracy;
-      if (event.accuracy >= GOAL) learned.reachedMs ??= at;
+      accuracy = event.accuracy;
+      if (accuracy >= GOAL) reachedMs = at;
     }
-    if (event.type === 'finished') {
-      learned.steps = event.result.steps;
-      learned.stepMs = event.result.stepMs.median;
-      done.resolve();
-    }
+    return reachedMs !== null;
+  });
+  const { step: chosenAt, choice } = chosen ?? { step: 0, choice: null };
+  const mediansOf = (pick: (ms: StepTimes) => number): number[] =>
+    times.map((own) => median(own.slice(chosenAt + WARM_UP).map(pick)));
+  const learned: Learned = {
+    ...{ codec, reachedMs, steps: times[0]!.length, accuracy, chosenAt, choice },
+    stepMs: median(mediansOf(({ total }) => total)),
+    ownMs: Math.max(...mediansOf(({ total, exposed }) => total - exposed)),
+    exposedMs: Math.min(...mediansOf(({ exposed }) => exposed)),
   };
-  try {
-    const names = Array.from({ length: tabs }, (_, i) => `tab-${i}`);
-    await openTabs<EngineEvent>(browsers, {
-      tabs: names.map((name) => ({ name, url: `${server.urls[0]!}/#${room}?name=${name}&auto` })),
-      ...{ remote: true, onevent, ondeath: fail, onerror: (tab, message) => io.err(`${tab}: ${message}`) },
-    });
-    await done.promise;
-  } finally {
-    await Promise.all(browsers.map(closeBrowser));
-    await server.close();
-  }
-  return { learned, ownMs: median(own), gradientBytes };
+  return { learned, gradientBytes };
 }

@@ -19,7 +19,7 @@ export interface LinkResult {
 const NAMES: Record<LinkKind, string> = {
   bareLink: 'bare data channel, on the page',
   pageLink: 'simple-peer link, on the page',
-  workerLink: 'the same in the worker, over the page',
+  workerLink: 'the same in the worker',
   portLink: 'message port, from worker to worker',
 };
 

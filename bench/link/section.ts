@@ -9,7 +9,7 @@ after the other. Kinds in turn, nine times, medians.
 
 ${tableOf(result)}
 
-What a link carries here is what the cores can do of SCTP, DTLS and UDP. There and back, the way over the page adds four messages
-between threads. A message port (tabs of one browser, \`--transport auto\`) is what the browser copies from process to process.
+What a link carries here is what the cores can do of SCTP, DTLS and UDP. The worker has the data channel itself: frames do not come by
+its page. A message port (tabs of one browser, \`--transport auto\`) is what the browser copies from process to process.
 `;
 }

@@ -1,7 +1,10 @@
-/** A link of ranks 0 and 1 as collectives have it: in the worker, over the page. */
+/** A link of ranks 0 and 1 as collectives have it: in the worker. */
 import type { WorkerRank } from '../world/rank.ts';
 import { measureLink, type LinkArgs, type LinkFigures } from './measureLink.ts';
 
-export function workerLink({ rank, spareLinkTo }: WorkerRank, args: LinkArgs): Promise<LinkFigures> {
-  return measureLink(spareLinkTo(1 - rank), rank, args);
+export async function workerLink({ rank, group, spareLinkTo }: WorkerRank, args: LinkArgs): Promise<LinkFigures> {
+  const link = spareLinkTo(1 - rank);
+  // Frames that come before there is a link to take them are kept only up to a bound.
+  await group.barrier();
+  return measureLink(link, rank, args);
 }

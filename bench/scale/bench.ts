@@ -13,7 +13,7 @@ import { section } from './section.ts';
 
 export interface ScaleOptions {
   ranks: number;
-  plot?: string;
+  picture?: string;
   json?: true;
 }
 
@@ -34,7 +34,7 @@ const SIZES = [1, 4, 16, 64, 256, 1024].map((kibibytes) => 1024 * kibibytes);
 const FIFTH = 0.2;
 
 /** @throws (rejects) PeergradError where a tab fails. */
-export async function benchScale({ ranks, plot, json }: ScaleOptions, io: Io): Promise<void> {
+export async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io): Promise<void> {
   const tell = (line: string): void => io.err(line);
   const { samples, combineMsPerByte } = await measure(TABS, SIZES, tell);
   const costs = fitCosts(samples, combineMsPerByte);
@@ -55,6 +55,6 @@ export async function benchScale({ ranks, plot, json }: ScaleOptions, io: Io): P
     },
     ...{ growth, crossovers: crossovers(growth) },
   };
-  if (plot !== undefined) await drawPanels(panelsOf(growth), plot);
+  if (picture !== undefined) await drawPanels(panelsOf(growth), picture);
   io.out(json === undefined ? section(result) : JSON.stringify(result));
 }

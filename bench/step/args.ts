@@ -19,10 +19,23 @@ export interface StepArgs {
   steps: number;
 }
 
+/** When a bucket was read, and when all ranks' sum of it was here; milliseconds since its step began. */
+export interface BucketTimes {
+  readyMs: number;
+  doneMs: number;
+}
+
+export interface TakenStep {
+  /** Of a plain loop all but `total` are 0. */
+  ms: StepTimes;
+  /** In their order; none in a world of one. */
+  buckets: BucketTimes[];
+}
+
 export interface StepResult {
   backend: string;
   adapter: string;
   parameters: number;
-  /** By kind; of a plain loop all times but `total` are 0. */
-  kinds: { steps: StepTimes[]; bucketBytes: number[] }[];
+  /** By kind. */
+  kinds: { steps: TakenStep[]; bucketBytes: number[] }[];
 }

@@ -5,18 +5,18 @@ import { lossSum } from '../../src/jobs/index.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import type { OpTrace } from '../../src/collectives/work.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { createRng } from '../../src/util/rng.ts';
 import type { WorkerRank } from '../world/rank.ts';
-import type { StepArgs, StepKind, StepModel, StepResult } from './args.ts';
-import type { StepTimes } from '../../src/protocol/events.ts';
-import { benchModel, CLASSES, INPUT_SHAPE } from './models.ts';
+import type { BucketTimes, StepArgs, StepKind, StepModel, StepResult, TakenStep } from './args.ts';
+import { benchModel, CLASSES } from './models.ts';
 
 const LEARNING_RATE = 0.001;
 
 interface Loop {
-  /** Learns from a batch. */
-  step(loss: (logits: (inputs: tf.Tensor) => tf.Tensor2D) => tf.Scalar): Promise<Omit<StepTimes, 'total'>>;
+  /** Learns from a batch of a step that began at `startedAt`. */
+  step(startedAt: number, loss: (logits: (inputs: tf.Tensor) => tf.Tensor2D) => tf.Scalar): Promise<TakenStep>;
   bucketBytes(): number[];
 }
 
@@ -27,7 +27,10 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
   const { model, batch, kinds, turns, steps } = args;
   const { device } = await (opened ??= openDevice(systemClock));
   const rng = createRng(group.rank + 1);
-  const size = INPUT_SHAPE.reduce((product, side) => product * side, batch);
+  const { inputShape, variables } = benchModel(model);
+  const parameters = variables.reduce((sum, variable) => sum + variable.size, 0);
+  tf.dispose([...variables]);
+  const size = inputShape.reduce((product, side) => product * side, batch);
   const pixels = Float32Array.from({ length: size }, () => rng.next());
   const labels = Int32Array.from({ length: batch }, () => rng.below(CLASSES));
   const ones = new Float32Array(batch).fill(1);
@@ -35,25 +38,23 @@ export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<
   const loops: Loop[] = [];
   for (const kind of kinds)
     loops.push(kind === 'plain' ? plainLoop(model, batch) : await ddpLoop(model, batch, group, kind));
-  const taken: StepTimes[][] = kinds.map(() => []);
+  const taken: TakenStep[][] = kinds.map(() => []);
   // The first turn compiles.
   for (let turn = -1; turn < turns; turn++) {
     for (const [i, loop] of loops.entries()) {
       for (let step = 0; step < (turn < 0 ? WARM_UP_STEPS : steps); step++) {
         const startedAt = performance.now();
         // As a run does: each batch comes from the CPU.
-        const inputs = tf.tensor(pixels, [batch, ...INPUT_SHAPE]);
+        const inputs = tf.tensor(pixels, [batch, ...inputShape]);
         const targets = tf.tensor1d(labels, 'int32');
         const weights = tf.tensor1d(ones);
-        const parts = await loop.step((logits) => lossSum(logits(inputs), targets, weights));
+        const one = await loop.step(startedAt, (logits) => lossSum(logits(inputs), targets, weights));
         tf.dispose([inputs, targets, weights]);
-        if (turn >= 0) taken[i]!.push({ total: performance.now() - startedAt, ...parts });
+        one.ms.total = performance.now() - startedAt;
+        if (turn >= 0) taken[i]!.push(one);
       }
     }
   }
-  const { variables } = benchModel(model);
-  const parameters = variables.reduce((sum, variable) => sum + variable.size, 0);
-  tf.dispose([...variables]);
   return {
     ...{ backend: device.backend, adapter: device.adapter, parameters },
     kinds: loops.map((loop, i) => ({ steps: taken[i]!, bucketBytes: loop.bucketBytes() })),
@@ -68,12 +69,12 @@ function plainLoop(name: StepModel, batch: number): Loop {
   const { variables, logits } = benchModel(name);
   const optimizer = tf.train.adam(LEARNING_RATE);
   return {
-    async step(lossOf) {
+    async step(_, lossOf) {
       const { value, grads } = tf.variableGrads(() => lossOf(logits).div(batch), [...variables]);
       optimizer.applyGradients(Object.entries(grads).map(([gradient, tensor]) => ({ name: gradient, tensor })));
       await value.data();
       tf.dispose([value, grads]);
-      return { compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 };
+      return { ms: { total: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 }, buckets: [] };
     },
     bucketBytes: () => [],
   };
@@ -89,13 +90,21 @@ async function ddpLoop(
   const ddp = await DistributedDataParallel.create(variables, group, { ...options, keepGradients: true });
   const optimizer = createOptimizer('adam', { learningRate: LEARNING_RATE }, ddp.layout.size);
   return {
-    async step(lossOf) {
+    async step(startedAt, lossOf) {
       const reduced = await ddp.backward(() => lossOf(logits), { samples: batch, reduction: 'sum' });
       const reducedAt = performance.now();
       ddp.step(optimizer);
       const { compute, readback, communicate, exposed } = reduced;
-      return { compute, readback, communicate, exposed, update: performance.now() - reducedAt };
+      const update = performance.now() - reducedAt;
+      return {
+        ms: { total: 0, compute, readback, communicate, exposed, update },
+        buckets: reduced.traces.flatMap((trace) => (trace ? [timesOf(trace, startedAt)] : [])),
+      };
     },
     bucketBytes: () => ddp.bucketBytes,
   };
+}
+
+function timesOf({ startedAt, hops }: OpTrace, since: number): BucketTimes {
+  return { readyMs: startedAt - since, doneMs: Math.max(...hops.map(({ receivedAt }) => receivedAt ?? 0)) - since };
 }

@@ -11,8 +11,9 @@ import type { EngineEvent } from '../../src/protocol/events.ts';
 import { parseJob } from '../../src/protocol/job.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError } from '../../src/util/errors.ts';
-import { STRETCH, telemetryTable } from './section.ts';
-import { compareStretches, type Taken } from './stretches.ts';
+import { cpuTimeOfDescendants, type CpuTime } from './cpuTime.ts';
+import { STRETCH, telemetryTable, type TelemetryResult } from './section.ts';
+import { compareCpu, compareStretches, type Taken } from './stretches.ts';
 
 export interface TelemetryBenchOptions {
   tabs: number;
@@ -31,6 +32,7 @@ export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOption
   const browsers = await launchBrowsers(tabs, {});
   const taken: Taken[] = [];
   const tested = new Set<number>();
+  const times: (CpuTime | null)[] = [];
   const done = deferred();
   // Where nobody awaits it yet.
   done.promise.catch(() => {});
@@ -38,7 +40,11 @@ export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOption
   const onevent = (tab: string, event: EngineEvent): void => {
     if (event.type === 'failed') fail(tab, event.message);
     if (tab !== 'tab-0') return;
-    if (event.type === 'step') taken.push({ step: event.step, at: event.at, ms: event.ms.total });
+    if (event.type === 'step') {
+      taken.push({ step: event.step, at: event.at, ms: event.ms.total });
+      // The exchange of the stretch before is over by now.
+      if (event.step % STRETCH === 0) times.push(cpuTimeOfDescendants());
+    }
     if (event.type === 'evaluation') tested.add(event.step);
     if (event.type === 'finished') done.resolve();
   };
@@ -54,6 +60,8 @@ export async function benchTelemetry({ tabs, steps, json }: TelemetryBenchOption
     await Promise.all(browsers.map(closeBrowser));
     await server.close();
   }
-  const result = { tabs, steps: maxSteps, ...compareStretches(taken, tested, STRETCH) };
+  const known = times.filter((time) => time !== null);
+  const cpu = known.length === times.length ? compareCpu(known, tested, STRETCH) : null;
+  const result: TelemetryResult = { tabs, steps: maxSteps, ...compareStretches(taken, tested, STRETCH), cpu };
   io.out(json === undefined ? telemetryTable(result) : JSON.stringify(result));
 }

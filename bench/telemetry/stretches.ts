@@ -1,6 +1,7 @@
 /** Compares stretches of one run that tell all with those that tell nothing; pure. */
 import { median, quantile } from '../../src/telemetry/statistics.ts';
 import { createRng } from '../../src/util/rng.ts';
+import type { CpuTime } from './cpuTime.ts';
 
 /** A step: when it was applied, milliseconds since the run began, and how long it took. */
 export interface Taken {
@@ -27,6 +28,9 @@ export interface Comparison {
   quickOverhead: number;
 }
 
+/** By what the browsers' processes have computed: the medians all of it, the share without shaders, but of all. */
+export interface CpuComparison extends Pick<Comparison, 'toldMs' | 'quietMs' | 'overhead' | 'interval' | 'pairs'> {}
+
 const RESAMPLES = 2000;
 
 /**
@@ -50,22 +54,49 @@ export function compareStretches(taken: readonly Taken[], tested: ReadonlySet<nu
     stretches[index] = median(times);
     steps[isTold(index) ? 'told' : 'quiet'].push(...times);
   }
-  const [told, quiet] = [0, 1].map((kind) => median(stretches.filter((_, index) => index % 2 === kind)));
-  const exchangeMs = Math.max(0, median(lasts.told) - median(lasts.quiet) - (told! - quiet!));
-  const pairs = stretches.flatMap((ms, index) => {
-    const next = stretches[index + 1];
-    if (next === undefined) return [];
-    const more = isTold(index) ? ms - next : next - ms;
-    return [(more + exchangeMs / length) / (isTold(index) ? next : ms)];
-  });
+  const [toldMs, quietMs] = [0, 1].map((kind) => median(stretches.filter((_, index) => index % 2 === kind)));
+  const exchangeMs = Math.max(0, median(lasts.told) - median(lasts.quiet) - (toldMs! - quietMs!));
+  const pairs = pairsOf(stretches, (told, quiet) => (told + exchangeMs / length - quiet) / quiet);
   const [quickTold, quickQuiet] = [quantile(steps.told, 0.25), quantile(steps.quiet, 0.25)];
   return {
-    ...{ toldMs: told!, quietMs: quiet!, exchangeMs, overhead: median(pairs) },
+    ...{ toldMs: toldMs!, quietMs: quietMs!, exchangeMs, overhead: median(pairs) },
     interval: bootstrap(pairs),
     quartiles: [quantile(pairs, 0.25), quantile(pairs, 0.75)],
     pairs: pairs.length,
     quickOverhead: (quickTold + exchangeMs / length) / quickQuiet - 1,
   };
+}
+
+/**
+ * @param times by stretch, of all processes when its first step was over.
+ * @param tested as for {@link compareStretches}: here the whole stretch is left out.
+ */
+export function compareCpu(times: readonly CpuTime[], tested: ReadonlySet<number>, length: number): CpuComparison {
+  const tests = new Set([...tested].map((step) => Math.floor(step / length)));
+  const stretches: CpuTime[] = [];
+  for (let index = 1; index + 1 < times.length; index++) {
+    if (tests.has(index)) continue;
+    const [from, to] = [times[index]!, times[index + 1]!];
+    const part = (of: keyof CpuTime): number => (to[of] - from[of]) / length;
+    stretches[index] = { total: part('total'), besideShaders: part('besideShaders') };
+  }
+  const totals = [0, 1].map((kind) => stretches.flatMap(({ total }, index) => (index % 2 === kind ? [total] : [])));
+  const [toldMs, quietMs] = totals.map(median) as [number, number];
+  const pairs = pairsOf(stretches, (told, quiet) => (told.besideShaders - quiet.besideShaders) / quietMs);
+  return { toldMs, quietMs, overhead: median(pairs), interval: bootstrap(pairs), pairs: pairs.length };
+}
+
+/** What `more` says of each stretch that tells beside a quiet neighbour; some stretches may be missing. */
+function pairsOf<Stretch>(
+  stretches: readonly (Stretch | undefined)[],
+  more: (told: Stretch, quiet: Stretch) => number,
+): number[] {
+  return Array.from(stretches, (one, index) => [one, stretches[index + 1], isTold(index)] as const).flatMap(
+    ([one, next, isFirstTold]) => {
+      if (one === undefined || next === undefined) return [];
+      return [isFirstTold ? more(one, next) : more(next, one)];
+    },
+  );
 }
 
 function bootstrap(values: readonly number[]): [number, number] {

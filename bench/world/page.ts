@@ -1,7 +1,7 @@
 /** A rank's page: owns the connections, as the engine's page does, and runs what needs no worker. */
 import { PeerHost } from '../../src/engine/peerRelay.ts';
 import { askForPort } from '../../src/transport/broker.ts';
-import { connectPeer } from '../../src/transport/peerLink.ts';
+import { openPeerConnection } from '../../src/transport/peerLink.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import { BareChannels } from './bareChannels.ts';
 import { PageLinks } from './pageLinks.ts';
@@ -28,7 +28,9 @@ declare global {
 const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
 const post = (message: ToRank, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
 const tell = (to: number, signal: TabSignal): void => void window.peergradToLauncher({ to, signal });
-const peers = new PeerHost(connectPeer, askForPort, (reply, transfer) => post({ type: 'relay', reply }, transfer));
+const peers = new PeerHost(openPeerConnection, askForPort, (reply, transfer) =>
+  post({ type: 'relay', reply }, transfer),
+);
 let setup: RankSetup;
 let channels: BareChannels;
 let links: PageLinks;

@@ -1,4 +1,4 @@
-/** simple-peer links that stay on the page: what the way to the worker is measured against. */
+/** simple-peer links that stay on the page: what those in the worker are measured against. */
 import type { Link } from '../../src/transport/link.ts';
 import { connectPeer, type PeerAttempt } from '../../src/transport/peerLink.ts';
 import type { PageLinkSignal } from './rank.ts';

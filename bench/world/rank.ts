@@ -6,7 +6,7 @@ import type { TransportName } from '../../src/protocol/job.ts';
 import type { Link } from '../../src/transport/link.ts';
 import type { BareChannel } from './bareChannels.ts';
 
-/** A rank as its worker has it: over real links, through the page, as in a training run. */
+/** A rank as its worker has it: over real links, as in a training run. */
 export interface WorkerRank {
   readonly rank: number;
   readonly worldSize: number;

@@ -30,6 +30,9 @@ export interface Hosts {
   address: string;
 }
 
+/** Milliseconds for a page's modules, which the first page has compiled, and its packages bundled, on cores that others use too. */
+const LOAD_MS = 120_000;
+
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
 export class World {
@@ -101,7 +104,7 @@ export class World {
       const page = await profiles[rank % profiles.length]!.newPage();
       this.#pages.push(page);
       await loadPage(page, url);
-      await page.waitForFunction('"rankPage" in window');
+      await page.waitForFunction('"rankPage" in window', undefined, { timeout: LOAD_MS });
     }
     await this.#onAll((rank) => `rankPage.start(${JSON.stringify({ rank, worldSize: tabs, transport })})`);
   }
