@@ -27,8 +27,8 @@ const SWEEP = [1, 4, 16, 64, 256, 1024, 4096, 16_384].map((kib) => kib * KIB);
 /** Milliseconds for a size of the sweep, and for one that is asked for alone, of ours and bare ones each. */
 const SWEEP_MS = 4_000;
 const SINGLE_MS = 30_000;
-/** What warms links up: browsers compile, and SCTP finds out what the line bears. */
-const WARM_UP = { bytes: 1024 * KIB, ops: 3 };
+/** All-reduces of a size, of each kind, that warm links up: browsers compile, and SCTP finds out what the line bears. */
+const WARM_UP_OPS = 2;
 
 /** @throws (rejects) UsageError for a size that is no float32 tensor's, PeergradError where a tab fails. */
 export async function benchAllReduce({ tabs, bytes, transport, json }: AllReduceBenchOptions, io: Io): Promise<void> {
@@ -39,8 +39,6 @@ export async function benchAllReduce({ tabs, bytes, transport, json }: AllReduce
   for (const n of tabs) {
     const world = await World.open(n, { transport });
     try {
-      await world.run('bareRing', WARM_UP);
-      await world.run('allReduce', { ...WARM_UP, isInPlace: true });
       for (const size of bytes === undefined ? SWEEP : [bytes]) {
         io.err(`${n} tabs all-reduce ${size} bytes ...`);
         const places = bytes === undefined ? [true, false] : [true];
@@ -55,27 +53,35 @@ export async function benchAllReduce({ tabs, bytes, transport, json }: AllReduce
   else io.out(JSON.stringify(bytes !== undefined && rows.length === 1 ? rows[0] : result));
 }
 
-/** Bare and ours in turn, each first in every second round. */
+type OursResult = { ms: number[]; wrong: number; bytesSent: number };
+
+/** Bare and ours in turn, each first in every second round, after turns that warm up and tell how much fits in. */
 async function measure(
   world: World,
   bytes: number,
   places: readonly boolean[],
   budgetMs: number,
 ): Promise<AllReduceRow[]> {
-  const { ops, rounds } = scheduleOf(world.size, bytes, budgetMs);
+  const bare = (ops: number): Promise<{ ms: number[] }[]> => world.run('bareRing', { bytes, ops });
+  const ours = (ops: number, isInPlace: boolean): Promise<OursResult[]> =>
+    world.run('allReduce', { bytes, ops, isInPlace });
+
+  const warm = [await bare(WARM_UP_OPS)];
+  for (const isInPlace of places) warm.push(await ours(WARM_UP_OPS, isInPlace));
+  const { ops, rounds } = scheduleOf(Math.max(...warm.flat().map(({ ms }) => ms.at(-1)!)), budgetMs);
+
   const raw: { ms: number[] }[] = [];
-  const ours = places.map((isInPlace) => ({
-    isInPlace,
-    results: [] as { ms: number[]; wrong: number; bytesSent: number }[],
-  }));
+  const results = places.map((isInPlace) => ({ isInPlace, all: [] as OursResult[] }));
   const turns = [
-    async () => void raw.push(...(await world.run('bareRing', { bytes, ops }))),
-    ...ours.map(({ isInPlace, results }) => async () => {
-      results.push(...(await world.run('allReduce', { bytes, ops, isInPlace })));
-    }),
+    async () => void raw.push(...(await bare(ops))),
+    ...results.map(
+      ({ isInPlace, all }) =>
+        async () =>
+          void all.push(...(await ours(ops, isInPlace))),
+    ),
   ];
   for (let round = 0; round < rounds; round++) {
     for (const turn of round % 2 === 0 ? turns : turns.toReversed()) await turn();
   }
-  return ours.map(({ isInPlace, results }) => rowOf({ n: world.size, bytes, isInPlace }, results, raw));
+  return results.map(({ isInPlace, all }) => rowOf({ n: world.size, bytes, isInPlace }, all, raw));
 }

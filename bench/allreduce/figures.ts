@@ -21,15 +21,9 @@ export interface AllReduceRow {
   wrong: number;
 }
 
-/** What the machine is about to need for one all-reduce, from what two cores do: 15 MB/s in all, half a millisecond a hop and rank. */
-export function expectedMs(n: number, bytes: number): number {
-  const hops = 2 * (n - 1);
-  return (hops * bytes) / 15_000 + (hops * n) / 2;
-}
-
-/** Ops that follow one another, and how often ours and the bare ones take turns, to spend about `budgetMs` on each. */
-export function scheduleOf(n: number, bytes: number, budgetMs: number): { ops: number; rounds: number } {
-  const fitting = budgetMs / expectedMs(n, bytes);
+/** All-reduces of `opMs` each that follow one another, and how often ours and the bare ones take turns, to spend about `budgetMs` on each. */
+export function scheduleOf(opMs: number, budgetMs: number): { ops: number; rounds: number } {
+  const fitting = budgetMs / opMs;
   const rounds = Math.max(1, Math.min(MAX_ROUNDS, Math.floor(fitting)));
   return { ops: Math.max(1, Math.min(MAX_OPS, Math.floor(fitting / rounds))), rounds };
 }
