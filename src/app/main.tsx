@@ -1,4 +1,4 @@
-/** Entry of the page. */
+/** The page, from the address to the first picture. */
 import { effect } from '@preact/signals';
 import { render } from 'preact';
 import { App } from './App.tsx';
@@ -24,23 +24,25 @@ import './styles/monitor.css';
 import './styles/learned.css';
 import './styles/lesson.css';
 
-// In its own words from the first picture on.
-await startLanguage(route.peek().query.get('lang'));
-effect(() => {
-  const { query } = route.value;
-  lookAs(query);
-  const asked = query.get('lang');
-  if (isLanguage(asked) && asked !== language.peek()) void startLanguage(asked);
-});
-applyTheme();
-followAddress();
-followTitle();
-followVisibility();
-reloadWhenRestored();
-keepAwake(isWatching);
-render(<App />, document.querySelector('#app')!);
+export async function start(): Promise<void> {
+  // In its own words from the first picture on.
+  await startLanguage(route.peek().query.get('lang'));
+  effect(() => {
+    const { query } = route.value;
+    lookAs(query);
+    const asked = query.get('lang');
+    if (isLanguage(asked) && asked !== language.peek()) void startLanguage(asked);
+  });
+  applyTheme();
+  followAddress();
+  followTitle();
+  followVisibility();
+  reloadWhenRestored();
+  keepAwake(isWatching);
+  render(<App />, document.querySelector('#app')!);
 
-// Not in a component: a hidden tab draws nothing, and must join all the same.
-const { auto, page, room } = route.peek();
-if (page === 'simulated') simulate();
-if (auto && room !== null) joinRoom(room);
+  // Not in a component: a hidden tab draws nothing, and must join all the same.
+  const { auto, page, room } = route.peek();
+  if (page === 'simulated') simulate();
+  if (auto && room !== null) joinRoom(room);
+}

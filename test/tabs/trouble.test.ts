@@ -45,6 +45,16 @@ async function failure(tab: Tab, fatal: boolean): Promise<string> {
 }
 
 describe('trouble', () => {
+  test('a page of which a part does not come', async () => {
+    const { page } = await world.open('');
+    await page.route(/\/assets\/main-[^/]*\.js$/, (route) => route.abort());
+    await page.reload();
+    await page.getByText('A part of this page did not load').waitFor();
+    await page.unrouteAll();
+    await page.getByRole('link', { name: 'reload it' }).click();
+    await page.getByRole('heading', { level: 1 }).waitFor();
+  });
+
   test('a room code that nobody has', async () => {
     expect(await failure(await world.join('ZZZZZZ', 'ann'), true)).toMatch(/ZZZ-?ZZZ/);
   });
