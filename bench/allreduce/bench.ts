@@ -26,7 +26,7 @@ const KIB = 1024;
 const SWEEP = [1, 4, 16, 64, 256, 1024, 4096, 16_384].map((kib) => kib * KIB);
 /** Milliseconds for a size of the sweep, and for one that is asked for alone, of ours and bare ones each. */
 const SWEEP_MS = 4_000;
-const SINGLE_MS = 30_000;
+const SINGLE_MS = 45_000;
 /** All-reduces of a size, of each kind, that warm links up: browsers compile, and SCTP finds out what the line bears. */
 const WARM_UP_OPS = 2;
 

@@ -29,7 +29,7 @@ export function scheduleOf(opMs: number, budgetMs: number): { ops: number; round
 }
 
 /** Enough turns for the machine's other work to meet both alike. */
-const MAX_ROUNDS = 10;
+const MAX_ROUNDS = 20;
 /** Sums in place, 8^20 times the first, are still float32 numbers. */
 const MAX_OPS = 20;
 

@@ -43,8 +43,6 @@ const NAMES = ['Ada', 'Ben', 'Cleo', 'Dai'] as const;
 const ROOM = /#([A-Z0-9]{3}-[A-Z0-9]{3})$/;
 /** Milliseconds for what a page is to show: four tabs on two cores compile for tens of seconds. */
 const PATIENCE_MS = 240_000;
-/** Milliseconds for charts and colours to settle. */
-const SETTLE_MS = 400;
 /** A 2, as its pen goes: places in sides of the pad. */
 const TWO = [
   [0.3, 0.28],
@@ -65,11 +63,22 @@ export async function inEveryLook(page: Page, part: string | null, see: (look: L
     await page.emulateMedia({ colorScheme: look.theme });
     await page.setViewportSize(SIZES[look.size]);
     await show(page, part);
-    await page.waitForTimeout(SETTLE_MS);
+    await page.evaluate(settled);
     await see(look);
   }
   await page.emulateMedia({ colorScheme: null });
   await page.setViewportSize(SIZES.wide);
+}
+
+/**
+ * In a page: resolves once what has changed is drawn, charts too, which learn of their new size in one frame and draw in the next, and
+ * colours have faded over. What moves for ever is not waited for.
+ */
+async function settled(): Promise<void> {
+  for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
+  const fading = document.getAnimations().filter(({ effect }) => effect?.getComputedTiming().endTime !== Infinity);
+  // A part that is drawn anew takes its animations with it.
+  await Promise.allSettled(fading.map(({ finished }) => finished));
 }
 
 async function show(page: Page, part: string | null): Promise<void> {
