@@ -32,6 +32,8 @@ export const CheckpointMeta = v.strictObject({
   position: v.strictObject({ dataEpoch: count, offset: count }),
   /** Steps between two tests on held-out samples. */
   evaluateEvery: count,
+  /** Milliseconds that steps have taken, where their time has a bound; those of earlier versions do not say. */
+  trainedMs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0)), 0),
   /** Of all ranks' samples, by step. */
   losses: v.array(v.pipe(v.number(), v.finite())),
   /** Digest of the replica's state, as ranks compare it. */

@@ -15,19 +15,19 @@ export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'wo
 
 /** Copies nothing. */
 export function toCheckpoint({ progress, ring }: RunState, about: About): RunCheckpoint {
-  const { step, position, losses, evaluateEvery } = progress;
+  const { step, position, losses, evaluateEvery, trainedMs } = progress;
   const { order, parameters, buffers, optimizer } = ring;
   const { scalars, slots } = optimizer;
   const stateHash = hashState([parameters, scalars, ...slots]);
   return {
-    meta: { ...about, step, position, losses, evaluateEvery, stateHash },
+    meta: { ...about, step, position, losses, evaluateEvery, trainedMs, stateHash },
     arrays: [Int32Array.from(order), parameters, buffers, scalars, ...slots],
   };
 }
 
 /** @throws DataError where its arrays are not those of a run's state. */
 export function fromCheckpoint({ meta, arrays }: RunCheckpoint): RunState {
-  const { id, job, step, position, losses, evaluateEvery } = meta;
+  const { id, job, step, position, losses, evaluateEvery, trainedMs } = meta;
   const [order, parameters, buffers, scalars, ...slots] = arrays;
   const isState =
     order instanceof Int32Array &&
@@ -40,7 +40,7 @@ export function fromCheckpoint({ meta, arrays }: RunCheckpoint): RunState {
   }
   return {
     // Epochs are numbered by room, and this begins in another.
-    progress: { step, appliedIn: 0, position, losses, evaluateEvery },
+    progress: { step, appliedIn: 0, position, losses, evaluateEvery, trainedMs },
     ring: {
       ...{ order: [...order], parameters, buffers },
       optimizer: { name: job.optimizer, scalars: scalars as Float64Array<ArrayBuffer>, slots },

@@ -7,12 +7,14 @@
 import { Mesh } from '../collectives/mesh.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
 import { createOptimizer } from '../optim/index.ts';
+import { rateAt } from '../optim/schedule.ts';
 import { GlobalCursor } from '../parallel/cursor.ts';
 import type { Holding } from '../parallel/deal.ts';
 import { keepingBuffers } from '../parallel/flatten.ts';
 import { allGatherHashes } from '../parallel/hashes.ts';
-import type { PassOptions } from '../parallel/pass.ts';
-import { isRunOver, startOfRun, type Progress } from '../parallel/progress.ts';
+import { PacedRule } from '../parallel/pacedRule.ts';
+import type { Pass, PassOptions } from '../parallel/pass.ts';
+import { isRunOver, shareOfTime, startOfRun, type Progress } from '../parallel/progress.ts';
 import { oddOnes, refuseOdd } from '../parallel/standing.ts';
 import { createStrategy, Ring, type Arrival, type RingState, type StepReport } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
@@ -38,6 +40,9 @@ import { dealTurn, holdingOf, newTurn, type Turn } from './turn.ts';
 
 /** DiLoCo's outer optimizer, as the paper found best. */
 const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
+
+/** How many steps a run is taken for whose time has a bound, to choose when held-out samples are tested. */
+const TIMED_STEPS = 400;
 
 export interface TrainingRunOptions {
   plan: TrainingPlan;
@@ -78,6 +83,8 @@ type AnyStrategy = Awaited<ReturnType<typeof createStrategy>>;
 export class TrainingRun {
   readonly #options: TrainingRunOptions;
   readonly #strategy: AnyStrategy;
+  /** All that the strategy has made, to be told the rate of a step. */
+  readonly #rules: readonly PacedRule[];
   readonly #dataHash: string;
   readonly #cursor: GlobalCursor;
   readonly #progress = startOfRun();
@@ -100,10 +107,20 @@ export class TrainingRun {
   #bucketChoice: BucketChoice | null = null;
   #worlds = 0;
   #startedAt: number | null = null;
+  /** When this rank last told, or could have told, how long training takes; see {@link Progress.trainedMs}. */
+  #clockedAt = 0;
+  /** What rank 0 has told, until the step is applied. */
+  #trainedMs = 0;
 
-  private constructor(options: TrainingRunOptions, strategy: AnyStrategy, dataHash: string) {
+  private constructor(
+    options: TrainingRunOptions,
+    strategy: AnyStrategy,
+    rules: readonly PacedRule[],
+    dataHash: string,
+  ) {
     this.#options = options;
     this.#strategy = strategy;
+    this.#rules = rules;
     this.#dataHash = dataHash;
     const { plan, task, clock, isHidden = () => false } = options;
     this.#telemetry = new StepTelemetry(clock, isHidden);
@@ -122,16 +139,22 @@ export class TrainingRun {
     ...options
   }: TrainingRunOptions & { from?: RunState | null }): Promise<TrainingRun> {
     const { plan, task, emit, clock, checkDevice } = options;
-    const { optimizer, learningRate } = plan;
+    const { optimizer, learningRate, weightDecay, clipNorm } = plan;
+    const decay = weightDecay === null ? {} : { weightDecay };
+    const rules: PacedRule[] = [];
     const dataHash = await task.dataHash();
     const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 0, links: new Map() }), { clock });
     const strategy = await createStrategy(plan, {
       ...{ model: task.model, group: alone, clock, checkGradients: checkDevice },
-      createOptimizer: (size) => createOptimizer(optimizer, { learningRate }, size),
+      createOptimizer: (size) => {
+        const rule = new PacedRule(createOptimizer(optimizer, { learningRate, ...decay }, size), clipNorm);
+        rules.push(rule);
+        return rule;
+      },
       createOuterOptimizer: (size) => createOptimizer('nesterov', OUTER_OPTIMIZER, size),
     });
     try {
-      const run = new TrainingRun(options, strategy, dataHash);
+      const run = new TrainingRun(options, strategy, rules, dataHash);
       await emit({ type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' });
       await run.#warmUp();
       if (from) run.#load(from);
@@ -199,11 +222,13 @@ export class TrainingRun {
     this.#figures.enter(group);
     this.#telemetry.enter(group);
     this.#worlds += 1;
+    this.#clockedAt = this.#options.clock.now();
     this.#choice = null;
     this.#bucketChoice = null;
     const progress = this.#progress;
     if (progress.evaluateEvery === 0) {
-      progress.evaluateEvery = testInterval(task, plan.batchSize * group.worldSize, this.#totalSteps);
+      const steps = plan.maxMinutes === null ? this.#totalSteps : Math.min(this.#totalSteps, TIMED_STEPS);
+      progress.evaluateEvery = testInterval(task, plan.batchSize * group.worldSize, steps);
     }
     this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow : NO_DUTIES;
     await this.#tellModel();
@@ -279,6 +304,7 @@ export class TrainingRun {
     this.#ring('gone on with').load(ring);
     // Epochs have begun anew: who is further is further by steps.
     Object.assign(this.#progress, structuredClone(progress), { appliedIn: 0 });
+    this.#trainedMs = progress.trainedMs;
     // What was still to be done then is not known: it changes nothing to do it again.
     this.#due = this.#dutiesNow;
   }
@@ -316,6 +342,7 @@ export class TrainingRun {
     const turn = (this.#turn ??= newTurn(this.#dealer(this.#here.group)));
     const { dataEpoch, offset, indices } = turn.window;
     const samples = strategy.reportsAllRanks ? indices.length : turn.positions.length;
+    await this.#pace();
     await emit({ type: 'begin', step, dataEpoch, samples });
     const stepAt = clock.now();
     let report: StepReport;
@@ -345,6 +372,27 @@ export class TrainingRun {
     await emit({ type: 'step', step, dataEpoch, offset, loss, samples: report.samples, ms, at: now - startedAt });
   }
 
+  /**
+   * Settles the rate of the step to come. In a run whose time has a bound, rank 0 tells how long it has gone on for, when all ranks agree:
+   * so all stop after the same step.
+   */
+  async #pace(): Promise<void> {
+    const { clock, plan } = this.#options;
+    const { group } = this.#here;
+    const { step, trainedMs } = this.#progress;
+    if (plan.maxMinutes !== null && this.#strategy.isSynchronized) {
+      const now = clock.now();
+      const told = Float64Array.of(trainedMs + now - this.#clockedAt);
+      this.#clockedAt = now;
+      await group.broadcast(told, group.ranks[0]!);
+      this.#trainedMs = told[0]!;
+      this.#figures.skipBytes();
+    }
+    const done = Math.max(step / this.#totalSteps, shareOfTime(this.#trainedMs, plan));
+    const rate = rateAt(plan, step, Math.min(1, done));
+    for (const rule of this.#rules) rule.learningRate = rate;
+  }
+
   async #tellModel(): Promise<void> {
     const { emit, task } = this.#options;
     const { size, gradientBytes, bucketBytes } = this.#strategy;
@@ -365,23 +413,25 @@ export class TrainingRun {
       todo.subarray(i * plan.batchSize, (i + 1) * plan.batchSize),
     );
     const last = batches.pop()!;
+    const { step } = this.#progress;
     if (strategy instanceof Ring) {
       for (const batch of batches) {
-        await task.withBatch(batch, (pass) => strategy.accumulate(pass, optionsOf(batch)));
+        await task.withBatch(batch, (pass) => strategy.accumulate(pass, optionsOf(batch)), step);
       }
     }
-    return task.withBatch(last, (pass) =>
+    const take = (pass: Pass): Promise<StepReport> =>
       strategy.step(pass, optionsOf(last), ({ loss, samples }) => {
         const progress = this.#progress;
         progress.step += 1;
         progress.appliedIn = this.#here.group.epoch;
         progress.position = window.next;
+        progress.trainedMs = this.#trainedMs;
         if (strategy.reportsAllRanks) progress.losses.push(loss);
         else this.#ownLosses.push({ sum: loss * samples, samples });
         this.#due = joined(this.#due, this.#dutiesNow);
         this.#turn = null;
-      }),
-    );
+      });
+    return task.withBatch(last, take, step);
   }
 
   /** Whether more than the steps themselves is told now. */
@@ -419,7 +469,7 @@ export class TrainingRun {
     const { task, plan, checkDevice } = this.#options;
     const first = Uint32Array.from({ length: Math.min(plan.batchSize, task.trainSamples) }, (_, i) => i);
     await keepingBuffers(task.model, () =>
-      task.withBatch(first, (pass) => this.#strategy.warmUp(pass, optionsOf(first))),
+      task.withBatch(first, (pass) => this.#strategy.warmUp(pass, optionsOf(first)), 0),
     );
     if (task.testSamples > 0) await task.evaluate(new Uint32Array());
     checkDevice();
@@ -502,6 +552,7 @@ export class TrainingRun {
       bytesReceivedPerRank: this.#statistics.map(({ gradientBytesReceived }) => gradientBytesReceived),
       otherBytesSentPerRank: this.#statistics.map(({ otherBytesSent }) => otherBytesSent),
       gradientBytes: this.#strategy.gradientBytes,
+      memoryBytesPerRank: this.#statistics.map(({ memoryBytes }) => memoryBytes),
       stepMs: this.#figures.stepMs,
       losses: [...losses],
       restarts: this.#worlds - 1,

@@ -120,6 +120,8 @@ export interface RankStatistics {
   otherBytesSent: number;
   /** Bytes of gradients' frames received. */
   gradientBytesReceived: number;
+  /** Bytes of its tensors; on a GPU, of the buffers there. */
+  memoryBytes: number;
 }
 
 /** How bytes reach a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one browser. */
@@ -150,6 +152,16 @@ export interface BucketChoice {
   bytesPerMs: number;
   expectedMs: number;
   usualMs: number;
+}
+
+/** What a language model wrote as it learned. */
+export interface WrittenSample {
+  /** Steps that it had taken, and the loss of the last. */
+  steps: number;
+  loss: number;
+  /** What it was to continue. */
+  prompt: string;
+  text: string;
 }
 
 export interface RunResult {
@@ -191,6 +203,11 @@ export interface RunResult {
   otherBytesSentPerRank: number[];
   /** Bytes of what one exchange carries of one gradient, as the codec has it; of PowerSGD in its compressed steps. */
   gradientBytes: number;
+  /** Bytes of tensors at the end, one per rank; on a GPU, of the buffers there. */
+  memoryBytesPerRank: number[];
+  /** Of the job `gpt`: the loss of a bigram model on the held-out text, nats by character as all of its losses; and what it wrote. */
+  bigramLoss?: number | undefined;
+  samples?: WrittenSample[] | undefined;
   stepMs: { median: number; p95: number; compute: number; communicate: number; exposed: number };
   /** Mean loss of every step, all ranks' samples together. */
   losses: number[];
@@ -300,6 +317,10 @@ export type EngineEvent =
    */
   | { type: 'prediction'; id: number; answer: { probabilities: number[]; steps: number } | null }
   | { type: 'learned'; learned: Learned | null }
+  /** Of the job `gpt`, now and then: what this rank's copy of the model writes; see {@link RunResult.bigramLoss}. */
+  | ({ type: 'sample'; bigramLoss: number } & WrittenSample)
+  /** The answer to the command `write`, as `prediction` is to `predict`. */
+  | { type: 'written'; id: number; answer: { text: string; steps: number } | null }
   /**
    * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for in a step; `isMoving`: steps are
    * being taken.
@@ -334,7 +355,7 @@ export type EngineCommand =
   | { type: 'stop' }
   | { type: 'remove'; member: string }
   | { type: 'lock'; isLocked: boolean }
-  /** IDX files the user picked, for jobs with data of kind `files`. */
+  /** What the user picked, for jobs with data of kind `files`. */
   | { type: 'files'; files: File[] }
   /** In a lesson. Of a tab that does not lead it, only edits of its own numbers count. */
   | { type: 'lesson'; order: LessonOrder }
@@ -346,4 +367,6 @@ export type EngineCommand =
   | { type: 'predict'; id: number; pixels: Float32Array }
   /** Asks for what the model has learned. */
   | { type: 'examine' }
+  /** Asks a language model to write on, also after its run; `temperature` is 0 for the likeliest, 1 as the model has it. */
+  | { type: 'write'; id: number; prompt: string; temperature: number }
   | { type: 'leave' };

@@ -3,11 +3,19 @@
  */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
+import { GptModel, PRESETS } from './gpt.ts';
 
-/** `lesson` trains nothing: its ranks add up a few numbers by hand (`lesson.ts`), and what it says of a training is not used. */
-export const JOB_NAMES = ['digits', 'mnist', 'lesson'] as const;
+/**
+ * `gpt` learns to write as a text does. `lesson` trains nothing: its ranks add up a few numbers by hand (`lesson.ts`), and what it says of
+ * a training is not used.
+ */
+export const JOB_NAMES = ['digits', 'mnist', 'gpt', 'lesson'] as const;
+/** Of the jobs that classify images. */
 export const MODEL_NAMES = ['mlp', 'cnn'] as const;
 export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
+
+/** How the learning rate goes: it stays, or falls as a cosine does to a tenth. */
+export const SCHEDULE_NAMES = ['constant', 'cosine'] as const;
 
 /** How ranks learn together: src/parallel/strategies has a file for each. */
 export const STRATEGY_NAMES = [
@@ -33,6 +41,7 @@ export type PlannedCodec = (typeof PLANNED_CODECS)[number];
 const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
 
 const DEFAULT_HIDDEN = 64;
+const DEFAULT_GPT: GptModel = { ...PRESETS.tiny.model, prompt: '\n' };
 
 /**
  * How ranks are linked: all by WebRTC, or where both are tabs of one browser by a message port, which is faster by far and shows
@@ -47,13 +56,20 @@ export const MAX_REPLICAS = 16;
 /** Widest hidden layer: its gradient has 13 MB, with which a ring over WebRTC takes seconds a step. */
 export const MAX_HIDDEN = 4096;
 
-/** Where `mnist` takes its IDX files from: a folder's URL, or files each tab's user picked. `digits` draws its own, a lesson has none. */
+/**
+ * Where `mnist` takes its IDX files from, and `gpt` its text: a folder's URL (of a text, also the file's own), or files each tab's user
+ * picked. `digits` draws its own, `gpt` has a text built in, a lesson has none.
+ */
 const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('drawn') }),
+  v.strictObject({ kind: v.literal('built-in') }),
   v.strictObject({ kind: v.literal('url'), url: v.pipe(v.string(), v.minLength(1), v.maxLength(2048)) }),
   v.strictObject({ kind: v.literal('files') }),
   v.strictObject({ kind: v.literal('none') }),
 ]);
+
+/** Longest run, minutes: a week. */
+export const MAX_MINUTES = 7 * 24 * 60;
 
 /** How a model is trained, whatever model it is. */
 const planFields = {
@@ -65,6 +81,15 @@ const planFields = {
   epochs: positiveInteger(1000),
   /** Stop after this many steps, if the passes are not over before. */
   maxSteps: v.nullable(positiveInteger(10_000_000)),
+  /** Stop after the step in which so many minutes of training are over, by rank 0's clock. */
+  maxMinutes: v.optional(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null),
+  schedule: v.optional(v.picklist(SCHEDULE_NAMES), 'constant'),
+  /** Steps in which the learning rate rises to what it is, at first. */
+  warmupSteps: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0),
+  /** Longest gradient, by its L2 norm: longer ones are scaled down to it. */
+  clipNorm: v.optional(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0))), null),
+  /** `null`: the optimizer's own. */
+  weightDecay: v.optional(v.nullable(v.pipe(v.number(), v.minValue(0), v.maxValue(10))), null),
   seed: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff)),
   /** Compare state hashes, and exchange statistics, every so many steps. */
   hashEvery: positiveInteger(1_000_000),
@@ -94,6 +119,7 @@ const JobFields = v.strictObject({
   model: v.picklist(MODEL_NAMES),
   /** Units of the mlp's hidden layer. */
   hidden: v.optional(positiveInteger(MAX_HIDDEN), DEFAULT_HIDDEN),
+  gpt: v.optional(GptModel, DEFAULT_GPT),
   ...planFields,
   data: DataSource,
   /** Workers in the one tab of `data-parallel`. */
@@ -101,15 +127,19 @@ const JobFields = v.strictObject({
   transport: v.optional(v.picklist(TRANSPORT_NAMES), 'webrtc'),
 });
 
-/** The one kind of data of jobs that have no choice. */
-const DATA_OF: Partial<Record<(typeof JOB_NAMES)[number], string>> = { digits: 'drawn', lesson: 'none' };
+/** The kinds of data that jobs have. */
+const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
+  digits: ['drawn'],
+  mnist: ['url', 'files'],
+  gpt: ['built-in', 'url', 'files'],
+  lesson: ['none'],
+};
 
 export const JobSpec = v.pipe(
   JobFields,
   v.check(
-    ({ job, data }) =>
-      data.kind === DATA_OF[job] || (job === 'mnist' && (data.kind === 'url' || data.kind === 'files')),
-    'digits draws its own data; mnist needs data of kind "url" or "files"; the lesson has none',
+    ({ job, data }) => DATA_OF[job].includes(data.kind),
+    'digits draws its own data; mnist needs data of kind "url" or "files", which gpt takes as well as "built-in"; the lesson has none',
   ),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
   v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ring', 'the lesson goes with the strategy ring'),
@@ -124,6 +154,11 @@ const DEFAULT_PLAN: TrainingPlan = {
   batchSize: 32,
   epochs: 1,
   maxSteps: null,
+  maxMinutes: null,
+  schedule: 'constant',
+  warmupSteps: 0,
+  clipNorm: null,
+  weightDecay: null,
   seed: 1,
   hashEvery: 20,
   strategy: 'ring',
@@ -132,6 +167,11 @@ const DEFAULT_PLAN: TrainingPlan = {
   codec: 'fp32',
   errorFeedback: true,
 };
+
+/** What is trained, for people: `digits/mlp`, and `gpt`, which has one model. */
+export function nameOfJob({ job, model }: Pick<JobSpec, 'job' | 'model'>): string {
+  return job === 'gpt' ? job : `${job}/${model}`;
+}
 
 /** Whether ranks may come and go in a run: strategies whose ranks are equal after every step, and hold all that a joiner needs. */
 export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
@@ -142,11 +182,27 @@ export const DEFAULT_JOB: JobSpec = {
   job: 'digits',
   model: 'mlp',
   hidden: DEFAULT_HIDDEN,
+  gpt: DEFAULT_GPT,
   ...DEFAULT_PLAN,
   data: { kind: 'drawn' },
   replicas: 4,
   transport: 'webrtc',
 };
+
+/** What the job `gpt` has in place of {@link DEFAULT_JOB}'s: as language models are trained. */
+const GPT_PLAN = {
+  ...{ data: { kind: 'built-in' }, optimizer: 'adamw', schedule: 'cosine', warmupSteps: 20, clipNorm: 1 },
+  ...{ batchSize: PRESETS.tiny.batchSize, learningRate: PRESETS.tiny.learningRate },
+  // A short text has short passes.
+  ...{ epochs: 1000, maxSteps: 1000 },
+} as const satisfies Partial<JobSpec>;
+
+/** What a job has where nothing else is said. */
+export function defaultsOf(job: unknown, strategy: unknown): JobSpec {
+  const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
+  if (job === 'gpt') return { ...plan, ...GPT_PLAN, job };
+  return job === 'lesson' ? { ...plan, job, data: { kind: 'none' } } : plan;
+}
 
 /**
  * The codecs that a strategy takes. What DiLoCo exchanges is a gradient of a kind, how far ranks have come; parameters, which others
@@ -163,14 +219,12 @@ export function defaultOptimizer(strategy: unknown): JobSpec['optimizer'] {
 }
 
 /**
- * Fills what `fields` leaves out from {@link DEFAULT_JOB}, with its strategy's optimizer, and checks the whole.
+ * Fills what `fields` leaves out from {@link defaultsOf} its job and strategy, and checks the whole.
  *
  * @throws UsageError naming the first field that is wrong and what it may be.
  */
 export function parseJob(fields: Record<string, unknown>): JobSpec {
-  const optimizer = defaultOptimizer(fields['strategy']);
-  const data = fields['job'] === 'lesson' ? { data: { kind: 'none' } } : {};
-  return parse(JobSpec, { ...DEFAULT_JOB, ...data, optimizer, ...fields }, 'The job is');
+  return parse(JobSpec, { ...defaultsOf(fields['job'], fields['strategy']), ...fields }, 'The job is');
 }
 
 /**

@@ -5,8 +5,12 @@
 import * as v from 'valibot';
 import { Device, MAX_WORLD_SIZE, RosterEntry } from './control.ts';
 import type { EngineEvent } from './events.ts';
+import { MAX_PROMPT } from './gpt.ts';
 import { CODEC_NAMES, JobSpec, STRATEGY_NAMES } from './job.ts';
 import { LessonState } from './lesson.ts';
+
+/** Characters: a token of byte pairs may be a long word. */
+const MAX_SAMPLE_LENGTH = 4000;
 
 const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
 const number = v.pipe(v.number(), v.finite());
@@ -27,7 +31,7 @@ const Hop = v.object({
 });
 const Statistics = v.object({
   ...{ rank, computeMs: number, communicateMs: number, stepMs: number },
-  ...{ gradientBytesSent: count, otherBytesSent: count, gradientBytesReceived: count },
+  ...{ gradientBytesSent: count, otherBytesSent: count, gradientBytesReceived: count, memoryBytes: count },
 });
 const Choice = v.object({
   ...{ codec: v.picklist(CODEC_NAMES), ownMs: number, communicateMs: number, exposedMs: number, bytesPerMs: number },
@@ -51,6 +55,7 @@ const Result = v.object({
   ...{ steps: count, epochs: count, loss: number, accuracy: v.nullable(number), valLoss: v.nullable(number) },
   ...{ stateHash: ofRanks(hash), bytesSentPerRank: ofRanks(count) },
   ...{ bytesReceivedPerRank: ofRanks(count), otherBytesSentPerRank: ofRanks(count), gradientBytes: count },
+  ...{ memoryBytesPerRank: ofRanks(count), bigramLoss: v.optional(number) },
   stepMs: v.object({ median: number, p95: number, compute: number, communicate: number, exposed: number }),
   /** None: as many as there were steps. */
   losses: v.pipe(v.array(number), v.maxLength(0)),
@@ -90,6 +95,10 @@ export const NewsEvent = v.variant('type', [
   v.object({ type: v.literal('ranks'), step: count, ranks: ofRanks(Statistics) }),
   v.object({ type: v.literal('hashes'), step: count, hashes: ofRanks(hash), agree: v.boolean() }),
   v.object({ type: v.literal('lesson'), state: LessonState, waitsFor: v.nullable(rank), isMoving: v.boolean() }),
+  v.object({
+    ...{ type: v.literal('sample'), bigramLoss: number, steps: count, loss: number },
+    ...{ prompt: text(MAX_PROMPT), text: text(MAX_SAMPLE_LENGTH) },
+  }),
   v.object({ type: v.literal('finished'), result: Result }),
 ]);
 export type NewsEvent = v.InferOutput<typeof NewsEvent>;

@@ -45,7 +45,14 @@ beforeEach(() => {
 
 function run(step: number) {
   const state: RunState = {
-    progress: { step, appliedIn: 1, position: { dataEpoch: 0, offset: step }, losses: [], evaluateEvery: 1 },
+    progress: {
+      step,
+      appliedIn: 1,
+      position: { dataEpoch: 0, offset: step },
+      losses: [],
+      evaluateEvery: 1,
+      trainedMs: 0,
+    },
     ring: {
       ...{ order: [0], parameters: new Float32Array(1), buffers: new Float32Array() },
       optimizer: { name: 'adam', scalars: new Float64Array(1), slots: [] },

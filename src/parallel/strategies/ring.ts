@@ -297,9 +297,9 @@ export class Ring implements Strategy {
   }
 
   /** Of everything that makes two ranks go on alike. */
-  async #digest({ step, appliedIn, position, evaluateEvery }: Progress): Promise<string> {
+  async #digest({ step, appliedIn, position, evaluateEvery, trainedMs }: Progress): Promise<string> {
     const order = Int32Array.from(this.#order);
-    const cursor = Float64Array.of(step, appliedIn, position.dataEpoch, position.offset, evaluateEvery);
+    const cursor = Float64Array.of(step, appliedIn, position.dataEpoch, position.offset, evaluateEvery, trainedMs);
     return hashState([cursor, order, ...this.state(), await this.#buffers.read()]);
   }
 
@@ -323,15 +323,16 @@ export class Ring implements Strategy {
     const { rank, ranks } = group;
     const [source] = sources;
     const { name, scalars } = this.#optimizer.state();
+    const { learningRate } = this.#optimizer;
     const theirs = await group.broadcastObject(
-      rank === source ? { progress, order: this.#order, name, scalars } : undefined,
+      rank === source ? { progress, order: this.#order, name, scalars, learningRate } : undefined,
       ranks[source!]!,
     );
     let digests = standings.map((standing) => standing.digest);
     if (keeper !== null && late.length > 0) {
       const gradient = rank === keeper ? this.#kept! : new Float32Array(this.size);
       await group.broadcast(gradient, ranks[keeper]!);
-      if (late.includes(rank)) this.#catchUp(gradient, progress, theirs.progress);
+      if (late.includes(rank)) this.#catchUp(gradient, progress, theirs);
       digests = await allGatherHashes(group, await this.#digest(progress));
     }
     if (digests.every((one) => one === digest)) return;
@@ -357,15 +358,20 @@ export class Ring implements Strategy {
     );
   }
 
-  /** Takes the one step that is missing. */
-  #catchUp(gradient: Float32Array<ArrayBuffer>, progress: Progress, theirs: Progress): void {
+  /** Takes the one step that is missing, as the others did. */
+  #catchUp(
+    gradient: Float32Array<ArrayBuffer>,
+    progress: Progress,
+    theirs: { progress: Progress; learningRate: number },
+  ): void {
     this.drop();
     // The others' sum has it already.
     this.#ddp.forgetLosses();
+    this.#optimizer.learningRate = theirs.learningRate;
     this.#optimizer.apply(this.#ddp.parameters, gradient);
     this.#ddp.writeParameters();
     this.#kept = gradient;
     this.#keepsGradient = true;
-    Object.assign(progress, theirs);
+    Object.assign(progress, theirs.progress);
   }
 }

@@ -38,6 +38,8 @@ export interface UpdateRuleState {
 
 /** An optimizer whose state can be hashed and handed on. */
 export interface StatefulUpdateRule extends UpdateRule {
+  /** See `optim/optimizer.ts`. */
+  learningRate: number;
   /** Live views, not copies. */
   state(): UpdateRuleState;
   /** Copies a state in. @throws MismatchError where it is of another optimizer or size. */

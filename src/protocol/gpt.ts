@@ -1,0 +1,81 @@
+/** The sizes of a language model, and what it writes in: part of a job. Presets are names for people; a job has the numbers. */
+import * as v from 'valibot';
+
+/** `characters`: one for each that the text has. `byte-pairs`: bytes, and pairs that the text has often, made one token. */
+export const TOKEN_KINDS = ['characters', 'byte-pairs'] as const;
+export type TokenKind = (typeof TOKEN_KINDS)[number];
+
+/** Byte pairs begin with every byte, and have at least one pair. */
+export const MIN_BYTE_PAIRS = 257;
+/** Output and input layers hold a row for each, and compute with all of them at every place. */
+export const MAX_VOCABULARY = 4096;
+/** Attention computes with the square of it. */
+export const MAX_CONTEXT = 512;
+/** Some 50 M parameters with {@link MAX_LAYERS}: their gradient has 200 MB. */
+export const MAX_WIDTH = 1024;
+export const MAX_LAYERS = 24;
+/** Characters of a prompt. */
+export const MAX_PROMPT = 200;
+
+const count = (min: number, max: number) => v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max));
+
+export const GptModel = v.pipe(
+  v.strictObject({
+    layers: count(1, MAX_LAYERS),
+    /** Of attention, in each layer; each sees `width / heads` channels. */
+    heads: count(1, 64),
+    /** Channels. */
+    width: count(8, MAX_WIDTH),
+    /** Tokens that it sees at once: a sample is so many, and the one behind each. */
+    context: count(4, MAX_CONTEXT),
+    /** Share of the channels of a sample that are left out at a time while it learns. */
+    dropout: v.pipe(v.number(), v.minValue(0), v.maxValue(0.9)),
+    tokens: v.picklist(TOKEN_KINDS),
+    /** Tokens, where they are byte pairs; characters are as many as the text has. */
+    vocabulary: count(MIN_BYTE_PAIRS, MAX_VOCABULARY),
+    /** What the samples that it writes while it learns begin with. */
+    prompt: v.pipe(v.string(), v.maxLength(MAX_PROMPT)),
+  }),
+  v.check(({ width, heads }) => width % heads === 0, 'width must be a multiple of heads, which share its channels'),
+);
+export type GptModel = v.InferOutput<typeof GptModel>;
+
+export const PRESET_NAMES = ['tiny', 'small', 'medium', 'large'] as const;
+export type PresetName = (typeof PRESET_NAMES)[number];
+
+/** A model's size, and the batch and rate that train it well. */
+interface Preset {
+  model: Omit<GptModel, 'prompt'>;
+  batchSize: number;
+  learningRate: number;
+}
+
+const characters = { tokens: 'characters', vocabulary: 512 } as const;
+
+/** Parameters are for 65 characters, as Shakespeare has them. */
+export const PRESETS: Record<PresetName, Preset> = {
+  // 106 k, for tabs without a GPU.
+  tiny: {
+    model: { ...characters, layers: 2, heads: 4, width: 64, context: 64, dropout: 0 },
+    batchSize: 8,
+    learningRate: 0.004,
+  },
+  // 1.0 M
+  small: {
+    model: { ...characters, layers: 5, heads: 4, width: 128, context: 128, dropout: 0.1 },
+    batchSize: 16,
+    learningRate: 0.002,
+  },
+  // 4.8 M
+  medium: {
+    model: { ...characters, layers: 6, heads: 8, width: 256, context: 128, dropout: 0.1 },
+    batchSize: 16,
+    learningRate: 0.001,
+  },
+  // 10.7 M
+  large: {
+    model: { ...characters, layers: 6, heads: 6, width: 384, context: 256, dropout: 0.2 },
+    batchSize: 16,
+    learningRate: 0.001,
+  },
+};

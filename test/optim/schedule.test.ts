@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest';
+import { rateAt } from '../../src/optim/schedule.ts';
+
+const cosine = { learningRate: 1, schedule: 'cosine', warmupSteps: 0 } as const;
+
+test('a constant rate is the rate, to the bit', () => {
+  for (const step of [0, 1, 999]) {
+    expect(rateAt({ learningRate: 0.002, schedule: 'constant', warmupSteps: 0 }, step, step / 1000)).toBe(0.002);
+  }
+});
+
+test('a cosine falls to a tenth, as Math.cos has it', () => {
+  for (let done = 0; done <= 1; done += 1 / 64) {
+    expect(rateAt(cosine, 0, done)).toBeCloseTo(0.1 + 0.45 * (1 + Math.cos(Math.PI * done)), 12);
+  }
+  expect(rateAt(cosine, 0, 0)).toBe(1);
+  expect(rateAt(cosine, 0, 1)).toBeCloseTo(0.1, 12);
+});
+
+test('the rate rises in equal parts, and the last of them is whole', () => {
+  const rates = [0, 1, 2, 3, 4].map((step) => rateAt({ ...cosine, schedule: 'constant', warmupSteps: 4 }, step, 0));
+  expect(rates).toEqual([0.25, 0.5, 0.75, 1, 1]);
+});
