@@ -7,6 +7,11 @@ import type { JobSpec } from '../protocol/job.ts';
 import { UsageError } from '../util/errors.ts';
 
 export { sampleLength, type Dataset } from './dataset.ts';
+export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
+export { loadText } from './gpt/loadText.ts';
+export { dropoutPlaces, Network, type NetworkSize } from './gpt/network.ts';
+export type { Tokenizer } from './gpt/tokenizer.ts';
+export { Writer } from './gpt/writer.ts';
 export { countCorrect, lossSum } from './loss.ts';
 export { buildModel, type JobModel } from './models.ts';
 
@@ -19,7 +24,7 @@ export interface LoadDataOptions {
 }
 
 /**
- * The job's data: drawn on demand, fetched, or read from the picked files.
+ * The images of a job that classifies some: drawn on demand, fetched, or read from the picked files.
  *
  * @throws DataError if files are missing, cannot be fetched or are of another format (the message says what to do);
  *   UsageError if the job's data is of a kind that the job does not have; whatever `signal` was aborted with.
@@ -40,8 +45,9 @@ export async function loadData(
       return loadMnist(await folderSource(data.url, options.baseUrl, options.signal));
     case 'files':
       return loadMnist(pickedSource(options.files ?? []));
+    case 'built-in':
     case 'none':
-      throw new UsageError(`The job ${job.job} has no data to load.`);
+      throw new UsageError(`The job ${job.job} has no images to load.`);
     default:
       throw new UsageError(`There is no data of kind "${String(data satisfies never)}".`);
   }

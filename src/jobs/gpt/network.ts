@@ -1,0 +1,151 @@
+/**
+ * The language model: a decoder-only transformer, as GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019)
+ * with what later ones left out: normalization before each part is by the root mean square alone (Zhang and Sennrich, 2019), and matrices
+ * have no biases. Input and output share one matrix (Press and Wolf, "Using the Output Embedding to Improve Language Models", 2017).
+ *
+ * Made of ops that have gradients on WebGPU (matMul, slices by `split`, relu, reductions). Tokens are looked up by a product with one-hot
+ * rows, which costs what the output layer costs: the gradient of `gather` adds floats up in any order, and wasm has none.
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { GptModel } from '../../protocol/gpt.ts';
+import { createRng, mixSeed } from '../../util/rng.ts';
+
+export type NetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context'> & {
+  /** Of tokens. */
+  vocabulary: number;
+};
+
+/** Of the inner layer between two of `width`. */
+export const EXPANSION = 4;
+/** Added to mean squares: keeps the root of zero finite. */
+export const NORM_EPSILON = 1e-5;
+/** Of the shared matrix at first, and of the positions: small, so that all tokens are about as likely. */
+const EMBEDDING_DEVIATION = 0.02;
+/** Where a place may not look. The smallest float32 would be no number once something is subtracted. */
+const MASKED = -1e9;
+
+/** Names of a layer's variables, in the order in which it uses them. */
+const LAYER_WEIGHTS = ['norm1', 'attend', 'project', 'norm2', 'expand', 'contract'] as const;
+type LayerWeights = Record<(typeof LAYER_WEIGHTS)[number], tf.Variable>;
+
+/** What is left out in a pass, for each place where something is: float32 [batch, 1, width], 0 or 1 / (1 - dropout). */
+export type DropoutMasks = readonly tf.Tensor[];
+
+/** Places where channels are left out: behind the embedding, and behind both parts of each layer. */
+export function dropoutPlaces({ layers }: Pick<NetworkSize, 'layers'>): number {
+  return 1 + 2 * layers;
+}
+
+export class Network {
+  readonly size: NetworkSize;
+  /** In the order in which a pass uses them; see {@link shapesOf}. */
+  readonly variables: readonly tf.Variable[];
+  readonly #embedding: tf.Variable;
+  readonly #positions: tf.Variable;
+  readonly #layers: readonly LayerWeights[];
+  readonly #norm: tf.Variable;
+  /** [context, context]: 0 where a place may look, else {@link MASKED}. */
+  readonly #mask: tf.Tensor;
+
+  /** Initial weights are uniform, seeded by (seed, variable), and the same on every machine. */
+  constructor(size: NetworkSize, seed: number) {
+    this.size = size;
+    const shapes = shapesOf(size);
+    const deviations = deviationsOf(size);
+    this.variables = shapes.map((shape, i) => createVariable(shape, deviations[i]!, mixSeed(seed, i)));
+    const [embedding, positions, ...rest] = this.variables;
+    this.#embedding = embedding!;
+    this.#positions = positions!;
+    this.#layers = Array.from({ length: size.layers }, (_, layer) => {
+      const own = rest.slice(layer * LAYER_WEIGHTS.length, (layer + 1) * LAYER_WEIGHTS.length);
+      return Object.fromEntries(LAYER_WEIGHTS.map((name, i) => [name, own[i]])) as LayerWeights;
+    });
+    this.#norm = rest.at(-1)!;
+    const { context } = size;
+    const mask = Float32Array.from({ length: context * context }, (_, at) =>
+      at % context > Math.floor(at / context) ? MASKED : 0,
+    );
+    this.#mask = tf.tensor2d(mask, [context, context]);
+  }
+
+  /**
+   * What comes behind each token, as far as those up to it tell; differentiable. The caller disposes of the result, or works in a tidy.
+   *
+   * @param tokens int32 [batch, context]
+   * @param masks of {@link dropoutPlaces}; nothing is left out without.
+   * @returns float32 [batch * context, vocabulary]
+   */
+  logits(tokens: tf.Tensor2D, masks: DropoutMasks | null = null): tf.Tensor2D {
+    const { width, context, vocabulary } = this.size;
+    return tf.tidy(() => {
+      // As for labels, wasm writes integers.
+      const rows = tf.cast(tf.oneHot(tokens.flatten(), vocabulary), 'float32').as2D(-1, vocabulary);
+      const looked = tf.matMul(rows, this.#embedding).reshape<tf.Tensor3D>([-1, context, width]);
+      let place = 0;
+      const drop = (x: tf.Tensor): tf.Tensor => (masks === null ? x : x.mul(masks[place++]!));
+      let x = drop(looked.add(this.#positions));
+      for (const layer of this.#layers) {
+        x = x.add(drop(this.#attend(normalize(x, layer.norm1), layer)));
+        x = x.add(drop(this.#think(normalize(x, layer.norm2), layer)));
+      }
+      return tf.matMul(this.#flat(normalize(x, this.#norm)), this.#embedding, false, true);
+    });
+  }
+
+  dispose(): void {
+    tf.dispose([...this.variables, this.#mask]);
+  }
+
+  /** Each place takes what it needs from those up to it. */
+  #attend(x: tf.Tensor, { attend, project }: LayerWeights): tf.Tensor {
+    const { width, heads, context } = this.size;
+    const depth = width / heads;
+    const all = tf.matMul(this.#flat(x), attend).reshape<tf.Tensor4D>([-1, context, 3 * heads, depth]);
+    const [queries, keys, values] = tf.split(all.transpose([0, 2, 1, 3]), 3, 1);
+    const scores = tf.matMul(queries!.mul(1 / Math.sqrt(depth)), keys!, false, true).add(this.#mask);
+    // tf.softmax is wrong on WebGPU above 65 536 rows.
+    const taken = tf.matMul(tf.exp(tf.logSoftmax(scores)), values!);
+    const together = taken.transpose([0, 2, 1, 3]).reshape<tf.Tensor2D>([-1, width]);
+    return tf.matMul(together, project).reshape(x.shape);
+  }
+
+  /** Each place by itself. */
+  #think(x: tf.Tensor, { expand, contract }: LayerWeights): tf.Tensor {
+    const inner = tf.relu(tf.matMul(this.#flat(x), expand));
+    return tf.matMul(inner, contract).reshape(x.shape);
+  }
+
+  #flat(x: tf.Tensor): tf.Tensor2D {
+    return x.reshape([-1, this.size.width]);
+  }
+}
+
+/** Of each variable. */
+export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): number[][] {
+  const inner = EXPANSION * width;
+  const layer = [[width], [width, 3 * width], [width, width], [width], [width, inner], [inner, width]];
+  return [[vocabulary, width], [context, width], ...Array.from({ length: layers }, () => layer).flat(), [width]];
+}
+
+/** Standard deviations of initial weights; `null`: all are 1. What is added up over layers is smaller, the more there are. */
+function deviationsOf({ layers, width }: NetworkSize): (number | null)[] {
+  const into = 1 / Math.sqrt(width);
+  const added = into / Math.sqrt(2 * layers);
+  const layer = [null, into, added, null, into, added / Math.sqrt(EXPANSION)];
+  return [...[EMBEDDING_DEVIATION, EMBEDDING_DEVIATION], ...Array.from({ length: layers }, () => layer).flat(), null];
+}
+
+function createVariable(shape: number[], deviation: number | null, seed: number): tf.Variable {
+  const rng = createRng(seed);
+  // Uniform in +- limit has a deviation of limit / sqrt(3).
+  const limit = Math.sqrt(3) * (deviation ?? 0);
+  const length = shape.reduce((product, side) => product * side, 1);
+  const values = Float32Array.from({ length }, () => (deviation === null ? 1 : (2 * rng.next() - 1) * limit));
+  return tf.tidy(() => tf.variable(tf.tensor(values, shape)));
+}
+
+/** Divides each place's channels by the root of their mean square, and scales them. */
+function normalize(x: tf.Tensor, scale: tf.Variable): tf.Tensor {
+  const meanSquare = tf.mean(tf.square(x), -1, true);
+  return x.mul(tf.rsqrt(meanSquare.add(NORM_EPSILON))).mul(scale);
+}

@@ -1,0 +1,62 @@
+/** Text as numbers, and back: what a language model reads and writes. The same text gives the same tokens on every machine. */
+import type { GptModel } from '../../protocol/gpt.ts';
+import { MAX_VOCABULARY } from '../../protocol/gpt.ts';
+import { DataError } from '../../util/errors.ts';
+import { BytePairs } from './bytePairs.ts';
+
+export interface Tokenizer {
+  /** Tokens are 0 .. size-1. */
+  readonly size: number;
+  /** What it has no token for is left out. */
+  encode(text: string): Uint16Array;
+  decode(tokens: ArrayLike<number>): string;
+}
+
+/**
+ * For `text`; byte pairs are those of its part `train`.
+ *
+ * @throws DataError where the text has too many different characters.
+ */
+export function createTokenizer(
+  { tokens, vocabulary }: Pick<GptModel, 'tokens' | 'vocabulary'>,
+  { text, train }: { text: string; train: string },
+): Tokenizer {
+  return tokens === 'characters' ? new Characters(text) : BytePairs.of(train, vocabulary);
+}
+
+/** A token for each character (code point) that a text has, in the order of their codes. */
+export class Characters implements Tokenizer {
+  readonly #characters: readonly string[];
+  readonly #tokens: ReadonlyMap<string, number>;
+
+  /** @throws DataError where there are too many. */
+  constructor(text: string) {
+    const characters = [...new Set(text)].sort((a, b) => a.codePointAt(0)! - b.codePointAt(0)!);
+    if (characters.length > MAX_VOCABULARY) {
+      throw new DataError(
+        `The text has ${characters.length} different characters, and a model takes ${MAX_VOCABULARY} at most: choose ` +
+          'byte pairs as tokens.',
+      );
+    }
+    this.#characters = characters;
+    this.#tokens = new Map(characters.map((character, token) => [character, token]));
+  }
+
+  get size(): number {
+    return this.#characters.length;
+  }
+
+  encode(text: string): Uint16Array {
+    const out = new Uint16Array(text.length);
+    let length = 0;
+    for (const character of text) {
+      const token = this.#tokens.get(character);
+      if (token !== undefined) out[length++] = token;
+    }
+    return out.subarray(0, length);
+  }
+
+  decode(tokens: ArrayLike<number>): string {
+    return Array.from(tokens, (token) => this.#characters[token]).join('');
+  }
+}

@@ -1,0 +1,254 @@
+import * as tf from '@tensorflow/tfjs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { bigramLoss } from '../../src/jobs/gpt/bigram.ts';
+import { BytePairs } from '../../src/jobs/gpt/bytePairs.ts';
+import { createCorpus } from '../../src/jobs/gpt/corpus.ts';
+import { FABLES_LENGTH, writeFables } from '../../src/jobs/gpt/fables.ts';
+import { loadText } from '../../src/jobs/gpt/loadText.ts';
+import { Network, type NetworkSize } from '../../src/jobs/gpt/network.ts';
+import { Characters } from '../../src/jobs/gpt/tokenizer.ts';
+import { Writer } from '../../src/jobs/gpt/writer.ts';
+import { PRESETS } from '../../src/protocol/gpt.ts';
+import { DataError, UsageError } from '../../src/util/errors.ts';
+import { createRng } from '../../src/util/rng.ts';
+
+beforeAll(() => tf.setBackend('cpu'));
+
+const SIZE: NetworkSize = { layers: 2, heads: 2, width: 8, context: 6, vocabulary: 11 };
+
+const file = (name: string, bytes: string | Uint8Array<ArrayBuffer>) => new File([bytes], name);
+
+function tokensOf(batch: number, { context, vocabulary }: NetworkSize, seed = 1): Int32Array {
+  const rng = createRng(seed);
+  return Int32Array.from({ length: batch * context }, () => rng.below(vocabulary));
+}
+
+async function logitsOf(network: Network, tokens: Int32Array): Promise<Float32Array> {
+  const { context } = network.size;
+  const logits = tf.tidy(() => network.logits(tf.tensor2d(tokens, [tokens.length / context, context], 'int32')));
+  const values = await logits.data<'float32'>();
+  logits.dispose();
+  return values;
+}
+
+/** A network whose tokens and places differ enough to matter, and its weights. */
+function loudNetwork(): { network: Network; weights: Float32Array } {
+  const network = new Network(SIZE, 3);
+  for (const variable of network.variables.slice(0, 2)) tf.tidy(() => variable.assign(variable.mul(40)));
+  const weights = Float32Array.from(network.variables.flatMap((variable) => [...variable.dataSync()]));
+  return { network, weights };
+}
+
+describe('tokens', () => {
+  test('characters come back as they were, also those of two code units', () => {
+    const text = 'Zwölf Boxkämpfer jagen 🦊, na und?\n';
+    const characters = new Characters(text);
+    expect(characters.decode(characters.encode(text))).toBe(text);
+    expect(characters.size).toBe(new Set(text).size);
+    // Others are left out.
+    expect(characters.decode(characters.encode('Bücher'))).toBe('Ber');
+  });
+
+  test('more characters than a model takes are refused', () => {
+    const text = Array.from({ length: 5000 }, (_, i) => String.fromCodePoint(0x4e00 + i)).join('');
+    expect(() => new Characters(text)).toThrow(/5000 different characters.*choose byte pairs/);
+  });
+
+  test('byte pairs are the frequent ones, the first made first, and any text comes back as it was', () => {
+    const pairs = BytePairs.of('abab abab abab xy', 259);
+    expect(pairs.size).toBe(259);
+    // "ab", then " abab" by way of "abab": with its space as often as without.
+    expect([...pairs.encode('ab')]).toEqual([256]);
+    for (const text of ['abab xyz', '  two  spaces\n\n', 'neu: ä 漢字 🦊', '']) {
+      expect(pairs.decode(pairs.encode(text))).toBe(text);
+    }
+    expect(pairs.encode('abab abab').length).toBeLessThan(5);
+  });
+
+  test('byte pairs stop where no pair is there twice', () => {
+    expect(BytePairs.of('abc', 300).size).toBe(256);
+  });
+});
+
+describe('the bigram model', () => {
+  test('knows what a table with one added to each count knows', () => {
+    // Of 3 characters; after "a" twice "b": (2 + 1) / (2 + 3). After "b" once "a": 2 / 4. Never "c" after "b": 1 / 4.
+    expect(bigramLoss('abab', 'abac')).toBeCloseTo(-(Math.log(3 / 5) + Math.log(2 / 4) + Math.log(1 / 5)) / 3, 12);
+  });
+});
+
+describe('the text', () => {
+  test('that is built in is the same each time, and long enough', () => {
+    const text = writeFables();
+    expect(text.length).toBeGreaterThanOrEqual(FABLES_LENGTH);
+    expect(writeFables()).toBe(text);
+    expect(text).toMatch(/^[\x20-\x7e\n]+$/);
+    expect(text).not.toMatch(/undefined|\ba [aeio]|,\?|\?,/);
+  });
+
+  const source = { job: 'gpt', data: { kind: 'files' } } as const;
+  test('of several files comes in the order of their names', async () => {
+    const files = [file('b.txt', 'two'), file('a.txt', 'one')];
+    expect(await loadText(source, { files, baseUrl: 'http://localhost/' })).toBe('one\ntwo');
+  });
+
+  test('that is no UTF-8 is refused with the byte that is wrong', async () => {
+    const bytes = Uint8Array.of(...new TextEncoder().encode('ä and '), 0xff, 0x41);
+    const loading = loadText(source, { files: [file('notes.txt', bytes)], baseUrl: 'http://localhost/' });
+    await expect(loading).rejects.toThrow(/notes.txt is not a text in UTF-8: byte 7 \(255\)/);
+    const cut = loadText(source, { files: [file('cut.txt', Uint8Array.of(0x41, 0xc3))], baseUrl: 'http://localhost/' });
+    await expect(cut).rejects.toThrow(DataError);
+  });
+
+  test('is asked for where there is none', async () => {
+    await expect(loadText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
+      /No text among the files/,
+    );
+    const drawn = loadText({ job: 'gpt', data: { kind: 'drawn' } }, { baseUrl: 'http://localhost/' });
+    await expect(drawn).rejects.toThrow(UsageError);
+  });
+
+  test('is cut into windows, each with what follows; the end is held out', () => {
+    const text = 'abcdefghij'.repeat(20);
+    const { train, test: held, tokenizer } = createCorpus(text, { tokens: 'characters', vocabulary: 512, context: 7 });
+    expect([train.size, held.size]).toEqual([Math.floor(179 / 7), Math.floor(19 / 7)]);
+    const [tokens, next] = [new Int32Array(14), new Int32Array(14)];
+    train.read([0, 2], tokens, next);
+    expect(tokenizer.decode(tokens)).toBe('abcdefgefghija');
+    expect(tokenizer.decode(next)).toBe('bcdefghfghijab');
+    expect(() => train.read([25], tokens, next)).toThrow(/no sample 25/);
+  });
+
+  test('that is too short says so', () => {
+    const model = { tokens: 'characters', vocabulary: 512, context: 64 } as const;
+    expect(() => createCorpus('too short', model)).toThrow(/has 9 characters.*samples of 64 tokens/);
+  });
+});
+
+describe('the network', () => {
+  let network: Network;
+  beforeAll(() => {
+    network = new Network(SIZE, 7);
+  });
+  afterAll(() => network.dispose());
+
+  test('is as large as its presets say', () => {
+    const parameters = (['tiny', 'small', 'medium', 'large'] as const).map((name) => {
+      const { layers, width, context } = PRESETS[name].model;
+      return (65 + context + 1) * width + layers * (12 * width * width + 2 * width);
+    });
+    expect(parameters).toEqual([106_880, 1_009_152, 4_771_328, 10_745_088]);
+  });
+
+  test('knows nothing at first: its loss is the logarithm of the vocabulary', async () => {
+    const logits = await logitsOf(network, tokensOf(4, SIZE));
+    const { vocabulary } = SIZE;
+    for (let row = 0; row < logits.length; row += vocabulary) {
+      const values = [...logits.subarray(row, row + vocabulary)];
+      const sum = values.reduce((total, value) => total + Math.exp(value), 0);
+      for (const value of values) expect(Math.log(sum) - value).toBeCloseTo(Math.log(vocabulary), 0);
+    }
+  });
+
+  test('sees no later place, and every earlier one', async () => {
+    const { context, vocabulary } = SIZE;
+    const tokens = tokensOf(1, SIZE);
+    const before = await logitsOf(network, tokens);
+    for (let changed = 0; changed < context; changed++) {
+      const other = tokens.slice();
+      other[changed] = (other[changed]! + 1) % vocabulary;
+      const after = await logitsOf(network, other);
+      for (let place = 0; place < context; place++) {
+        const at = place * vocabulary;
+        const isSame = Array.from({ length: vocabulary }, (_, i) => before[at + i] === after[at + i]).every(
+          (same) => same,
+        );
+        expect(isSame, `token ${changed} at place ${place}`).toBe(place < changed);
+      }
+    }
+  });
+
+  test('has the gradients that small changes of its weights show', async () => {
+    const tokens = tf.tensor2d(tokensOf(3, SIZE), [3, SIZE.context], 'int32');
+    const weights = tf.randomNormal([3 * SIZE.context, SIZE.vocabulary], 0, 1, 'float32', 5);
+    const { network: loud } = loudNetwork();
+    const loss = (): tf.Scalar => loud.logits(tokens).mul(weights).sum<tf.Scalar>();
+    const { value, grads } = tf.variableGrads(loss, [...loud.variables]);
+    for (const [i, variable] of loud.variables.entries()) {
+      const direction = tf.randomNormal(variable.shape, 0, 1, 'float32', 9 + i);
+      const along = tf.tidy(() => grads[variable.name]!.mul(direction).sum().dataSync()[0]!);
+      const before = variable.clone();
+      const lossAt = (step: number): number =>
+        tf.tidy(() => {
+          variable.assign(before.add(direction.mul(step)));
+          return loss().dataSync()[0]!;
+        });
+      const STEP = 5e-4;
+      const change = (lossAt(STEP) - lossAt(-STEP)) / (2 * STEP);
+      variable.assign(before);
+      expect(Math.abs(change - along), `variable ${i}`).toBeLessThan(0.02 * Math.max(1, Math.abs(along)));
+      tf.dispose([direction, before]);
+    }
+    tf.dispose([value, grads, tokens, weights]);
+    loud.dispose();
+  });
+
+  test('is the same on every machine, and another with another seed', () => {
+    const [own, same, other] = [network, new Network(SIZE, 7), new Network(SIZE, 8)].map((one) =>
+      one.variables.flatMap((variable) => [...variable.dataSync()]),
+    );
+    expect(same).toEqual(own);
+    expect(other).not.toEqual(own);
+  });
+
+  test('leaves out what masks say, and nothing without', async () => {
+    const tokens = tf.tensor2d(tokensOf(2, SIZE), [2, SIZE.context], 'int32');
+    const ones = Array.from({ length: 5 }, () => tf.ones([2, 1, SIZE.width]));
+    const without = await logitsOf(network, tokensOf(2, SIZE));
+    const kept = tf.tidy(() => network.logits(tokens, ones));
+    expect(await kept.data()).toEqual(without);
+    const none = tf.tidy(() =>
+      network.logits(
+        tokens,
+        ones.map((mask) => mask.mul(0)),
+      ),
+    );
+    expect((await none.data()).every((value) => value === 0)).toBe(true);
+    tf.dispose([tokens, ones, kept, none]);
+  });
+});
+
+describe('writing', () => {
+  test('takes at temperature 0 what the network finds likeliest, also beyond its context', async () => {
+    const { network, weights } = loudNetwork();
+    const { context, vocabulary } = SIZE;
+    const written: number[] = [];
+    const tokens = new Writer(SIZE, weights).write([3, 1], { temperature: 0, seed: 1 });
+    // What is in view when the next token is drawn: half of it is forgotten when it is full.
+    let view = [3, 1];
+    while (written.length < 12) {
+      const padded = new Int32Array(context);
+      padded.set(view);
+      const logits = await logitsOf(network, padded);
+      const row = [...logits.subarray((view.length - 1) * vocabulary, view.length * vocabulary)];
+      const token = tokens.next().value;
+      expect(token).toBe(row.indexOf(Math.max(...row)));
+      written.push(token);
+      if (view.length === context) view = view.slice(context >> 1);
+      view.push(token);
+    }
+    network.dispose();
+  });
+
+  test('draws the same with the same seed, and bolder when it is hotter', () => {
+    const { network, weights } = loudNetwork();
+    const write = (temperature: number, seed: number): number[] => {
+      const tokens = new Writer(SIZE, weights).write([0], { temperature, seed });
+      return Array.from({ length: 200 }, () => tokens.next().value);
+    };
+    expect(write(1, 5)).toEqual(write(1, 5));
+    expect(write(1, 6)).not.toEqual(write(1, 5));
+    expect(new Set(write(100, 5)).size).toBeGreaterThan(new Set(write(0.2, 5)).size);
+    network.dispose();
+  });
+});
