@@ -58,9 +58,12 @@ export interface Trace {
 export interface Evaluation {
   step: number;
   at: number;
+  loss: number;
   accuracy: number;
   samples: number;
 }
+
+export type Sample = Omit<Extract<EngineEvent, { type: 'sample' }>, 'type'>;
 
 /** Ranks came or went. */
 export interface WorldChange {
@@ -105,6 +108,8 @@ export interface Run {
   /** The codec that ranks chose in this epoch, and why. */
   choice: CodecChoice | null;
   evaluations: readonly Evaluation[];
+  /** What a language model wrote, the newest last. */
+  samples: readonly Sample[];
   /** The newest bucket whose whole way round the ring is known. */
   trace: Trace | null;
   statistics: { step: number; ranks: readonly RankStatistics[] } | null;
@@ -244,6 +249,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'evaluation':
     case 'codec':
     case 'saved':
+    case 'sample':
     case 'finished':
     case 'lesson':
       // Before the first epoch there is no run to tell about: a late event of a run that was left.
@@ -253,6 +259,7 @@ export function reduce(view: View, event: EngineEvent): View {
     // Whoever asked has them from learned/answers.ts.
     case 'prediction':
     case 'learned':
+    case 'written':
       return view;
     case 'checkpoint':
       return { ...view, goesOnAfter: event.step };
@@ -282,6 +289,7 @@ type RunEvent = Extract<
       | 'telemetry'
       | 'hashes'
       | 'evaluation'
+      | 'sample'
       | 'codec'
       | 'saved'
       | 'finished'
@@ -343,13 +351,17 @@ function reduceRun(run: Run, event: RunEvent): Run {
       return { ...run, choice, trace: choice.codec === 'powersgd' ? null : run.trace };
     }
     case 'evaluation': {
-      const { step, accuracy, samples } = event;
+      const { step, loss, accuracy, samples } = event;
       if (accuracy === null) return run;
       const at = run.last?.at ?? 0;
-      const all = [...run.evaluations.filter((one) => one.step < step), { step, at, accuracy, samples }];
+      const all = [...run.evaluations.filter((one) => one.step < step), { step, at, loss, accuracy, samples }];
       const evaluations =
         all.length <= MAX_EVALUATIONS ? all : all.filter((_, i) => i % 2 === 1 || i === all.length - 1);
       return { ...run, evaluations };
+    }
+    case 'sample': {
+      const { type: _, ...sample } = event;
+      return { ...run, samples: [...run.samples.filter(({ steps }) => steps < sample.steps), sample] };
     }
     case 'finished':
       return { ...run, result: event.result };
@@ -384,6 +396,7 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     met: [...new Set([...(past?.met ?? []), ...members.map((one) => one.member)])].slice(-MAX_MET),
     since: past?.since ?? 0,
     evaluations: past?.evaluations ?? [],
+    samples: past?.samples ?? [],
     trace: null,
     statistics: null,
     earlierStatistics: null,

@@ -14,6 +14,7 @@ const FIELDS = [
   'gradientBytesSent',
   'gradientBytesReceived',
   'otherBytesSent',
+  'memoryBytes',
 ] as const satisfies readonly (keyof RankStatistics)[];
 
 const ROUTES = ['unknown', 'direct', 'relayed', 'memory'] as const satisfies readonly LinkRoute[];
@@ -66,8 +67,9 @@ export async function exchangeTelemetry(
   return rows.map((all, rank) => {
     const halves = all.subarray(0, HALVES);
     const row = all.subarray(HALVES);
-    const numbers = [...row.subarray(0, FIELDS.length)] as [number, number, number, number, number, number];
-    const [computeMs, communicateMs, stepMs, gradientBytesSent, gradientBytesReceived, otherBytesSent] = numbers;
+    const numbers = [...row.subarray(0, FIELDS.length)] as [number, number, number, number, number, number, number];
+    const [computeMs, communicateMs, stepMs, ...bytes] = numbers;
+    const [gradientBytesSent, gradientBytesReceived, otherBytesSent, memoryBytes] = bytes;
     const [hidden, wait, begin, end, sentAt, receivedAt, route, roundTripMs, bytesSent, bytesReceived] = [
       ...row.subarray(FIELDS.length, FIELDS.length + OWN_NUMBERS),
     ] as [number, number, number, number, number, number, number, number, number, number];
@@ -75,7 +77,7 @@ export async function exchangeTelemetry(
       hash: Array.from(halves, (half) => half.toString(16).padStart(HALF, '0')).join(''),
       statistics: {
         ...{ rank, computeMs, communicateMs, stepMs },
-        ...{ gradientBytesSent, gradientBytesReceived, otherBytesSent },
+        ...{ gradientBytesSent, gradientBytesReceived, otherBytesSent, memoryBytes },
       },
       isHidden: hidden === 1,
       waitMs: wait,

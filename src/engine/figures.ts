@@ -2,6 +2,7 @@
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { RankStatistics, RunResult, StepTimes } from '../protocol/events.ts';
 import { median, quantile } from '../telemetry/statistics.ts';
+import { memoryBytes } from './memory.ts';
 
 export class RunFigures {
   readonly #times: StepTimes[] = [];
@@ -48,6 +49,7 @@ export class RunFigures {
       gradientBytesSent: sent,
       gradientBytesReceived: received,
       otherBytesSent: this.#earlierBytesSent + this.#group!.bytesSent - sent,
+      memoryBytes: memoryBytes(),
     };
   }
 

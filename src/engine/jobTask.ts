@@ -1,8 +1,9 @@
-/** A built-in job as a {@link Task}: one of our models on one of our data sets. */
+/** A job that classifies images as a {@link Task}: one of our models on one of our data sets. */
 import * as tf from '@tensorflow/tfjs';
 import { buildModel, countCorrect, lossSum, sampleLength, type Dataset } from '../jobs/index.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { hashState } from '../util/hash.ts';
+import type { Author } from './author.ts';
 import { Batch } from './batch.ts';
 import { INTERMEDIATE_SAMPLES } from './duties.ts';
 import { LearnedModel } from './learned.ts';
@@ -13,7 +14,7 @@ const EVALUATION_BATCH = 256;
 
 export interface JobTask extends Task {
   /** The model, to be asked what it has learned. Disposed of with the task, unless it is to live longer. */
-  readonly learned: LearnedModel;
+  readonly learned: LearnedModel | Author;
 }
 
 /** Builds `job`'s model. Held-out samples are tested in batches that `worldSize` ranks share evenly. */

@@ -9,6 +9,7 @@ import { TensorReader } from '../parallel/flatten.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { LabelledImage, Learned, Mistake, WeightPictures } from '../protocol/learned.ts';
 import { mixSeed, permutation } from '../util/rng.ts';
+import { Author } from './author.ts';
 
 /** Held-out images that are asked about: of a model that is right on 95 %, a dozen mistakes; a few milliseconds of a GPU. */
 const ASKED = 256;
@@ -26,23 +27,33 @@ type Examination = Omit<Learned, 'steps' | 'stateHash'>;
 
 /** A model to ask, and which state of it answers. */
 export interface Answerer {
-  model: LearnedModel;
+  model: LearnedModel | Author;
   standing: () => Pick<Learned, 'steps' | 'stateHash'>;
 }
 
 /** The event that answers `question`; without an answer where there is no model, or where it cannot be read or is not numbers. */
 export async function answer(
-  question: Extract<EngineCommand, { type: 'predict' | 'examine' }>,
+  question: Extract<EngineCommand, { type: 'predict' | 'examine' | 'write' }>,
   answerer: Answerer | null,
 ): Promise<EngineEvent> {
   // In this order, and without waiting in between: the state is that of the pass.
   const standing = answerer?.standing();
+  const author = answerer?.model instanceof Author ? answerer.model : null;
+  const classifier = answerer?.model instanceof LearnedModel ? answerer.model : null;
+  if (question.type === 'write') {
+    const text = (await author?.write(question).catch(() => null)) ?? null;
+    return {
+      type: 'written',
+      id: question.id,
+      answer: standing && text !== null ? { text, steps: standing.steps } : null,
+    };
+  }
   if (question.type === 'predict') {
-    const probabilities = (await answerer?.model.predict(question.pixels).catch(() => null)) ?? null;
+    const probabilities = (await classifier?.predict(question.pixels).catch(() => null)) ?? null;
     const found = standing && probabilities ? { probabilities, steps: standing.steps } : null;
     return { type: 'prediction', id: question.id, answer: found };
   }
-  const found = (await answerer?.model.examine().catch(() => null)) ?? null;
+  const found = (await classifier?.examine().catch(() => null)) ?? null;
   return { type: 'learned', learned: standing && found ? { ...standing, ...found } : null };
 }
 

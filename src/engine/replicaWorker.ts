@@ -1,10 +1,9 @@
 /** Entry of the worker of one of `data-parallel`'s further replicas: trains like any rank, and tells nothing but failures. */
 import { ProcessGroup } from '../collectives/processGroup.ts';
-import { loadData } from '../jobs/index.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError } from '../util/errors.ts';
 import { openDevice } from './device.ts';
-import { createJobTask } from './jobTask.ts';
+import { loadJobTask } from './loadJobTask.ts';
 import { meshOf, type ReplicaStart } from './replicas.ts';
 import { SYNCING_TIMEOUT_MS } from './training.ts';
 import { TrainingRun } from './trainingRun.ts';
@@ -15,9 +14,9 @@ async function train({ rank, worldSize, epoch, job, files, baseUrl, ports }: Rep
   const group = new ProcessGroup(mesh, { clock: systemClock, timeoutMs: SYNCING_TIMEOUT_MS });
   try {
     const opened = await openDevice(systemClock);
-    const data = await loadData(job, { files, baseUrl });
+    const task = await loadJobTask(job, { files, baseUrl }, worldSize);
     const run = await TrainingRun.prepare({
-      ...{ plan: job, task: createJobTask(job, data, worldSize), clock: systemClock },
+      ...{ plan: job, task, clock: systemClock },
       device: opened.device,
       emit: () => {},
       checkDevice: () => opened.check(),

@@ -133,6 +133,7 @@ export class Session {
         return this.#tellRecording();
       case 'predict':
       case 'examine':
+      case 'write':
         // One after the other, as what an answer is read with is made once.
         this.#answered = this.#answered.then(async () => {
           this.#options.emit(await answer(command, this.#trained?.answerer ?? this.#retired));

@@ -18,8 +18,10 @@ export interface Task {
   /**
    * Hands `use` a pass that gives the summed loss of training samples `indices`; what it computes on lives until `use`
    * is done.
+   *
+   * @param step that they are learned from in: what is random in a pass depends on it and on the sample, and not on the rank.
    */
-  withBatch<T>(indices: Uint32Array, use: (pass: Pass) => Promise<T>): Promise<T>;
+  withBatch<T>(indices: Uint32Array, use: (pass: Pass) => Promise<T>, step: number): Promise<T>;
   /**
    * The loss of held-out samples `indices`, summed, and how many are answered right: of a sample with several answers,
    * as a sequence has, the share. 0 where the task does not classify.

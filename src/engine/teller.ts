@@ -22,9 +22,17 @@ const CURVE_LENGTH = MAX_NEWS_LENGTH / 2;
 
 type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 /** Of each of these the newest counts. */
-type Newest = Of<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'trace'>;
+type Newest = Of<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'sample' | 'trace'>;
 /** Of which a digest holds the first ones that fit. */
-const NEWEST = ['finished', 'lesson', 'codec', 'hashes', 'ranks', 'trace'] as const satisfies Newest['type'][];
+const NEWEST = [
+  'finished',
+  'lesson',
+  'codec',
+  'hashes',
+  'ranks',
+  'sample',
+  'trace',
+] as const satisfies Newest['type'][];
 
 interface Curve {
   steps: readonly Of<'step'>[];

@@ -1,17 +1,19 @@
 /** One tab's part in one run, over all of its epochs: its data, its model, and the group it trains with at present. */
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../collectives/processGroup.ts';
-import { loadData } from '../jobs/index.ts';
 import type { EngineEvent, RunResult } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import type { OpenedDevice } from './device.ts';
-import { createJobTask, type JobTask } from './jobTask.ts';
+import { Author } from './author.ts';
+import type { JobTask } from './jobTask.ts';
+import { loadJobTask } from './loadJobTask.ts';
 import type { Answerer } from './learned.ts';
 import type { StateReport } from './membership.ts';
 import type { Epoch } from './rendezvous.ts';
 import { startReplicas, type Replicas } from './replicas.ts';
+import { Samples } from './samples.ts';
 import { TrainingRun, type RunState } from './trainingRun.ts';
 import { transportOf } from './transport.ts';
 
@@ -40,15 +42,21 @@ export class Training {
   readonly #options: TrainingOptions;
   readonly #task: JobTask;
   readonly #trainingRun: TrainingRun;
+  /** Of a language model. */
+  readonly #samples: Samples | null;
   #group: ProcessGroup | null = null;
   #replicas: Replicas | null = null;
   #hasState: boolean;
   #result: RunResult | null = null;
 
-  private constructor(options: TrainingOptions, task: JobTask, trainingRun: TrainingRun) {
+  private constructor(
+    options: TrainingOptions,
+    { task, samples, trainingRun }: { task: JobTask; samples: Samples | null; trainingRun: TrainingRun },
+  ) {
     this.run = options.run;
     this.#options = options;
     this.#task = task;
+    this.#samples = samples;
     this.#trainingRun = trainingRun;
     this.#hasState = options.from !== null;
   }
@@ -65,15 +73,20 @@ export class Training {
         ? { type: 'warmup', stage: 'drawing', message: 'Drawing digits' }
         : { type: 'warmup', stage: 'data', message: 'Loading the data' },
     );
-    const data = await loadData(job, { files, baseUrl });
-    const task = createJobTask(job, data, job.strategy === 'data-parallel' ? job.replicas : worldSize);
+    const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;
+    const task = await loadJobTask(job, { files, baseUrl }, ranks);
+    const samples = task.learned instanceof Author ? new Samples(task.learned, emit) : null;
+    const tell = (event: EngineEvent): Promise<void> | void => {
+      emit(event);
+      return samples?.observe(event);
+    };
     try {
       const trainingRun = await TrainingRun.prepare({
-        ...{ plan: job, task, clock, emit, from, isHidden },
+        ...{ plan: job, task, clock, emit: tell, from, isHidden },
         device: opened.device,
         checkDevice: () => opened.check(),
       });
-      return new Training(options, task, trainingRun);
+      return new Training(options, { task, samples, trainingRun });
     } catch (error) {
       task.dispose();
       throw error;
@@ -144,7 +157,8 @@ export class Training {
   /** RUNNING: trains to the end of the run, or of the epoch. */
   async train(): Promise<StateReport> {
     return this.#checked(async () => {
-      const result = await this.#trainingRun.run();
+      const trained = await this.#trainingRun.run();
+      const result = { ...trained, ...(await this.#written(trained.steps)) };
       this.#result = result;
       return { step: result.steps, stateHash: result.stateHash[this.#group!.rank]! };
     });
@@ -163,6 +177,13 @@ export class Training {
     this.#leaveGroup();
     this.#trainingRun.dispose();
     return { model, standing: () => last };
+  }
+
+  /** What a language model's result has beside the others'. */
+  async #written(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
+    const { learned } = this.#task;
+    if (!(learned instanceof Author) || this.#samples === null) return {};
+    return { bigramLoss: learned.bigramLoss, samples: await this.#samples.finish(steps) };
   }
 
   /** What a lost GPU breaks says something else first. */

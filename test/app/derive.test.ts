@@ -56,6 +56,7 @@ function statistics(step: number, gradientBytesSent: number): EngineEvent {
       gradientBytesSent,
       gradientBytesReceived: 0,
       otherBytesSent: 0,
+      memoryBytes: 0,
     },
   ];
   return { type: 'ranks', step, ranks };

@@ -43,6 +43,7 @@ export const RESULT: RunResult = {
   stateHash: ['a', 'a', 'a'],
   bytesSentPerRank: [1, 1, 1],
   otherBytesSentPerRank: [1, 1, 1],
+  memoryBytesPerRank: [1, 1, 1],
   gradientBytes: 100,
   stepMs: { median: 40, p95: 50, compute: 25, communicate: 10, exposed: 4 },
   losses: [],

@@ -12,7 +12,16 @@ const K = 1000;
 const result = (strategy: StrategyName, sent: number[], received: number[]): RunResult => ({
   ...{ worldSize: sent.length, strategy, codec: 'fp32', backend: 'cpu', adapter: '', transport: 'memory' },
   ...{ steps: 10, epochs: 1 },
-  ...{ loss: 1, accuracy: 0.5, valLoss: null, stateHash: [], otherBytesSentPerRank: [], gradientBytes: K, losses: [] },
+  ...{
+    loss: 1,
+    accuracy: 0.5,
+    valLoss: null,
+    stateHash: [],
+    otherBytesSentPerRank: [],
+    memoryBytesPerRank: [],
+    gradientBytes: K,
+    losses: [],
+  },
   ...{ bytesSentPerRank: sent, bytesReceivedPerRank: received, restarts: 0, ms: 100 },
   stepMs: { median: 8, p95: 9, compute: 5, communicate: 2, exposed: 1 },
 });

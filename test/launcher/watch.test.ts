@@ -20,6 +20,7 @@ const result = (...stateHash: string[]): RunResult => ({
   stateHash,
   bytesSentPerRank: [5e6, 5e6],
   otherBytesSentPerRank: [1, 1],
+  memoryBytesPerRank: [1, 1],
   gradientBytes: 1e5,
   stepMs: { median: 50, p95: 60, compute: 20, communicate: 20, exposed: 5 },
   losses: [1],

@@ -96,7 +96,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
         const last = step - 1;
         const statistics: RankStatistics[] = steps.map(({ ms }, rank) => ({
           ...{ rank, computeMs: ms.compute, communicateMs: ms.communicate, stepMs: ms.total },
-          ...{ gradientBytesSent: sent[rank]!, gradientBytesReceived: sent[rank]!, otherBytesSent: 0 },
+          ...{ gradientBytesSent: sent[rank]!, gradientBytesReceived: sent[rank]!, otherBytesSent: 0, memoryBytes: 0 },
         }));
         const telemetry: RankTelemetry[] = steps.map(({ ms }, rank) => {
           const { latencyMs, rate } = cluster.machines[rank]!;

@@ -12,7 +12,7 @@ describe('curves as CSV', () => {
   const change = { step: 1, at: 50, from: 2, to: 3, joined: ['a "b", c'], returned: [], left: [] };
   const run = {
     losses: points.reduce((series, point) => append(series, point), emptySeries),
-    evaluations: [{ step: 1, at: 50, accuracy: 0.5, samples: 10 }],
+    evaluations: [{ step: 1, at: 50, loss: 1, accuracy: 0.5, samples: 10 }],
     ...{ changes: [change], saves: [{ step: 2, at: 100 }], worldSize: 3 },
   };
 

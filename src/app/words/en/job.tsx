@@ -27,7 +27,12 @@ const optimizers = {
 
 export const job = {
   job: 'Job',
-  jobs: { digits: 'digits (drawn here)', mnist: 'mnist (handwritten)', lesson: 'the lesson: add up numbers by hand' },
+  jobs: {
+    digits: 'digits (drawn here)',
+    mnist: 'mnist (handwritten)',
+    gpt: 'gpt (writes text)',
+    lesson: 'the lesson: add up numbers by hand',
+  },
   model: 'Model',
   models: { mlp: 'mlp (quick)', cnn: 'cnn (slower, better)' },
   strategy: 'Strategy',

@@ -26,7 +26,12 @@ const optimizers = {
 
 export const job: Words['job'] = {
   job: '任务',
-  jobs: { digits: 'digits（在此绘制的数字）', mnist: 'mnist（手写数字）', lesson: '课堂：动手把数加起来' },
+  jobs: {
+    digits: 'digits（在此绘制的数字）',
+    mnist: 'mnist（手写数字）',
+    gpt: 'gpt（写文章）',
+    lesson: '课堂：动手把数加起来',
+  },
   model: '模型',
   models: { mlp: 'mlp（快）', cnn: 'cnn（慢一些，更准）' },
   strategy: '策略',

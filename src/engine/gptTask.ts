@@ -1,0 +1,128 @@
+/** The job `gpt` as a {@link Task}: windows of a text, and how well what follows each of their tokens is foretold. */
+import * as tf from '@tensorflow/tfjs';
+import { dropoutPlaces, Network, type Corpus, type Windows } from '../jobs/index.ts';
+import type { JobSpec } from '../protocol/job.ts';
+import { hashState } from '../util/hash.ts';
+import { createRng, mixSeed } from '../util/rng.ts';
+import { Author } from './author.ts';
+import type { JobTask } from './jobTask.ts';
+
+/** Most held-out windows per forward pass. */
+const EVALUATION_BATCH = 64;
+/** Keeps dropout apart from the job's other random numbers. */
+const DROPOUT_WORD = 0xd209;
+
+/**
+ * Builds `job`'s model for a text. Losses are by character, in nats, whatever tokens there are; of a sample, the mean over its places.
+ */
+export function createGptTask(job: JobSpec, { tokenizer, train, test, bigramLoss }: Corpus): JobTask {
+  const { layers, heads, width, context, dropout } = job.gpt;
+  const network = new Network({ layers, heads, width, context, vocabulary: tokenizer.size }, job.seed);
+  const author = new Author(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
+  const trainBatch = new WindowBatch(train, job.batchSize);
+  const testBatch = new WindowBatch(test, Math.min(EVALUATION_BATCH, test.size));
+  return {
+    learned: author,
+    model: network.variables,
+    trainSamples: train.size,
+    testSamples: test.size,
+    testBatch: testBatch.size,
+    dataHash: () => Promise.resolve(hashState([train, test].flatMap(describe))),
+    dataAdvice: 'give every tab the same text, or let the server serve it (--data)',
+    withBatch: (indices, use, step) =>
+      trainBatch.with(indices, (batch) =>
+        use(() => {
+          const masks = dropout === 0 ? null : dropoutMasks(job, indices, trainBatch.size, step);
+          return lossSum(network.logits(batch.tokens, masks), batch);
+        }),
+      ),
+    classifies: true,
+    evaluate: (indices) =>
+      testBatch.with(indices, async (batch) => {
+        const sums = tf.tidy(() => {
+          const logits = network.logits(batch.tokens);
+          const isRight = tf.argMax(logits, 1).equal(batch.next).cast('float32');
+          return tf.stack([lossSum(logits, batch), tf.sum(isRight.mul(batch.counts))]);
+        });
+        try {
+          const [loss, correct] = await sums.data();
+          return { lossSum: loss!, correct: correct! };
+        } finally {
+          sums.dispose();
+        }
+      }),
+    dispose: () => author.dispose(),
+  };
+}
+
+interface WindowTensors {
+  /** int32 [size, context] */
+  tokens: tf.Tensor2D;
+  /** What follows each: int32 [size * context] */
+  next: tf.Tensor1D;
+  /** float32 [size * context]: a place's part of its window, 0 in padding. */
+  counts: tf.Tensor1D;
+  /** What a loss by token is multiplied with, to be one by character. */
+  tokensPerCharacter: number;
+}
+
+/** Windows in tensors of fixed shape: short batches are padded with places that weigh nothing. */
+class WindowBatch {
+  readonly size: number;
+  readonly #windows: Windows;
+
+  constructor(windows: Windows, size: number) {
+    this.#windows = windows;
+    this.size = size;
+  }
+
+  /** Hands windows `indices`, at most `size`, to `use` as tensors that live until it resolves. */
+  async with<T>(indices: Uint32Array, use: (tensors: WindowTensors) => Promise<T>): Promise<T> {
+    const { context, tokensPerCharacter } = this.#windows;
+    // New ones each time: a tensor aliases its array until it is uploaded.
+    const tokens = new Int32Array(this.size * context);
+    const next = new Int32Array(this.size * context);
+    this.#windows.read(indices, tokens, next);
+    const counts = new Float32Array(this.size * context).fill(1 / context, 0, indices.length * context);
+    const tensors = {
+      tokens: tf.tensor2d(tokens, [this.size, context], 'int32'),
+      next: tf.tensor1d(next, 'int32'),
+      counts: tf.tensor1d(counts),
+    };
+    try {
+      return await use({ ...tensors, tokensPerCharacter });
+    } finally {
+      tf.dispose(tensors);
+    }
+  }
+}
+
+/** @param logits float32 [size * context, vocabulary] */
+function lossSum(logits: tf.Tensor2D, { next, counts, tokensPerCharacter }: WindowTensors): tf.Scalar {
+  const targets = tf.cast(tf.oneHot(next, logits.shape[1]), 'float32');
+  const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);
+  return tf.sum<tf.Scalar>(tf.mul(chosen, counts)).mul<tf.Scalar>(-tokensPerCharacter);
+}
+
+/**
+ * Of each sample some channels, left out at all of its places (Gal and Ghahramani, "A Theoretically Grounded Application of Dropout in
+ * Recurrent Neural Networks", 2016). Drawn by (seed, step, sample, place in the model): whichever rank computes a sample leaves out the
+ * same, so that N ranks learn what one would.
+ */
+function dropoutMasks({ gpt, seed }: JobSpec, indices: Uint32Array, size: number, step: number): tf.Tensor[] {
+  const { width, dropout } = gpt;
+  const kept = 1 / (1 - dropout);
+  return Array.from({ length: dropoutPlaces(gpt) }, (_, place) => {
+    const mask = new Float32Array(size * width);
+    for (const [i, index] of indices.entries()) {
+      const rng = createRng(mixSeed(seed, DROPOUT_WORD, step, index, place));
+      for (let channel = 0; channel < width; channel++) mask[i * width + channel] = rng.next() < dropout ? 0 : kept;
+    }
+    return tf.tensor3d(mask, [size, 1, width]);
+  });
+}
+
+/** All of it: a text that differs in one character is another. */
+function describe(windows: Windows): ArrayBufferView[] {
+  return [Int32Array.of(windows.size, windows.context), windows.tokens];
+}
