@@ -5,7 +5,7 @@ import { chaos, type ChaosOptions } from './chaos/chaos.ts';
 import { MIN_TABS } from './chaos/schedule.ts';
 import { example, EXAMPLE_NAMES, type ExampleOptions } from './example.ts';
 import type { Io } from './io.ts';
-import { addJobOptions, nodes, wholeNumber } from './jobOptions.ts';
+import { addJobOptions, addLengthOptions, nodes, wholeNumber } from './jobOptions.ts';
 import { join, type JoinOptions } from './join.ts';
 import { GPU_MODES } from './browser.ts';
 import type { Environment } from './placement.ts';
@@ -84,7 +84,7 @@ function buildProgram(io: Io, env: Environment): Command {
         .choices(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
         .default('warn'),
     );
-  addJobOptions(serveCommand).action((options: ServeOptions) => serve(options, io, env));
+  addLengthOptions(addJobOptions(serveCommand)).action((options: ServeOptions) => serve(options, io, env));
 
   const runCommand = program
     .command('run')
@@ -101,7 +101,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--headed', 'show the browser')
     .option('--screenshot <file>', "write a PNG of rank 0's page past the middle of the run");
   addBrowserOptions(runCommand, RUN_TIMEOUT_S);
-  addJobOptions(runCommand)
+  addLengthOptions(addJobOptions(runCommand))
     .addHelpText('after', RUN_ENVIRONMENT)
     .action((options: RunOptions) => run(options, io, env));
 
@@ -150,5 +150,10 @@ function addBrowserOptions(command: Command, timeoutSeconds: number): Command {
   return command
     .option('--browser <path>', 'Chrome, Chromium or Edge to use (default: PEERGRAD_BROWSER, or the first found)')
     .addOption(new Option('--gpu <mode>', 'what WebGPU runs on').choices(GPU_MODES).default('auto'))
-    .option('--timeout <seconds>', 'give up after so long', wholeNumber(1, MAX_TIMEOUT_S), timeoutSeconds);
+    .option(
+      '--timeout <seconds>',
+      'give up after so long, beside --minutes',
+      wholeNumber(1, MAX_TIMEOUT_S),
+      timeoutSeconds,
+    );
 }

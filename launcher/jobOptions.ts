@@ -1,15 +1,20 @@
 /** The options that say what to train, shared by `serve` and `run`. */
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
   PLANNED_CODECS,
   JOB_NAMES,
   MODEL_NAMES,
   OPTIMIZER_NAMES,
+  defaultsOf,
   parseJob,
+  SCHEDULE_NAMES,
   STRATEGY_NAMES,
   TRANSPORT_NAMES,
   type JobSpec,
 } from '../src/protocol/job.ts';
+import { PRESET_NAMES, PRESETS, TOKEN_KINDS, type PresetName, type TokenKind } from '../src/protocol/gpt.ts';
 import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
 import { UsageError } from '../src/util/errors.ts';
 import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
@@ -17,6 +22,7 @@ import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
 /** Options that say something about the job itself. */
 const JOB_OPTIONS = [
   ...(['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const),
+  ...(['schedule', 'warmupSteps', 'clipNorm', 'weightDecay', 'preset', 'tokens', 'vocabulary', 'prompt'] as const),
   ...(['hidden', 'strategy', 'syncEvery', 'staleness', 'replicas', 'codec', 'errorFeedback', 'transport'] as const),
 ];
 
@@ -38,8 +44,21 @@ export interface JobOptions {
   codec?: string;
   errorFeedback?: 'on' | 'off';
   transport?: string;
-  /** A folder on this machine or a URL that every tab can read. */
+  schedule?: string;
+  warmupSteps?: number;
+  clipNorm?: number;
+  weightDecay?: number;
+  preset?: PresetName;
+  tokens?: TokenKind;
+  vocabulary?: number;
+  prompt?: string;
+  /** A folder or file on this machine, or a URL that every tab can read. */
   data?: string;
+}
+
+/** How long a run may train, where that can be said. */
+export interface LengthOptions {
+  minutes?: number;
 }
 
 /** Reads a whole number from `min` to `max`. */
@@ -74,11 +93,23 @@ export function addJobOptions(command: Command): Command {
     .addOption(new Option('--job <name>', 'what to train').choices(JOB_NAMES))
     .addOption(new Option('--model <name>', 'which model').choices(MODEL_NAMES))
     .option('--hidden <n>', "units of the mlp's hidden layer", wholeNumber())
+    .addOption(new Option('--preset <name>', 'size of the job gpt (default: tiny)').choices(PRESET_NAMES))
+    .addOption(new Option('--tokens <kind>', 'what the job gpt writes in (default: characters)').choices(TOKEN_KINDS))
+    .option('--vocabulary <n>', 'how many byte pairs there are', wholeNumber())
+    .option('--prompt <text>', 'what the samples of the job gpt begin with')
     .addOption(new Option('--optimizer <name>', 'which optimizer').choices(OPTIMIZER_NAMES))
     .option('--lr <rate>', 'learning rate', decimal)
     .option('--batch <n>', 'samples per tab and step', wholeNumber())
     .option('--epochs <n>', 'passes over the training data', wholeNumber())
     .option('--steps <n>', 'stop after so many steps', wholeNumber())
+    .addOption(
+      new Option('--schedule <name>', 'how the learning rate goes (gpt: cosine, else constant)').choices(
+        SCHEDULE_NAMES,
+      ),
+    )
+    .option('--warmup-steps <n>', 'steps in which the learning rate rises at first', wholeNumber())
+    .option('--clip-norm <length>', 'scale longer gradients down to it', decimal)
+    .option('--weight-decay <share>', "the optimizer's weight decay", decimal)
     .option('--seed <n>', 'seed of parameters and shuffles', wholeNumber())
     .option('--hash-every <n>', 'compare the ranks every n steps', wholeNumber())
     .addOption(new Option('--strategy <name>', 'how ranks learn together').choices(STRATEGY_NAMES))
@@ -102,12 +133,17 @@ export function addJobOptions(command: Command): Command {
         TRANSPORT_NAMES,
       ),
     )
-    .option('--data <folder|url>', 'IDX files, for the job mnist');
+    .option('--data <path|url>', 'a folder of IDX files for the job mnist; a text, or a folder of texts, for gpt');
+}
+
+/** For commands that end with the run. */
+export function addLengthOptions(command: Command): Command {
+  return command.option('--minutes <n>', 'stop after so many minutes of training', decimal);
 }
 
 /** Whether anything was said about the job itself. (A data folder alone is only served.) */
-export function saysJob(options: JobOptions): boolean {
-  return JOB_OPTIONS.some((name) => options[name] !== undefined);
+export function saysJob(options: JobOptions & LengthOptions): boolean {
+  return options.minutes !== undefined || JOB_OPTIONS.some((name) => options[name] !== undefined);
 }
 
 /** The command line that says the same: for another process of ours. */
@@ -120,14 +156,17 @@ export function jobArguments(options: JobOptions): string[] {
 }
 
 /**
- * The job that the options describe, and the folder to serve for it, if any.
+ * The job that the options describe, and the folder or file to serve for it, if any.
  *
  * @throws UsageError where they cannot work.
  */
-export async function resolveJob(options: JobOptions): Promise<{ job: JobSpec; folder: string | null }> {
+export async function resolveJob(
+  options: JobOptions,
+  { minutes }: LengthOptions = {},
+): Promise<{ job: JobSpec; served: string | null }> {
   const { data } = options;
   const isUrl = data !== undefined && /^https?:\/\//.test(data);
-  const folder = data === undefined || isUrl ? null : await checkDataFolder(data);
+  const served = data === undefined || isUrl ? null : await checkData(data, options.job);
   if (options.job === 'mnist' && data === undefined) {
     throw new UsageError('The job mnist needs its images: pass --data with a folder (or URL) of IDX files.');
   }
@@ -149,26 +188,87 @@ export async function resolveJob(options: JobOptions): Promise<{ job: JobSpec; f
     codec: options.codec,
     errorFeedback: options.errorFeedback && options.errorFeedback === 'on',
     transport: options.transport,
-    data: options.job === 'mnist' ? { kind: 'url', url: isUrl ? withSlash(data) : DATA_PATH } : undefined,
+    schedule: options.schedule,
+    warmupSteps: options.warmupSteps,
+    clipNorm: options.clipNorm,
+    weightDecay: options.weightDecay,
+    maxMinutes: minutes,
+    data: await dataOf(options.job, data, isUrl),
   };
+  const said = Object.entries({ ...gptFields(options, minutes), ...definedOf(fields) });
+  return { job: parseJob(Object.fromEntries(said)), served };
+}
+
+function definedOf(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+/** What the size of a language model says, as numbers; nothing for other jobs. @throws UsageError where it is said of these. */
+function gptFields({ job, preset, prompt, tokens, vocabulary }: JobOptions, minutes?: number): Record<string, unknown> {
+  const said = { tokens, vocabulary, prompt };
+  if (job !== 'gpt') {
+    const [name] = Object.keys(definedOf({ preset, ...said }));
+    if (name !== undefined) throw new UsageError(`--${name} is for the job gpt: pass --job gpt, or leave it out.`);
+    return {};
+  }
+  const { model, batchSize, learningRate } = PRESETS[preset ?? 'tiny'];
+  const usual = defaultsOf(job, undefined);
   return {
-    job: parseJob(Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))),
-    folder,
+    ...{ batchSize, learningRate, gpt: { ...usual.gpt, ...model, ...definedOf(said) } },
+    // Time is the bound then.
+    ...(minutes !== undefined && { maxSteps: null }),
   };
 }
 
+/** The job's data; `undefined` for jobs that have their own. */
+async function dataOf(job: string | undefined, data: string | undefined, isUrl: boolean): Promise<unknown> {
+  if (data === undefined) return undefined;
+  if (job === 'mnist') return { kind: 'url', url: isUrl ? withSlash(data) : DATA_PATH };
+  if (job !== 'gpt') return undefined;
+  if (isUrl) return { kind: 'url', url: data };
+  const isFile = (await stat(data)).isFile();
+  return { kind: 'url', url: isFile ? DATA_PATH + encodeURIComponent(path.basename(data)) : DATA_PATH };
+}
+
 /** {@link resolveJob}, of a job that trains. */
-export async function resolveTraining(options: JobOptions): ReturnType<typeof resolveJob> {
+export async function resolveTraining(options: JobOptions, length: LengthOptions = {}): ReturnType<typeof resolveJob> {
   if (options.job === 'lesson') {
     throw new UsageError(
       'A lesson is for people and trains nothing: open one with `serve --job lesson`, or on the page.',
     );
   }
-  return resolveJob(options);
+  return resolveJob(options, length);
 }
 
 function withSlash(url: string): string {
   return url.endsWith('/') ? url : `${url}/`;
+}
+
+/** @throws UsageError unless `data` is what `job` needs, or, where no job is said, what some job does. */
+export async function checkData(data: string, job?: string): Promise<string> {
+  const isFile = await stat(data).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+  const isText = job === 'gpt' || (job === undefined && (isFile || (await holdsText(data))));
+  return isText ? checkText(data) : checkDataFolder(data);
+}
+
+async function holdsText(folder: string): Promise<boolean> {
+  const files = await listDataFiles(folder).catch(() => []);
+  return files.some((name) => name.toLowerCase().endsWith('.txt'));
+}
+
+/** @throws UsageError unless `data` is a file, or a folder of texts. */
+async function checkText(data: string): Promise<string> {
+  let files: string[];
+  try {
+    files = await listDataFiles(data);
+  } catch {
+    throw new UsageError(`${data} cannot be read: expected a text file, or a folder of files ending in .txt.`);
+  }
+  if (files.length > 0) return data;
+  throw new UsageError(`The data folder ${data} holds no text: expected files ending in .txt.`);
 }
 
 /** @throws UsageError unless `folder` holds at least one pair of images and labels. */

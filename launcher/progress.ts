@@ -4,6 +4,7 @@ import type { EngineEvent } from '../src/protocol/events.ts';
 import type { Clock } from '../src/util/clock.ts';
 import type { Io } from './io.ts';
 
+const MINUTE_MS = 60_000;
 /** Milliseconds between lines in a log. */
 const LINE_EVERY_MS = 5_000;
 
@@ -12,6 +13,8 @@ export class Progress {
   readonly #clock: Clock;
   #bar: SingleBar | null = null;
   #totalSteps = 0;
+  /** Of runs that end with the time. */
+  #totalMs: number | null = null;
   #saidAt = Number.NEGATIVE_INFINITY;
   #accuracy = '';
 
@@ -27,13 +30,18 @@ export class Progress {
       this.note(event.note === null ? `${backend} on ${adapter}` : `${backend} on ${adapter}: ${event.note}`);
     } else if (event.type === 'warmup') {
       this.note(event.message);
+    } else if (event.type === 'epoch') {
+      const { maxMinutes } = event.job;
+      this.#totalMs = maxMinutes === null ? null : maxMinutes * MINUTE_MS;
+    } else if (event.type === 'sample') {
+      this.note(`It writes after ${event.steps} steps:\n${indented(event.prompt + event.text)}`);
     } else if (event.type === 'model') {
       this.#totalSteps = event.totalSteps;
     } else if (event.type === 'evaluation' && event.accuracy !== null) {
       this.#accuracy = ` | accuracy ${(event.accuracy * 100).toFixed(1)} %`;
     } else if (event.type === 'step') {
       // Steps count from 0.
-      this.#step(event.step + 1, `loss ${event.loss.toFixed(4)}${this.#accuracy}`);
+      this.#step(event.step + 1, event.at, `loss ${event.loss.toFixed(4)}${this.#accuracy}`);
     }
   }
 
@@ -51,22 +59,35 @@ export class Progress {
     this.#bar = null;
   }
 
-  #step(done: number, values: string): void {
+  /** @param at milliseconds since the run began. */
+  #step(done: number, at: number, values: string): void {
+    const timed = this.#totalMs;
+    const place = timed === null ? `${done}/${this.#totalSteps}` : `${done}, ${clockTime(at)} of ${clockTime(timed)}`;
     if (this.#io.terminal !== null) {
       this.#bar ??= this.#startBar(this.#io.terminal);
-      this.#bar.update(done, { values });
+      this.#bar.update(timed === null ? done : Math.min(at, timed), { place, values });
       return;
     }
     const now = this.#clock.now();
     if (now - this.#saidAt < LINE_EVERY_MS && done !== this.#totalSteps) return;
     this.#saidAt = now;
-    this.#io.err(`step ${done}/${this.#totalSteps} | ${values}`);
+    this.#io.err(`step ${place} | ${values}`);
   }
 
   #startBar(stream: NodeJS.WriteStream): SingleBar {
-    const format = '{bar} step {value}/{total} | {values} | {eta_formatted} left';
+    const format = '{bar} step {place} | {values} | {eta_formatted} left';
     const bar = new SingleBar({ stream, format, hideCursor: true, barsize: 24 });
-    bar.start(this.#totalSteps, 0, { values: '' });
+    bar.start(this.#totalMs ?? this.#totalSteps, 0, { place: '0', values: '' });
     return bar;
   }
+}
+
+/** Minutes and seconds. */
+function clockTime(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
+}
+
+function indented(text: string): string {
+  return text.trim().replace(/^/gm, '    ');
 }

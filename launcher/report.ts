@@ -23,11 +23,16 @@ const OVER: Record<RunResult['transport'], string> = {
 export function summarize(result: RunResult): string {
   const { worldSize, backend, adapter, transport, steps, stepMs } = result;
   const accuracy = result.accuracy === null ? '' : `, accuracy ${(result.accuracy * 100).toFixed(1)} %`;
+  const { valLoss, bigramLoss } = result;
+  const isText = bigramLoss !== undefined && valLoss !== null;
   const sent = Math.max(...result.bytesSentPerRank);
   const ranks = worldSize === 1 ? '1 rank' : `${worldSize} ranks`;
   return [
     `${ranks} on ${backend} (${adapter})${OVER[transport]}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
     `Loss ${result.loss.toFixed(4)}${accuracy}. State ${result.stateHash[0]} on every rank.`,
+    ...(isText
+      ? [`Held-out text: ${valLoss.toFixed(3)} nats a character; a bigram model ${bigramLoss.toFixed(3)}.`]
+      : []),
     `A step took ${ms(stepMs.median)} (p95 ${ms(stepMs.p95)}): computing ${ms(stepMs.compute)}, ` +
       `talking ${ms(stepMs.communicate)}, of which ${ms(stepMs.exposed)} nothing else ran beside.`,
     `The busiest rank sent ${megabytes(sent)} to train; one gradient is ${megabytes(result.gradientBytes)}.`,

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { RunResult } from '../src/protocol/events.ts';
-import type { JobSpec } from '../src/protocol/job.ts';
+import { nameOfJob, type JobSpec } from '../src/protocol/job.ts';
 import { roomCodeOf } from '../src/protocol/roomCode.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { messageOf, UsageError } from '../src/util/errors.ts';
@@ -11,20 +11,20 @@ import { awaitServer } from './awaitServer.ts';
 import { ensureBrowser } from './findBrowser.ts';
 import { DIST, ensureBuilt } from './build.ts';
 import type { Io } from './io.ts';
-import { type JobOptions, resolveTraining } from './jobOptions.ts';
+import { type JobOptions, type LengthOptions, resolveTraining } from './jobOptions.ts';
 import type { GpuMode } from './browser.ts';
 import { type Environment, type Placement, placementOf, type PlacementOptions } from './placement.ts';
 import { summarize } from './report.ts';
 import { trainInTabs } from './session.ts';
 
-export interface TrainOptions extends JobOptions, PlacementOptions {
+export interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions {
   /** The run's name, by which its processes find the same room. */
   rdzvId?: string;
   maxRestarts: number;
   headed?: true;
   browser?: string;
   gpu: GpuMode;
-  /** Seconds. */
+  /** Seconds, beside the minutes of training. */
   timeout: number;
   screenshot?: string;
 }
@@ -57,7 +57,7 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
 export async function train(options: TrainOptions, io: Io, env: Environment): Promise<RunResult> {
   const placement = placementOf(options, env);
   const { firstRank, worldSize, elastic } = placement;
-  const resolved = firstRank === 0 ? await resolveTraining(options) : null;
+  const resolved = firstRank === 0 ? await resolveTraining(options, options) : null;
   const screenshot = options.screenshot ?? null;
   if (screenshot !== null && !existsSync(path.dirname(path.resolve(screenshot)))) {
     throw new UsageError(`There is no folder for ${screenshot}: make it, or choose another path for --screenshot.`);
@@ -101,7 +101,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
 async function meetHere(
   { worldSize, elastic, tabs, master }: Placement,
   { rdzvId }: TrainOptions,
-  { job, folder }: { job: JobSpec; folder: string | null },
+  { job, served }: { job: JobSpec; served: string | null },
   io: Io,
 ): Promise<Meeting> {
   await ensureBuilt(io);
@@ -110,11 +110,11 @@ async function meetHere(
   const tls = isLoopback(host) ? null : await selfSignedCertificate();
   // The others' address for this machine need not be one that it knows itself by.
   const anyAddress = host.includes(':') ? '::' : '0.0.0.0';
-  const server = await startSignaling({ host: tls === null ? host : anyAddress, port, tls, dist: DIST, data: folder });
+  const server = await startSignaling({ host: tls === null ? host : anyAddress, port, tls, dist: DIST, data: served });
   const isNamed = rdzvId !== undefined || (elastic?.max ?? worldSize) > tabs;
   const code = isNamed ? { code: roomCodeOf(rdzvId ?? DEFAULT_RDZV_ID) } : {};
   const room = server.createRoom({ job, startAt: worldSize, nodes: elastic, ...code });
-  io.err(`${job.job}/${job.model} in a world of ${worldSize === 1 ? '1 rank' : `${worldSize} ranks`}.`);
+  io.err(`${nameOfJob(job)} in a world of ${worldSize === 1 ? '1 rank' : `${worldSize} ranks`}.`);
   if (others > 0) io.err(`Waiting for ${others} of them at ${urlOf(host, server.port)}.`);
   return {
     // The last is the one that this machine reaches itself by.
@@ -147,11 +147,11 @@ function urlOf(host: string, port: number): string {
  * are no failures. It gets the milliseconds that are left, and how often it was made before.
  */
 async function withRestarts<Result>(
-  { maxRestarts, timeout }: TrainOptions,
+  { maxRestarts, timeout, minutes = 0 }: TrainOptions,
   io: Io,
   attempt: (timeoutMs: number, restarts: number) => Promise<Result>,
 ): Promise<Result> {
-  const endsAt = systemClock.now() + timeout * 1000;
+  const endsAt = systemClock.now() + (timeout + minutes * 60) * 1000;
   for (let restarts = 0; ; restarts++) {
     try {
       // Whole seconds: people read them.

@@ -14,9 +14,9 @@ import {
 import { DIST, ensureBuilt } from './build.ts';
 import type { Environment } from './placement.ts';
 import { interrupted, type Io } from './io.ts';
-import { checkDataFolder, type JobOptions, resolveJob, saysJob } from './jobOptions.ts';
+import { checkData, type JobOptions, type LengthOptions, resolveJob, saysJob } from './jobOptions.ts';
 
-export interface ServeOptions extends JobOptions {
+export interface ServeOptions extends JobOptions, LengthOptions {
   port: number;
   host?: string;
   https?: true;
@@ -39,11 +39,11 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   const ice = { stun, turn, turnSecret, relayOnly };
   checkIceOptions(ice);
   const startAt = options.startAt ?? null;
-  const room = startAt !== null || saysJob(options) ? await resolveJob(options) : null;
+  const room = startAt !== null || saysJob(options) ? await resolveJob(options, options) : null;
   // A room for the page is open to who comes and goes; programs of one's own count on a world that stays.
   const range = typeof options.nnodes === 'object' ? options.nnodes : null;
   const nodes = range ?? (saysJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);
-  const folder = room === null ? await dataFolder(options.data) : room.folder;
+  const served = room === null ? await servedData(options.data) : room.served;
   const tls = await chooseCertificate(options);
   const host = options.host ?? (tls === null ? '127.0.0.1' : '0.0.0.0');
 
@@ -51,7 +51,7 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   const secret = env['PEERGRAD_SECRET'] || null;
   // Listening first: a port in use need not wait for the build to be told.
   const server = await startSignaling({
-    ...{ host, port, tls, dist: DIST, data: folder, ice },
+    ...{ host, port, tls, dist: DIST, data: served, ice },
     ...{ origins, trustProxy, metricsToken, logLevel, secret, redisUrl: env['REDIS_URL'] || null },
   });
   try {
@@ -69,8 +69,8 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   }
 }
 
-async function dataFolder(data: string | undefined): Promise<string | null> {
-  return data === undefined ? null : checkDataFolder(data);
+async function servedData(data: string | undefined): Promise<string | null> {
+  return data === undefined ? null : checkData(data);
 }
 
 async function chooseCertificate({ https, cert, key }: ServeOptions): Promise<Certificate | null> {

@@ -12,7 +12,7 @@ import type { Metrics } from './metrics.ts';
 export interface HttpOptions {
   /** Folder of the built page, or `null` to serve none. */
   dist: string | null;
-  /** Folder of IDX files, or `null`. */
+  /** A folder of data files, or one file, or `null`. */
   data: string | null;
   /** What `/healthz` says: it answers as long as the process lives. */
   health: () => Record<string, unknown>;

@@ -47,7 +47,7 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   await ensureBuilt(io);
 
   const { tabs, gpu, headed = false } = options;
-  const server = await ServerProcess.start(job, tabs, resolved.folder);
+  const server = await ServerProcess.start(job, tabs, resolved.served);
   const crew = new Crew({
     ...{ tabs, server, io, timeoutMs: options.timeout * 1000 },
     launch: { executable, gpu, headed, probeUrl: new URL('/healthz', server.page).href },

@@ -31,7 +31,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --frobnicate', /unknown option '--frobnicate'/],
     ['frobnicate', /unknown command 'frobnicate'/],
     ['run elsewhere', /too many arguments/],
-    ['run --job chess', /'chess' is invalid.*digits, mnist, lesson/],
+    ['run --job chess', /'chess' is invalid.*digits, mnist, gpt, lesson/],
     ['run --model rnn', /'rnn' is invalid.*mlp, cnn/],
     ['run --optimizer magic', /'magic' is invalid.*sgd/],
     ['run --tabs 0', /whole number from 1 to 64/],
@@ -132,7 +132,7 @@ test('a process says the same as the function', async () => {
 
 describe('the job', () => {
   test('is what the options say, else the default', async () => {
-    const { job, folder: data } = await resolveJob({ lr: 0.1, steps: 40 });
+    const { job, served: data } = await resolveJob({ lr: 0.1, steps: 40 });
     expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'drawn' } });
     expect(data).toBeNull();
   });
@@ -142,8 +142,8 @@ describe('the job', () => {
     await expect(resolveJob({ job: 'mnist', data: folder })).rejects.toThrow(/holds no pair of images and labels/);
     await writeFile(path.join(folder, 't10k-labels-idx1-ubyte'), '');
     const local = await resolveJob({ job: 'mnist', data: folder });
-    expect(local).toMatchObject({ job: { data: { kind: 'url', url: '/data/' } }, folder });
+    expect(local).toMatchObject({ job: { data: { kind: 'url', url: '/data/' } }, served: folder });
     const remote = await resolveJob({ job: 'mnist', data: 'https://a.example/mnist' });
-    expect(remote).toMatchObject({ job: { data: { url: 'https://a.example/mnist/' } }, folder: null });
+    expect(remote).toMatchObject({ job: { data: { url: 'https://a.example/mnist/' } }, served: null });
   });
 });
