@@ -1,0 +1,98 @@
+/** Numbers of one type in a file, row after row: what npy and IDX files hold. Rows are read when somebody asks. */
+import { DataError, UsageError } from '../../util/errors.ts';
+import type { PartialFile } from './partialFile.ts';
+
+/** NumPy's short names: kind and bytes. `b1` is a truth value. */
+export const ELEMENT_TYPES = ['b1', 'i1', 'u1', 'i2', 'u2', 'i4', 'u4', 'i8', 'f4', 'f8'] as const;
+export type ElementType = (typeof ELEMENT_TYPES)[number];
+
+export interface ArrayLayout {
+  /** The first dimension counts rows. */
+  shape: readonly number[];
+  type: ElementType;
+  isLittleEndian: boolean;
+  /** Where in the file the first element is, in bytes. The last dimension is the fastest. */
+  offset: number;
+}
+
+export function bytesOf(type: ElementType): number {
+  return Number(type[1]);
+}
+
+/** How to read one element as a number. */
+function elementReader(type: ElementType, isLittleEndian: boolean): (view: DataView, at: number) => number {
+  switch (type) {
+    case 'b1':
+      return (view, at) => (view.getUint8(at) === 0 ? 0 : 1);
+    case 'i1':
+      return (view, at) => view.getInt8(at);
+    case 'u1':
+      return (view, at) => view.getUint8(at);
+    case 'i2':
+      return (view, at) => view.getInt16(at, isLittleEndian);
+    case 'u2':
+      return (view, at) => view.getUint16(at, isLittleEndian);
+    case 'i4':
+      return (view, at) => view.getInt32(at, isLittleEndian);
+    case 'u4':
+      return (view, at) => view.getUint32(at, isLittleEndian);
+    case 'i8':
+      return (view, at) => Number(view.getBigInt64(at, isLittleEndian));
+    case 'f4':
+      return (view, at) => view.getFloat32(at, isLittleEndian);
+    case 'f8':
+      return (view, at) => view.getFloat64(at, isLittleEndian);
+    default:
+      throw new UsageError(`There is no type of numbers "${String(type satisfies never)}".`);
+  }
+}
+
+export class StoredArray {
+  readonly shape: readonly number[];
+  readonly type: ElementType;
+  /** Elements in a row. */
+  readonly rowLength: number;
+  readonly #file: PartialFile;
+  readonly #offset: number;
+  readonly #element: (view: DataView, at: number) => number;
+
+  constructor(file: PartialFile, { shape, type, isLittleEndian, offset }: ArrayLayout) {
+    this.shape = shape;
+    this.type = type;
+    this.rowLength = shape.slice(1).reduce((product, side) => product * side, 1);
+    this.#file = file;
+    this.#offset = offset;
+    this.#element = elementReader(type, isLittleEndian);
+  }
+
+  /** For errors. */
+  get name(): string {
+    return this.#file.name;
+  }
+
+  get rows(): number {
+    return this.shape[0]!;
+  }
+
+  /**
+   * Writes row `index` to `out` from `at` on.
+   *
+   * @throws (rejects) DataError where the file cannot be read, or an element is no number, with its byte.
+   */
+  async readRow(index: number, out: Float32Array | Float64Array, at = 0): Promise<void> {
+    const size = bytesOf(this.type);
+    const from = this.#offset + index * this.rowLength * size;
+    const { buffer, byteOffset, byteLength } = await this.#file.read(from, from + this.rowLength * size);
+    const view = new DataView(buffer, byteOffset, byteLength);
+    for (let k = 0; k < this.rowLength; k++) {
+      const value = this.#element(view, k * size);
+      if (!Number.isFinite(value)) {
+        throw new DataError(
+          `${this.name}: row ${index} has ${value} at byte ${from + k * size}, and a model learns from numbers only: ` +
+            'replace what is missing before saving.',
+        );
+      }
+      out[at + k] = value;
+    }
+  }
+}

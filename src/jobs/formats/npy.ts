@@ -1,0 +1,122 @@
+/**
+ * Reader for npy, the format of NumPy's arrays, versions 1 to 3: a magic word, a header that is a Python dictionary, the elements.
+ *
+ * Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+ */
+import { DataError } from '../../util/errors.ts';
+import { bytesOf, ELEMENT_TYPES, StoredArray, type ElementType } from './array.ts';
+import { PartialFile } from './partialFile.ts';
+
+/** \x93NUMPY */
+const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
+/** Longer headers describe records of many fields, which are no plain numbers. */
+const MAX_HEADER_BYTES = 64 * 1024;
+/** What lies in columns is laid out anew in memory. */
+const MAX_FORTRAN_BYTES = 512 * 1024 * 1024;
+
+interface Header {
+  type: ElementType;
+  isLittleEndian: boolean;
+  isFortran: boolean;
+  shape: number[];
+  /** Where the elements begin, bytes. */
+  offset: number;
+}
+
+/**
+ * Opens one npy file; its elements are read later.
+ *
+ * @param name what to call it in errors
+ * @throws (rejects) DataError, with the byte, if it is not npy, of a type that is no plain number, or of another length than its
+ *   header says.
+ */
+export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
+  const file = new PartialFile(name, blob);
+  const header = await readHeader(file);
+  const { type, isLittleEndian, isFortran, shape, offset } = header;
+  const bytes = shape.reduce((product, side) => product * side, 1) * bytesOf(type);
+  if (file.size !== offset + bytes) {
+    throw new DataError(
+      `${name} ${file.size < offset + bytes ? 'ends too early' : 'is longer than its header says'}: (${shape.join(', ')}) of ` +
+        `${type} from byte ${offset} on end at byte ${offset + bytes}, and the file at ${file.size}. Save it again.`,
+    );
+  }
+  if (shape.length < 2 || !isFortran) return new StoredArray(file, { shape, type, isLittleEndian, offset });
+  if (bytes > MAX_FORTRAN_BYTES) {
+    throw new DataError(
+      `${name} has ${bytes} bytes in Fortran order, of which at most ${MAX_FORTRAN_BYTES} can be read: save ` +
+        'numpy.ascontiguousarray of it.',
+    );
+  }
+  const rows = rowsOf(await file.read(offset, offset + bytes), shape, bytesOf(type));
+  return new StoredArray(new PartialFile(name, new Blob([rows])), { shape, type, isLittleEndian, offset: 0 });
+}
+
+async function readHeader(file: PartialFile): Promise<Header> {
+  const { name } = file;
+  const head = await file.read(0, 12);
+  const wrong = MAGIC.findIndex((byte, i) => head[i] !== byte);
+  if (wrong !== -1) {
+    throw new DataError(
+      `${name} is not npy: byte ${wrong} is ${head[wrong] ?? 'missing'}, and npy has ${MAGIC[wrong]} there. Save the array with ` +
+        'numpy.save or numpy.savez.',
+    );
+  }
+  const version = head[6];
+  if (version !== 1 && version !== 2 && version !== 3) {
+    throw new DataError(`${name} is npy of version ${version ?? 'none'} (byte 6), and 1, 2 and 3 are known.`);
+  }
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  const start = version === 1 ? 10 : 12;
+  const length = head.length < start ? 0 : version === 1 ? view.getUint16(8, true) : view.getUint32(8, true);
+  const offset = start + length;
+  if (length === 0 || length > MAX_HEADER_BYTES || offset > file.size) {
+    throw new DataError(
+      `${name} is damaged at byte 8: its header would have ${length} bytes, and the file has ${file.size}. Save it again.`,
+    );
+  }
+  const text = new TextDecoder(version === 3 ? 'utf-8' : 'latin1').decode(await file.read(start, offset));
+  return { ...parseHeader(name, start, text), offset };
+}
+
+/** `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }` */
+function parseHeader(name: string, start: number, text: string): Omit<Header, 'offset'> {
+  const fail = (what: string): never => {
+    throw new DataError(`${name}: the header at byte ${start} ${what}.`);
+  };
+  const descr = /'descr'\s*:\s*'([^']*)'/.exec(text)?.[1];
+  const order = /'fortran_order'\s*:\s*(True|False)/.exec(text)?.[1];
+  const sides = /'shape'\s*:\s*\(([\d,\s]*)\)/.exec(text)?.[1];
+  if (descr === undefined && /'descr'\s*:\s*\[/.test(text)) {
+    return fail('describes records with fields, and plain numbers are needed: save one field, or a CSV file');
+  }
+  if (descr === undefined || order === undefined || sides === undefined) {
+    return fail(`says no type, order and shape: it is ${JSON.stringify(text.slice(0, 80))}. Save the array again`);
+  }
+  const type = ELEMENT_TYPES.find((known) => known === descr.slice(1));
+  if (type === undefined || !'<>|='.includes(descr[0]!)) {
+    return fail(
+      `says type ${JSON.stringify(descr)}, and the numbers known are ${ELEMENT_TYPES.join(', ')}: convert it with astype`,
+    );
+  }
+  const shape = sides
+    .split(',')
+    .map((side) => side.trim())
+    .filter((side) => side !== '')
+    .map(Number);
+  if (!shape.every(Number.isSafeInteger)) return fail(`says shape (${sides}), which is too large`);
+  return { type, isLittleEndian: descr[0] !== '>', isFortran: order === 'True', shape };
+}
+
+/** Elements of `size` bytes, laid out by columns (the first dimension fastest), by rows. */
+function rowsOf(columns: Uint8Array, shape: readonly number[], size: number): Uint8Array<ArrayBuffer> {
+  const rows = new Uint8Array(columns.length);
+  const strides = shape.map((_, i) => shape.slice(0, i).reduce((product, side) => product * side, 1));
+  const at = shape.map(() => 0);
+  for (let to = 0; to < rows.length; to += size) {
+    const from = at.reduce((sum, index, i) => sum + index * strides[i]!, 0) * size;
+    for (let byte = 0; byte < size; byte++) rows[to + byte] = columns[from + byte]!;
+    for (let i = shape.length - 1; i >= 0 && ++at[i]! === shape[i]; i--) at[i] = 0;
+  }
+  return rows;
+}

@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'vitest';
+import { ZipFile } from '../../../src/jobs/formats/zip.ts';
+import { DataError } from '../../../src/util/errors.ts';
+import { zipFile } from './zipFiles.ts';
+
+const text = (words: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(words);
+const files = {
+  'cats/': text(''),
+  'cats/猫.txt': text('miau '.repeat(100)),
+  'dogs/b.txt': text('wuff'),
+  empty: text(''),
+};
+
+describe('a zip file', () => {
+  test.each([
+    ['stored', { method: 'stored' }],
+    ['deflated', {}],
+    ['with zip64 fields', { isWide: true }],
+    ['with names of no said encoding', { flags: 0 }],
+  ] as const)('%s is read entry by entry', async (_, options) => {
+    const zip = await ZipFile.open('a.zip', new Blob([zipFile(files, options)]));
+    expect(zip.entries.map(({ path, size }) => [path, size])).toEqual([
+      ...[
+        ['cats/猫.txt', 500],
+        ['dogs/b.txt', 4],
+      ],
+      ['empty', 0],
+    ]);
+    const contents = await Promise.all(zip.entries.map(async (entry) => (await zip.blob(entry)).text()));
+    expect(contents).toEqual(['miau '.repeat(100), 'wuff', '']);
+  });
+
+  test("behind other bytes' length and with a comment at its end", async () => {
+    const bytes = zipFile({ a: text('b') });
+    const commented = new Uint8Array([...bytes, ...text('made by hand')]);
+    const zip = await ZipFile.open('a.zip', new Blob([commented]));
+    expect(zip.entries).toHaveLength(1);
+  });
+
+  const good = zipFile({ 'a.txt': text('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa') });
+  const changed = (at: number, byte: number): Uint8Array<ArrayBuffer> => {
+    const bytes = good.slice();
+    bytes[at < 0 ? bytes.length + at : at] = byte;
+    return bytes;
+  };
+  test.each([
+    ['nothing', new Uint8Array(0), 'a.zip is not a zip file: it starts with nothing at byte 0'],
+    ['another file', text('hello, world'), 'it starts with 68 65 6c 6c at byte 0, where zip has 50 4b 03 04'],
+    ['a download cut off', good.subarray(0, good.length - 30), `a.zip ends too early, at byte ${good.length - 30}`],
+    ['a damaged directory', changed(-22 - 51, 0), 'is damaged at byte 40: entry 1 of 1 of its directory is not there'],
+    ['a directory elsewhere', changed(-3, 0xee), 'is damaged at byte 91: its directory would end at byte 3992977'],
+    ['one of several parts', changed(-18, 3), 'is one of several parts (byte 95)'],
+    ['encrypted', zipFile(files, { flags: 1 }), 'cats/猫.txt at byte 37 is encrypted'],
+    ['another way to pack', changed(-22 - 51 + 10, 12), 'a.txt at byte 0 is packed by method 12'],
+    ['a damaged header', changed(0, 0), 'a.txt at byte 0 is not there'],
+    ['damaged contents', changed(36, 0xff), 'a.txt at byte 35 cannot be unpacked: it is damaged'],
+    ['another checksum', changed(-22 - 51 + 16, 1), 'a.txt at byte 35 cannot be unpacked'],
+    ['more than it says', changed(-22 - 51 + 24, 3), 'a.txt at byte 35 cannot be unpacked'],
+  ])('wrong: %s', async (_, bytes, sentence) => {
+    const read = async (): Promise<unknown> => {
+      const zip = await ZipFile.open('a.zip', new Blob([bytes]));
+      return zip.blob(zip.entries[0]!);
+    };
+    const error = await read().catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(DataError);
+    expect((error as DataError).message).toContain(sentence);
+  });
+});
