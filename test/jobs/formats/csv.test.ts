@@ -1,0 +1,130 @@
+import fc from 'fast-check';
+import Papa from 'papaparse';
+import { describe, expect, test } from 'vitest';
+import { CsvFile } from '../../../src/jobs/formats/csv.ts';
+import { DataError } from '../../../src/util/errors.ts';
+
+interface Read {
+  columns: readonly string[];
+  rows: (readonly string[])[];
+  lines: number[];
+}
+
+/** By one pass, and each row by itself: these are the same. */
+async function read(text: string | Uint8Array<ArrayBuffer>): Promise<Read> {
+  const rows: (readonly string[])[] = [];
+  const lines: number[] = [];
+  const csv = await CsvFile.open('a.csv', new Blob([text]), () => (fields, row, line) => {
+    rows[row] = fields;
+    lines.push(line);
+  });
+  expect(csv.rows).toBe(rows.length);
+  expect(await Promise.all(rows.map((_, row) => csv.row(row)))).toEqual(rows);
+  const again: (readonly string[])[] = [];
+  await csv.scan((fields) => again.push(fields));
+  expect(again).toEqual(rows);
+  return { columns: csv.columns, rows, lines };
+}
+
+describe('CSV', () => {
+  test.each([
+    ['plain', 'a,b\n1,x\n2,y\n', [2, 3]],
+    ['without a last line end', 'a,b\n1,x\n2,y', [2, 3]],
+    ['from Windows', 'a,b\r\n1,x\r\n2,y\r\n', [2, 3]],
+    ['from an old Mac', 'a,b\r1,x\r2,y', [2, 3]],
+    ['with a byte order mark', '\ufeffa,b\n1,x\n2,y', [2, 3]],
+    ['with semicolons', 'a;b\n1;x\n2;y', [2, 3]],
+    ['with tabs', 'a\tb\n1\tx\n2\ty', [2, 3]],
+    ['with empty lines', '\na,b\n\n1,x\n\r\n2,y\n\n', [4, 6]],
+    ['with quotes', '"a","b"\n"1","x"\n2,"y"', [2, 3]],
+  ])('%s', async (_, text, lines) => {
+    expect(await read(text)).toEqual({
+      columns: ['a', 'b'],
+      rows: [
+        ['1', 'x'],
+        ['2', 'y'],
+      ],
+      lines,
+    });
+  });
+
+  test('separators, quotes and line ends within quotes; a quote within an unquoted field is one', async () => {
+    const { rows, lines } = await read('a,b\n"1,5","say ""hi""\nthere"\n2,5" pipe\n"",""\n');
+    expect(rows).toEqual([
+      ['1,5', 'say "hi"\nthere'],
+      ['2', '5" pipe'],
+      ['', ''],
+    ]);
+    expect(lines).toEqual([2, 4, 5]);
+  });
+
+  test('a first line with a number in it is data, and columns without a name are numbered', async () => {
+    expect(await read('5.1,3.5,setosa\n4.9,3,setosa\n')).toMatchObject({
+      columns: ['column 1', 'column 2', 'column 3'],
+    });
+    expect((await read(',b\nx,1\n')).columns).toEqual(['column 1', 'b']);
+  });
+
+  test('what Papa Parse writes is read back, whatever is in the fields', async () => {
+    const field = fc.stringMatching(/^[a-z,;"' \t\n\r猫é0-9.]{0,8}$/);
+    const table = fc
+      .integer({ min: 2, max: 4 })
+      .chain((width) =>
+        fc.array(fc.array(field, { minLength: width, maxLength: width }), { minLength: 1, maxLength: 8 }),
+      );
+    await fc.assert(
+      fc.asyncProperty(
+        table,
+        fc.constantFrom(',', ';', '\t', '|'),
+        fc.constantFrom('\n', '\r\n', '\r'),
+        async (rows, delimiter, newline) => {
+          const header = rows[0]!.map((_, i) => `name${'x'.repeat(i)}`);
+          const text = Papa.unparse([header, ...rows], { delimiter, newline, quotes: true });
+          const found = await read(text);
+          expect(found).toMatchObject({ columns: header, rows });
+        },
+      ),
+    );
+  });
+
+  test('a file longer than a chunk', async () => {
+    const rows = Array.from({ length: 60_000 }, (_, i) => [`${i}`, i % 7 === 0 ? 'a "quoted", field' : 'é plain one']);
+    const { rows: found } = await read(Papa.unparse([['n', 'text'], ...rows]));
+    expect(found).toEqual(rows);
+  }, 60_000);
+
+  const long = `a,b\n${'1,x\n'.repeat(300_000)}`;
+  test.each([
+    ['nothing', '', 'a.csv, line 1: there is no record'],
+    ['a field too many', 'a,b\n1,x\n2,y,z\n', 'a.csv, line 3: 3 fields, and line 1 has 2'],
+    ['a field missing behind a field of two lines', 'a,b\n1,"x\ny"\n2\n', 'a.csv, line 4: 1 fields'],
+    ['a line far away', `${long}1\n`, 'a.csv, line 300002: 1 fields'],
+    ['a quote that stays open', 'a,b\n1,"x\n2,y\n', 'a.csv, line 2: a quote that opens in this record is never closed'],
+    ['an open quote in a large file', long.replace('x', '"x'), 'a.csv, line 2: a quote that opens'],
+    ['words behind a quote', 'a,b\n1,"x"y\n2,y\n', 'a.csv, line 2: a quoted field goes on behind its quote'],
+    ['names that are the same', 'a,a\n1,2\n', 'a.csv, line 1: two columns are called "a"'],
+    [
+      'another encoding',
+      new Uint8Array([0x61, 0x2c, 0x62, 0x0a, 0x31, 0x2c, 0xe9, 0x0a]),
+      'a.csv, line 2: this is not UTF-8',
+    ],
+    [
+      'UTF-16',
+      new Uint8Array([0xff, 0xfe, 0x61, 0]),
+      'a.csv is not CSV: it starts with ff fe at byte 0, which is UTF-16',
+    ],
+    ['a workbook', new Uint8Array([0x50, 0x4b, 3, 4]), 'which is a zip file or a workbook: export the sheet as CSV'],
+  ])('wrong: %s', async (_, text, sentence) => {
+    const error = await read(text).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(DataError);
+    expect((error as DataError).message).toContain(sentence);
+  });
+
+  test('a file that changes while it is read is told by name and byte', async () => {
+    const gone = new Blob(['a,b\n']);
+    gone.slice = () => ({ arrayBuffer: () => Promise.reject(new Error('it was moved')) }) as unknown as Blob;
+    await expect(CsvFile.open('a.csv', gone, () => () => {})).rejects.toThrow(
+      'a.csv could not be read from byte 0 on (it was moved)',
+    );
+  });
+});
