@@ -32,7 +32,7 @@ export async function main(group: ProcessGroup, print: (line: string) => void): 
   const partition = partitionDataset(group);
   const pixels = new Float32Array(partition.length * PIXELS);
   const labels = new Int32Array(partition.length);
-  train.read(partition, pixels, labels);
+  await train.read(partition, pixels, labels);
   const inputs = tf.tensor2d(pixels, [partition.length, PIXELS]);
   const targets = tf.oneHot(labels, train.classes);
   const kernelInitializer = tf.initializers.glorotUniform({ seed: SEED });

@@ -72,7 +72,7 @@ async function train({ tabs, folder, fields }: TrialOrder): Promise<TrialResult>
   const files = names.map((name) => new File([readFileSync(path.join(folder!, name))], name));
   const data = await loadData(job, { files, baseUrl: 'http://localhost/' });
   const results = await runWorld(tabs, async (group) => {
-    const task = createJobTask(job, data, tabs);
+    const task = await createJobTask(job, data, tabs);
     const run = await TrainingRun.prepare({
       ...{ plan: job, task, clock: systemClock, device: { backend: 'wasm', adapter: 'Node' } },
       ...{ emit: () => {}, checkDevice: () => {} },

@@ -60,6 +60,11 @@ export function formatLoss(loss: number): string {
   return loss >= 0.01 || loss === 0 ? loss.toFixed(3) : loss.toPrecision(2);
 }
 
+/** An amount in a unit of its own, with four figures: `1234000`, `12.34`, `0.001234`. */
+export function formatAmount(value: number): string {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : '–';
+}
+
 /** `1 rank`, `3 ranks`. */
 export function plural(count: number, one: string, many: string = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;

@@ -16,7 +16,12 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
   if (job === spec.job) return spec;
   if (job === 'digits') return { ...spec, job, data: { kind: 'drawn' } };
   if (job === 'lesson') return { ...withStrategy(spec, 'ring'), job, data: { kind: 'none' } };
-  return { ...spec, job, data: folder === null ? { kind: 'files' } : { kind: 'url', url: folder } };
+  // A server's folder has IDX files, unless it was started for another job.
+  if (job === 'mnist')
+    return { ...spec, job, data: folder === null ? { kind: 'files' } : { kind: 'url', url: folder } };
+  const { target, task, side, channels } = DEFAULT_JOB;
+  const asked = { target, task, side, channels, data: { kind: 'files' } } as const;
+  return { ...spec, job, model: job === 'table' ? 'mlp' : spec.model, ...asked };
 }
 
 /** Another optimizer brings its usual learning rate, unless somebody set one. */

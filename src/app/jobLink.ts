@@ -2,13 +2,13 @@
  * A job as settings behind a link's question mark, by the names that a job's fields have: `#new?job=mnist&seed=7`. Only what
  * differs from the usual job is there, so that links stay short. Pure.
  */
-import { DEFAULT_JOB, defaultOptimizer, parseJob, type JobSpec } from '../protocol/job.ts';
+import { DEFAULT_JOB, defaultOptimizer, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../protocol/job.ts';
 import { messageOf } from '../util/errors.ts';
 
-const TEXTS = ['job', 'model', 'strategy', 'optimizer', 'codec', 'transport'] as const;
+const TEXTS = ['job', 'model', 'strategy', 'optimizer', 'codec', 'transport', 'target', 'task'] as const;
 const NUMBERS = [
   ...(['learningRate', 'batchSize', 'epochs', 'maxSteps', 'seed', 'hashEvery'] as const),
-  ...(['syncEvery', 'staleness', 'replicas', 'hidden'] as const),
+  ...(['syncEvery', 'staleness', 'replicas', 'hidden', 'side', 'channels'] as const),
 ];
 const SWITCHES = ['errorFeedback'] as const;
 
@@ -20,7 +20,7 @@ export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: stri
   for (const name of SWITCHES) if (query.has(name)) fields[name] = switchOf(query.get(name)!);
   const url = query.get('data');
   if (url !== null) fields['data'] = { kind: 'url', url };
-  else if (fields['job'] === 'mnist') fields['data'] = { kind: 'files' };
+  else if (JOB_NAMES.some((name) => name === fields['job'] && readsFiles(name))) fields['data'] = { kind: 'files' };
   try {
     return { job: parseJob(fields), problem: null };
   } catch (error) {

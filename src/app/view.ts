@@ -19,6 +19,7 @@ import type {
 } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
+import type { Preview } from '../protocol/preview.ts';
 import { append, emptySeries, type Series } from './series.ts';
 
 export interface Lobby {
@@ -59,7 +60,9 @@ export interface Evaluation {
   step: number;
   at: number;
   loss: number;
-  accuracy: number;
+  /** `null` where amounts are predicted: then there is an error, in their unit. */
+  accuracy: number | null;
+  error: number | null;
   samples: number;
 }
 
@@ -171,6 +174,8 @@ export interface View {
   /** Something to know that stops nothing. */
   note: string | null;
   failure: Failure | null;
+  /** What this tab's files hold, or what is wrong with them; both `null` while they are read. `null`: none were given. */
+  files: { preview: Preview | null; problem: string | null } | null;
   /** What the engine last told of its flight recorder. */
   recording: FlightRecording | null;
 }
@@ -203,6 +208,7 @@ export const initialView: View = {
   goesOnAfter: null,
   note: null,
   failure: null,
+  files: null,
   recording: null,
 };
 
@@ -267,6 +273,10 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, note: event.message };
     case 'recording':
       return { ...view, recording: event.recording };
+    case 'preview': {
+      const { preview, problem } = event;
+      return { ...view, files: { preview, problem } };
+    }
     default:
       return event satisfies never;
   }
@@ -351,10 +361,10 @@ function reduceRun(run: Run, event: RunEvent): Run {
       return { ...run, choice, trace: choice.codec === 'powersgd' ? null : run.trace };
     }
     case 'evaluation': {
-      const { step, loss, accuracy, samples } = event;
-      if (accuracy === null) return run;
+      const { step, loss, accuracy, error = null, samples } = event;
+      if (accuracy === null && error === null) return run;
       const at = run.last?.at ?? 0;
-      const all = [...run.evaluations.filter((one) => one.step < step), { step, at, loss, accuracy, samples }];
+      const all = [...run.evaluations.filter((one) => one.step < step), { step, at, loss, accuracy, error, samples }];
       const evaluations =
         all.length <= MAX_EVALUATIONS ? all : all.filter((_, i) => i % 2 === 1 || i === all.length - 1);
       return { ...run, evaluations };

@@ -1,11 +1,11 @@
 /** A batch of fixed shape: short ones are padded with samples that weigh nothing, so that shapes stay static on the GPU. */
 import * as tf from '@tensorflow/tfjs';
-import { sampleLength, type Dataset } from '../jobs/index.ts';
+import { sampleLength, type Dataset, type Labels } from '../jobs/index.ts';
 
 export interface BatchTensors {
   /** float32 [size, ...inputShape] */
   inputs: tf.Tensor;
-  /** int32 [size] */
+  /** [size]: int32 where they are classes, float32 where they are amounts. */
   labels: tf.Tensor1D;
   /** float32 [size]: 1 for a sample, 0 for padding. */
   weights: tf.Tensor1D;
@@ -13,7 +13,7 @@ export interface BatchTensors {
 
 export class Batch {
   readonly size: number;
-  readonly labels: Int32Array;
+  readonly labels: Labels;
   readonly weights: Float32Array;
   readonly #data: Dataset;
   readonly #inputs: Float32Array;
@@ -22,7 +22,7 @@ export class Batch {
     this.size = size;
     this.#data = data;
     this.#inputs = new Float32Array(size * sampleLength(data));
-    this.labels = new Int32Array(size);
+    this.labels = data.labelUnit === undefined ? new Int32Array(size) : new Float32Array(size);
     this.weights = new Float32Array(size);
   }
 
@@ -32,11 +32,11 @@ export class Batch {
     this.#inputs.fill(0, length * sampleLength(this.#data));
     this.labels.fill(0, length);
     this.weights.fill(1, 0, length).fill(0, length);
-    this.#data.read(indices, this.#inputs, this.labels);
+    await this.#data.read(indices, this.#inputs, this.labels);
     // Copies: a tensor aliases its array until it is uploaded.
     const tensors: BatchTensors = {
       inputs: tf.tensor(this.#inputs.slice(), [this.size, ...this.#data.inputShape]),
-      labels: tf.tensor1d(this.labels.slice(), 'int32'),
+      labels: tf.tensor1d(this.labels.slice(), this.labels instanceof Int32Array ? 'int32' : 'float32'),
       weights: tf.tensor1d(this.weights.slice()),
     };
     try {

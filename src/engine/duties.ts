@@ -48,12 +48,18 @@ export function joined(a: Duties, b: Duties): Duties {
   return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
 }
 
-/** Mean loss and share of right answers on the first `samples` held-out ones: each rank tests its share, the sums are summed. */
-export async function testHeldOut(
-  group: ProcessGroup,
-  task: Task,
-  samples: number,
-): Promise<{ loss: number; accuracy: number | null }> {
+/** How well held-out samples are answered. */
+export interface Tested {
+  /** Mean. */
+  loss: number;
+  /** Share of right answers; `null` where nothing is classified. */
+  accuracy: number | null;
+  /** Where amounts are predicted: the root of the mean squared error, in their own unit. */
+  error?: number;
+}
+
+/** Of the first `samples` held-out ones: each rank tests its share, the sums are summed. */
+export async function testHeldOut(group: ProcessGroup, task: Task, samples: number): Promise<Tested> {
   const share = dealWindow(
     Uint32Array.from({ length: samples }, (_, i) => i),
     group.rank,
@@ -66,5 +72,9 @@ export async function testHeldOut(
     own[1]! += correct;
   }
   const [lossSum, correct] = await group.allReduce(Float64Array.from(own));
-  return { loss: lossSum! / samples, accuracy: task.classifies ? correct! / samples : null };
+  const loss = lossSum! / samples;
+  return {
+    ...{ loss, accuracy: task.classifies ? correct! / samples : null },
+    ...(task.labelUnit !== undefined && { error: Math.sqrt(loss) * task.labelUnit }),
+  };
 }

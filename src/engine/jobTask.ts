@@ -1,6 +1,6 @@
 /** A job that classifies images as a {@link Task}: one of our models on one of our data sets. */
 import * as tf from '@tensorflow/tfjs';
-import { buildModel, countCorrect, lossSum, sampleLength, type Dataset } from '../jobs/index.ts';
+import { buildModel, countCorrect, lossSum, sampleLength, squaredErrorSum, type Dataset } from '../jobs/index.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { hashState } from '../util/hash.ts';
 import type { Author } from './author.ts';
@@ -18,13 +18,15 @@ export interface JobTask extends Task {
 }
 
 /** Builds `job`'s model. Held-out samples are tested in batches that `worldSize` ranks share evenly. */
-export function createJobTask(
+export async function createJobTask(
   job: JobSpec,
   { train, test }: { train: Dataset; test: Dataset },
   worldSize: number,
-): JobTask {
+): Promise<JobTask> {
   const model = buildModel(job, train);
-  const learned = new LearnedModel(model, test, job.seed);
+  const learned = await LearnedModel.create(model, test, job);
+  const { labelUnit } = train;
+  const lossOf = labelUnit === undefined ? lossSum : squaredErrorSum;
   const trainBatch = new Batch(train, job.batchSize);
   // Ranks' shares of a test within a pass fill their batches, too.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
@@ -35,22 +37,24 @@ export function createJobTask(
     trainSamples: train.size,
     testSamples: test.size,
     testBatch: testBatch.size,
-    dataHash: () => Promise.resolve(hashState([train, test].flatMap(sizesAndEnds))),
+    dataHash: async () => hashState((await Promise.all([train, test].map(whatItIs))).flat()),
     dataAdvice: 'give every tab the same files, or let the server serve them (--data)',
     withBatch: (indices, use) =>
       trainBatch.with(indices, ({ inputs, labels, weights }) =>
-        use(() => lossSum(model.logits(inputs), labels, weights)),
+        use(() => lossOf(model.logits(inputs), labels, weights)),
       ),
-    classifies: true,
+    classifies: labelUnit === undefined,
+    labelUnit,
     evaluate: (indices) =>
       testBatch.with(indices, async ({ inputs, labels, weights }) => {
         const [logits, loss] = tf.tidy(() => {
           const outputs = model.logits(inputs);
-          return [outputs, lossSum(outputs, labels, weights)] as const;
+          return [outputs, lossOf(outputs, labels, weights)] as const;
         });
         try {
           const [values, [sum]] = await Promise.all([logits.data(), loss.data()]);
-          const correct = countCorrect(values, testBatch.labels, logits.size / testBatch.size, testBatch.weights);
+          const { size, labels: answers, weights: counted } = testBatch;
+          const correct = labelUnit === undefined ? countCorrect(values, answers, logits.size / size, counted) : 0;
           return { lossSum: sum!, correct };
         } finally {
           tf.dispose([logits, loss]);
@@ -60,10 +64,12 @@ export function createJobTask(
   };
 }
 
-/** Enough to tell data sets apart: sizes, shapes, the first sample and the last. */
-function sizesAndEnds(data: Dataset): ArrayBufferView[] {
+/** Enough to tell data sets apart: their digest, or sizes, shapes, the first sample and the last. */
+async function whatItIs(data: Dataset): Promise<ArrayBufferView[]> {
+  const sizes = Int32Array.of(data.size, data.classes, ...data.inputShape);
+  if (data.digest !== undefined) return [sizes, new TextEncoder().encode(data.digest)];
   const inputs = new Float32Array(2 * sampleLength(data));
   const labels = new Int32Array(2);
-  data.read(Uint32Array.of(0, data.size - 1), inputs, labels);
-  return [Int32Array.of(data.size, data.classes, ...data.inputShape), inputs, labels];
+  await data.read(Uint32Array.of(0, data.size - 1), inputs, labels);
+  return [sizes, inputs, labels];
 }

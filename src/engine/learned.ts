@@ -7,6 +7,7 @@ import * as tf from '@tensorflow/tfjs';
 import { sampleLength, type Dataset, type JobModel } from '../jobs/index.ts';
 import { TensorReader } from '../parallel/flatten.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
+import { learnsDigits, type JobSpec } from '../protocol/job.ts';
 import type { LabelledImage, Learned, Mistake, WeightPictures } from '../protocol/learned.ts';
 import { mixSeed, permutation } from '../util/rng.ts';
 import { Author } from './author.ts';
@@ -68,18 +69,28 @@ export class LearnedModel {
   /** float32 [images, ...shape], once somebody asks. */
   #inputs: tf.Tensor | null = null;
 
-  /** @param model is disposed of with this. */
-  constructor(model: JobModel, heldOut: Dataset, seed: number) {
+  private constructor(model: JobModel, heldOut: Dataset, images: readonly LabelledImage[]) {
     this.#model = model;
     this.#shape = heldOut.inputShape;
     this.#classes = heldOut.classes;
-    const chosen = permutation(heldOut.size, mixSeed(seed, CHOICE_WORD)).subarray(0, ASKED);
+    this.#images = images;
+  }
+
+  /**
+   * @param model is disposed of with this.
+   * @param heldOut where it is no images of digits, there is nothing to tell of it.
+   */
+  static async create(model: JobModel, heldOut: Dataset, job: Pick<JobSpec, 'job' | 'seed'>): Promise<LearnedModel> {
+    const asked = learnsDigits(job.job) ? ASKED : 0;
+    const chosen = permutation(heldOut.size, mixSeed(job.seed, CHOICE_WORD)).subarray(0, asked);
     const inputs = new Float32Array(sampleLength(heldOut));
     const labels = new Int32Array(1);
-    this.#images = Array.from(chosen, (index) => {
-      heldOut.read([index], inputs, labels);
-      return { pixels: Uint8Array.from(inputs, (ink) => Math.round(255 * ink)), label: labels[0]! };
-    });
+    const images: LabelledImage[] = [];
+    for (const index of chosen) {
+      await heldOut.read([index], inputs, labels);
+      images.push({ pixels: Uint8Array.from(inputs, (ink) => Math.round(255 * ink)), label: labels[0]! });
+    }
+    return new LearnedModel(model, heldOut, images);
   }
 
   /**
@@ -96,6 +107,7 @@ export class LearnedModel {
   /** What it says of the chosen images, and its first layer; see {@link predict}. */
   async examine(): Promise<Examination | null> {
     const images = this.#images;
+    if (images.length === 0) return null;
     this.#inputs ??= this.#upload();
     const inputs = this.#inputs;
     const answers = tf.tidy(() => [tf.softmax(this.#model.logits(inputs)), this.#firstLayer()]);

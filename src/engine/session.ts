@@ -2,6 +2,7 @@
  * One tab's engine: does what the page commands, joins a room, trains each of its runs, and tells all of it in events. Knows no
  * thread: it runs in a worker, or on the page itself.
  */
+import { inspectFiles } from '../jobs/index.ts';
 import {
   MAX_WORLD_SIZE,
   PROTOCOL_VERSION,
@@ -69,6 +70,8 @@ export class Session {
   #room: RoomMessage | null = null;
   #device: Promise<OpenedDevice> | null = null;
   #files: File[] = [];
+  /** Of these files, for a job. */
+  #inspection: { files: readonly File[]; of: string; isFit: Promise<boolean> } | null = null;
   /** The run that this tab takes part in, or is about to. */
   #training: { run: number; job: JobSpec; ready: Promise<Part>; autosave: Autosave | null } | null = null;
   /** `null`: it trains. */
@@ -121,6 +124,7 @@ export class Session {
       case 'files':
         this.#files = command.files;
         this.#isOut = false;
+        this.#options.emit({ type: 'preview', preview: null, problem: null });
         void this.#announce();
         return;
       case 'lesson':
@@ -227,6 +231,11 @@ export class Session {
     if (!rendezvous || !room || this.#spectator || this.#isOut || this.#isRecovering) return;
     const { phase, run, job, members } = room;
     const { kind } = job.data;
+    if (kind === 'files' && this.#files.length > 0 && job.job !== 'mnist') {
+      const isFit = await this.#inspect(job);
+      // What came meanwhile has asked anew.
+      if (!isFit || this.#room !== room || this.#rendezvous !== rendezvous) return;
+    }
     const isRunOn = phase !== 'FORMING';
     const due = isRunOn ? `${kind} ${run}` : kind;
     const isCounted = this.#isCountedIn(room);
@@ -246,6 +255,19 @@ export class Session {
       this.#fail(error, error instanceof DeviceError);
       if (error instanceof DeviceError) rendezvous.leave();
     }
+  }
+
+  /** Tells what the files hold for `job`, once; whether they can be trained on. */
+  #inspect(job: JobSpec): Promise<boolean> {
+    const files = this.#files;
+    const of = JSON.stringify([job.job, job.model, job.target, job.task, job.side, job.channels, job.seed]);
+    if (this.#inspection?.files === files && this.#inspection.of === of) return this.#inspection.isFit;
+    const isFit = inspectFiles(job, files).then((found) => {
+      if (this.#inspection?.isFit === isFit) this.#options.emit({ type: 'preview', ...found });
+      return found.problem === null;
+    });
+    this.#inspection = { files, of, isFit };
+    return isFit;
   }
 
   #isCountedIn(room: RoomMessage | null): boolean {

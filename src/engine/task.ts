@@ -11,6 +11,8 @@ export interface Task {
   readonly testBatch: number;
   /** Whether answers are right or wrong, which {@link evaluate} then counts. */
   readonly classifies: boolean;
+  /** Where amounts are predicted and losses are squared distances: one stands for so much of the amount's own unit. */
+  readonly labelUnit?: number | undefined;
   /** Digest of the samples, to see that all ranks hold the same. */
   dataHash(): Promise<string>;
   /** What to do where they do not. */

@@ -32,7 +32,7 @@ import type { Clock } from '../util/clock.ts';
 import { DataError, DivergenceError, MismatchError, PeergradError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { dissenters } from '../util/majority.ts';
-import { dutiesAfter, joined, NO_DUTIES, testHeldOut, testInterval, type Duties } from './duties.ts';
+import { dutiesAfter, joined, NO_DUTIES, testHeldOut, testInterval, type Duties, type Tested } from './duties.ts';
 import { RunFigures } from './figures.ts';
 import { StepTelemetry } from './stepTelemetry.ts';
 import type { Task } from './task.ts';
@@ -101,7 +101,7 @@ export class TrainingRun {
   #statistics: RankStatistics[] = [];
   #hashes: string[] = [];
   /** Of the latest test. */
-  #tested: { loss: number; accuracy: number | null } | null = null;
+  #tested: Tested | null = null;
   /** The codec that ranks have chosen in this world, and why. */
   #choice: CodecChoice | null = null;
   #bucketChoice: BucketChoice | null = null;
@@ -546,6 +546,7 @@ export class TrainingRun {
       epochs: position.dataEpoch + (position.offset > 0 ? 1 : 0),
       loss: losses.at(-1)!,
       accuracy: this.#tested?.accuracy ?? null,
+      ...(this.#tested?.error !== undefined && { error: this.#tested.error }),
       valLoss: this.#tested?.loss ?? null,
       stateHash: this.#hashes,
       bytesSentPerRank: this.#statistics.map(({ gradientBytesSent }) => gradientBytesSent),

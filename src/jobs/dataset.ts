@@ -1,22 +1,29 @@
-/** What a job trains and tests on: labelled images, read by index. */
+/** What a job trains and tests on: labelled samples, read by index. */
 import { UsageError } from '../util/errors.ts';
 
-/** Labelled samples. Reading the same index gives the same bits on every machine. */
+/** Labelled samples. Reading the same index gives the same bits on every machine, but for pictures, which browsers decode as they like. */
 export interface Dataset {
   /** Number of samples. */
   readonly size: number;
-  /** Shape of one sample: [height, width, channels]. */
+  /** Shape of one sample: [height, width, channels]; a row of numbers is [1, 1, numbers]. */
   readonly inputShape: readonly [number, number, number];
-  /** Labels are 0 .. classes-1. */
+  /** Labels are 0 .. classes-1; 1 where a label is an amount to predict. */
   readonly classes: number;
+  /** Where labels are amounts: one stands for so much of the amount's own unit, above the amount's mean. */
+  readonly labelUnit?: number;
+  /** What stands for the samples where ranks compare theirs; without it, sizes and some samples do. */
+  readonly digest?: string;
   /**
-   * Writes the samples `indices` one after the other to the front of `inputs` (floats in 0 .. 1) and `labels`. Longer
-   * arrays are allowed, for batches padded to a fixed shape: what lies behind is left alone.
+   * Writes the samples `indices` one after the other to the front of `inputs` (pixels in 0 .. 1) and `labels`. Longer
+   * arrays are allowed, for batches padded to a fixed shape: what lies behind is left alone. Sets that lie in files resolve later.
    *
-   * @throws UsageError if an index is not of this dataset or an array is too short.
+   * @throws UsageError if an index is not of this dataset or an array is too short; DataError if a file cannot be read.
    */
-  read(indices: ArrayLike<number>, inputs: Float32Array, labels: Int32Array): void;
+  read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void | Promise<void>;
 }
+
+/** Whole numbers where they are classes. */
+export type Labels = Int32Array | Float32Array;
 
 /** Floats in one sample. */
 export function sampleLength(data: Pick<Dataset, 'inputShape'>): number {
@@ -24,7 +31,7 @@ export function sampleLength(data: Pick<Dataset, 'inputShape'>): number {
 }
 
 /** The checks of {@link Dataset.read}. */
-export function checkRead(data: Dataset, indices: ArrayLike<number>, inputs: Float32Array, labels: Int32Array): void {
+export function checkRead(data: Dataset, indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void {
   const length = sampleLength(data);
   if (inputs.length < indices.length * length || labels.length < indices.length) {
     throw new UsageError(
@@ -74,7 +81,7 @@ export class ImageDataset implements Dataset {
     });
   }
 
-  read(indices: ArrayLike<number>, inputs: Float32Array, labels: Int32Array): void {
+  read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void {
     checkRead(this, indices, inputs, labels);
     const area = sampleLength(this);
     const pixels = this.#pixels;

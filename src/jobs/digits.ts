@@ -4,7 +4,7 @@
  * Sample i of a split is a function of (seed, split, i) alone and is drawn when it is read, so there is nothing to load
  * and nothing to agree on; only exact arithmetic is used (see pen.ts), so all ranks see the same bits.
  */
-import { checkRead, type Dataset } from './dataset.ts';
+import { checkRead, type Dataset, type Labels } from './dataset.ts';
 import { Raster, smoothLine } from './pen.ts';
 import { STYLES, type Style } from './strokes.ts';
 import { createRng, mixSeed, type Rng } from '../util/rng.ts';
@@ -52,7 +52,7 @@ export class DrawnDigits implements Dataset {
     this.#seed = mixSeed(seed, SPLIT_WORDS[split]);
   }
 
-  read(indices: ArrayLike<number>, inputs: Float32Array, labels: Int32Array): void {
+  read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void {
     checkRead(this, indices, inputs, labels);
     for (let i = 0; i < indices.length; i++) {
       const index = indices[i]!;

@@ -1,18 +1,21 @@
 /** The built-in jobs: data, models, loss. */
 import type { Dataset } from './dataset.ts';
 import { DrawnDigits } from './digits.ts';
+import { loadImages, type ImagesJob } from './images.ts';
 import { loadMnist } from './mnist.ts';
-import { folderSource, pickedSource } from './source.ts';
-import type { JobSpec } from '../protocol/job.ts';
-import { UsageError } from '../util/errors.ts';
+import { fetchFiles, folderSource, pickedSource } from './source.ts';
+import { Table, type TableJob } from './table.ts';
+import { DEFAULT_JOB, readsFiles, type JobSpec } from '../protocol/job.ts';
+import type { Preview } from '../protocol/preview.ts';
+import { DataError, messageOf, UsageError } from '../util/errors.ts';
 
-export { sampleLength, type Dataset } from './dataset.ts';
+export { sampleLength, type Dataset, type Labels } from './dataset.ts';
 export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
 export { loadText } from './gpt/loadText.ts';
 export { dropoutPlaces, Network, type NetworkSize } from './gpt/network.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { Writer } from './gpt/writer.ts';
-export { countCorrect, lossSum } from './loss.ts';
+export { countCorrect, lossSum, squaredErrorSum } from './loss.ts';
 export { buildModel, type JobModel } from './models.ts';
 
 export interface LoadDataOptions {
@@ -23,32 +26,70 @@ export interface LoadDataOptions {
   signal?: AbortSignal;
 }
 
+/** What loading data needs to know of a job; what only files are read by may be left out. */
+export type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & TableJob>;
+
 /**
  * The images of a job that classifies some: drawn on demand, fetched, or read from the picked files.
  *
  * @throws DataError if files are missing, cannot be fetched or are of another format (the message says what to do);
  *   UsageError if the job's data is of a kind that the job does not have; whatever `signal` was aborted with.
  */
-export async function loadData(
-  job: Pick<JobSpec, 'job' | 'seed' | 'data'>,
-  options: LoadDataOptions,
-): Promise<{ train: Dataset; test: Dataset }> {
+export async function loadData(job: DataJob, options: LoadDataOptions): Promise<{ train: Dataset; test: Dataset }> {
   const { data } = job;
   options.signal?.throwIfAborted();
-  if ((job.job === 'digits') !== (data.kind === 'drawn')) {
-    throw new UsageError(`The job ${job.job} has no data of kind "${data.kind}".`);
-  }
   switch (data.kind) {
     case 'drawn':
+      if (job.job !== 'digits') break;
       return { train: new DrawnDigits(job.seed, 'train'), test: new DrawnDigits(job.seed, 'test') };
     case 'url':
-      return loadMnist(await folderSource(data.url, options.baseUrl, options.signal));
+      if (job.job === 'mnist') return loadMnist(await folderSource(data.url, options.baseUrl, options.signal));
+      if (!readsFiles(job.job)) break;
+      return loadFiles(job, await fetchFiles(data.url, options.baseUrl, options.signal));
     case 'files':
-      return loadMnist(pickedSource(options.files ?? []));
+      if (job.job === 'mnist') return loadMnist(pickedSource(options.files ?? []));
+      if (!readsFiles(job.job)) break;
+      return loadFiles(job, options.files ?? []);
     case 'built-in':
     case 'none':
-      throw new UsageError(`The job ${job.job} has no images to load.`);
+      break;
     default:
       throw new UsageError(`There is no data of kind "${String(data satisfies never)}".`);
   }
+  throw new UsageError(`The job ${job.job} has no data of kind "${data.kind}".`);
+}
+
+async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train: Dataset; test: Dataset }> {
+  const whole = { ...DEFAULT_JOB, ...job };
+  return job.job === 'table' ? (await Table.open(oneTable(files), whole)).load() : loadImages(files, whole);
+}
+
+/**
+ * What picked files hold, before anything is trained; and what is wrong with them, or with what the job asks of them. A table whose
+ * target is wrong can be looked at all the same.
+ */
+export async function inspectFiles(
+  job: JobSpec,
+  files: readonly File[],
+): Promise<{ preview: Preview | null; problem: string | null }> {
+  try {
+    if (job.job !== 'table') return { preview: (await loadImages(files, job)).preview, problem: null };
+    const table = await Table.open(oneTable(files), job);
+    return { preview: table.preview, problem: table.problem?.message ?? null };
+  } catch (error) {
+    return { preview: null, problem: messageOf(error) };
+  }
+}
+
+function oneTable(files: readonly File[]): File {
+  const [file] = files;
+  if (file !== undefined && files.length === 1) return file;
+  const found =
+    files.length === 0
+      ? 'there is none'
+      : `there are ${files.length}: ${files
+          .map(({ name }) => name)
+          .slice(0, 4)
+          .join(', ')}`;
+  throw new DataError(`A table is one CSV file, and ${found}. Choose one.`);
 }

@@ -1,4 +1,4 @@
-/** The classification loss as a sum of weighted samples, so that gradients of ranks can be added, and accuracy as a count. */
+/** Losses as sums of weighted samples, so that gradients of ranks can be added, and accuracy as a count. */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../util/errors.ts';
 
@@ -20,6 +20,20 @@ export function lossSum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Te
     // where softmax on WebGPU is not (docs: platform.md section 1).
     const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);
     return tf.neg(tf.sum<tf.Scalar>(tf.mul(chosen, weights)));
+  });
+}
+
+/**
+ * Sum over samples of weight * squared distance from the amount to predict: divide by the sum of weights (of all ranks) for the mean.
+ *
+ * @param outputs float32 [batch, 1]
+ * @param amounts float32 [batch]
+ * @param weights float32 [batch], >= 0
+ */
+export function squaredErrorSum(outputs: tf.Tensor2D, amounts: tf.Tensor1D, weights: tf.Tensor1D): tf.Scalar {
+  return tf.tidy(() => {
+    const distance = tf.sub(tf.reshape(outputs, amounts.shape), amounts);
+    return tf.sum<tf.Scalar>(tf.mul(tf.mul(distance, distance), weights));
   });
 }
 

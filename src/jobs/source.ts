@@ -28,6 +28,8 @@ export interface FileSource {
 const INDEX_NAME = 'index.json';
 /** For one request, from start to last byte: MNIST's 10 MB over a slow classroom link, and then some. */
 const REQUEST_TIMEOUT_MS = 120_000;
+/** Requests under way at once. */
+const REQUESTS = 6;
 
 /** Files by their names. */
 export function pickedSource(files: readonly File[]): FileSource {
@@ -69,12 +71,10 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
       for (const candidate of candidates) {
         if (names !== null && !names.includes(candidate)) continue;
         const address = new URL(candidate, url);
-        const bytes = await download(address, signal);
-        if (bytes !== null) return { name: address.href, bytes };
+        const blob = await download(address, signal);
+        if (blob !== null) return { name: address.href, bytes: new Uint8Array(await blob.arrayBuffer()) };
         if (names !== null) {
-          throw new DataError(
-            `${address.href} is listed in ${INDEX_NAME} but not there: put the file there, or take its name out.`,
-          );
+          throw notThere(address);
         }
       }
       return null;
@@ -82,25 +82,66 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
   };
 }
 
+/**
+ * All files of a folder that has an `index.json`, or the one file that `address` names: with names as in the folder, `cats/1.png`.
+ *
+ * @param address ends with a slash if it is a folder's; absolute or relative to `baseUrl`
+ * @throws DataError as {@link folderSource}, and where the folder does not say what is in it, or a file is not there.
+ */
+export async function fetchFiles(address: string, baseUrl: string, signal?: AbortSignal): Promise<File[]> {
+  const url = webUrl(address, baseUrl);
+  const isFolder = url.pathname.endsWith('/');
+  const folder = new URL('.', url);
+  const names = isFolder ? await readIndex(folder, signal) : [decodeURIComponent(url.pathname.split('/').at(-1)!)];
+  if (names === null) {
+    throw new DataError(
+      `${url.href} has no ${INDEX_NAME}, a JSON list of its files' names: give a file's address, or put one there.`,
+    );
+  }
+  const files: File[] = [];
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let at = next++; at < names.length; at = next++) {
+      const one = isFolder ? new URL(names[at]!.split('/').map(encodeURIComponent).join('/'), folder) : url;
+      const blob = await download(one, signal);
+      if (blob === null) throw isFolder ? notThere(one) : new DataError(`${one.href} is not there. Check the address.`);
+      files[at] = new File([blob], names[at]!);
+    }
+  };
+  await Promise.all(Array.from({ length: REQUESTS }, work));
+  return files;
+}
+
+function notThere(address: URL): DataError {
+  return new DataError(
+    `${address.href} is listed in ${INDEX_NAME} but not there: put the file there, or take its name out.`,
+  );
+}
+
 function folderUrl(folder: string, baseUrl: string): URL {
-  if (!URL.canParse(folder, baseUrl)) {
-    throw new DataError(`"${folder}" is not a URL: give the address of the folder with the data files.`);
-  }
-  const url = new URL(folder, baseUrl);
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new DataError(`${url.href} is not a web address: give a folder's http or https URL, or choose the files.`);
-  }
-  url.hash = '';
+  const url = webUrl(folder, baseUrl);
   url.search = '';
   if (!url.pathname.endsWith('/')) url.pathname += '/';
   return url;
 }
 
+function webUrl(address: string, baseUrl: string): URL {
+  if (!URL.canParse(address, baseUrl)) {
+    throw new DataError(`"${address}" is not a URL: give the address of the folder with the data files.`);
+  }
+  const url = new URL(address, baseUrl);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw new DataError(`${url.href} is not a web address: give a folder's http or https URL, or choose the files.`);
+  }
+  url.hash = '';
+  return url;
+}
+
 async function readIndex(folder: URL, signal?: AbortSignal): Promise<string[] | null> {
   const address = new URL(INDEX_NAME, folder);
-  const bytes = await download(address, signal);
-  if (bytes === null) return null;
-  const names = parseJson(new TextDecoder().decode(bytes));
+  const blob = await download(address, signal);
+  if (blob === null) return null;
+  const names = parseJson(await blob.text());
   if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;
   throw new DataError(
     `${address.href} is not a JSON list of file names, such as ["train-images-idx3-ubyte.gz"]: correct it, or remove ` +
@@ -117,8 +158,8 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** A file's bytes, or null if the server says that it does not have it. */
-async function download(url: URL, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer> | null> {
+/** A file's bytes, where the browser likes to have them, or null if the server says that it does not have it. */
+async function download(url: URL, signal?: AbortSignal): Promise<Blob | null> {
   const deadline = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
   try {
     const response = await fetch(url, {
@@ -135,7 +176,7 @@ async function download(url: URL, signal?: AbortSignal): Promise<Uint8Array<Arra
         `${url.href}: the server answered ${response.status}. Check the address and its permissions.`,
       );
     }
-    return new Uint8Array(await response.arrayBuffer());
+    return await response.blob();
   } catch (cause) {
     if (cause instanceof DataError) throw cause;
     signal?.throwIfAborted();

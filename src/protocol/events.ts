@@ -8,6 +8,7 @@ import type { FlightRecording } from './flightRecording.ts';
 import type { JobCodec, JobSpec, StrategyName } from './job.ts';
 import type { Learned } from './learned.ts';
 import type { LessonOrder, LessonState } from './lesson.ts';
+import type { Preview } from './preview.ts';
 
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
@@ -188,6 +189,8 @@ export interface RunResult {
    * classified.
    */
   accuracy: number | null;
+  /** Where amounts are predicted: the root of the mean squared error over the held-out samples, in the amount's unit. */
+  error?: number | undefined;
   /** Mean loss over the held-out samples; `null` where there are none. */
   valLoss: number | null;
   /** One per rank, in rank order. */
@@ -303,9 +306,21 @@ export type EngineEvent =
   | { type: 'codec'; step: number; choice: CodecChoice }
   /**
    * Held-out samples were tested, after `step`: their mean loss, and the share classified right, `null` where nothing
-   * is classified.
+   * is classified. Where amounts are predicted, `error` is the root of their mean squared error, in their own unit.
    */
-  | { type: 'evaluation'; step: number; loss: number; accuracy: number | null; samples: number }
+  | {
+      type: 'evaluation';
+      step: number;
+      loss: number;
+      accuracy: number | null;
+      error?: number | undefined;
+      samples: number;
+    }
+  /**
+   * What this tab's files hold, or what is wrong with them or with what the job asks of them: told when files come, and when the job
+   * changes. Both `null`: they are being read.
+   */
+  | { type: 'preview'; preview: Preview | null; problem: string | null }
   /**
    * What the flight recorder of the latest run holds, `null` before the first run: the answer to the command
    * `recording`, and told by itself ahead of a fatal failure, after which nobody is there to answer.
@@ -355,7 +370,7 @@ export type EngineCommand =
   | { type: 'stop' }
   | { type: 'remove'; member: string }
   | { type: 'lock'; isLocked: boolean }
-  /** What the user picked, for jobs with data of kind `files`. */
+  /** What the user picked, for jobs with data of kind `files`; a file from a folder is named with it, `cats/1.png`. */
   | { type: 'files'; files: File[] }
   /** In a lesson. Of a tab that does not lead it, only edits of its own numbers count. */
   | { type: 'lesson'; order: LessonOrder }

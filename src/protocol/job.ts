@@ -9,8 +9,8 @@ import { GptModel, PRESETS } from './gpt.ts';
  * `gpt` learns to write as a text does. `lesson` trains nothing: its ranks add up a few numbers by hand (`lesson.ts`), and what it says of
  * a training is not used.
  */
-export const JOB_NAMES = ['digits', 'mnist', 'gpt', 'lesson'] as const;
-/** Of the jobs that classify images. */
+export const JOB_NAMES = ['digits', 'mnist', 'images', 'table', 'gpt', 'lesson'] as const;
+/** Of the jobs that do not write. */
 export const MODEL_NAMES = ['mlp', 'cnn'] as const;
 export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
@@ -57,8 +57,8 @@ export const MAX_REPLICAS = 16;
 export const MAX_HIDDEN = 4096;
 
 /**
- * Where `mnist` takes its IDX files from, and `gpt` its text: a folder's URL (of a text, also the file's own), or files each tab's user
- * picked. `digits` draws its own, `gpt` has a text built in, a lesson has none.
+ * Where `mnist`, `images` and `table` take their files from, and `gpt` its text: a folder's URL, but for `mnist` also a file's own, or
+ * files each tab's user picked. `digits` draws its own, `gpt` has a text built in, a lesson has none.
  */
 const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('drawn') }),
@@ -70,6 +70,23 @@ const DataSource = v.variant('kind', [
 
 /** Longest run, minutes: a week. */
 export const MAX_MINUTES = 7 * 24 * 60;
+/** What is learned from a table's column: which of its values a row has, or how large it is. */
+export const TASK_NAMES = ['classification', 'regression'] as const;
+export type TaskName = (typeof TASK_NAMES)[number];
+
+/** Wider pictures take a browser longer to decode than to learn from. */
+export const MAX_IMAGE_SIDE = 256;
+
+/** What is taken from people's own files; other jobs do not use it. */
+const fileFields = {
+  /** `table`: the column to predict; `null`: the last. */
+  target: v.optional(v.nullable(v.pipe(v.string(), v.minLength(1), v.maxLength(200))), null),
+  /** `table`: what to learn of it; `null`: as its values suggest. */
+  task: v.optional(v.nullable(v.picklist(TASK_NAMES)), null),
+  /** `images`: pixels per side that pictures are brought to, and 1 channel (grey) or 3. Arrays of numbers stay as they are. */
+  side: v.optional(v.pipe(v.number(), v.integer(), v.minValue(8), v.maxValue(MAX_IMAGE_SIDE)), 32),
+  channels: v.optional(v.picklist([1, 3]), 3),
+};
 
 /** How a model is trained, whatever model it is. */
 const planFields = {
@@ -122,6 +139,7 @@ const JobFields = v.strictObject({
   gpt: v.optional(GptModel, DEFAULT_GPT),
   ...planFields,
   data: DataSource,
+  ...fileFields,
   /** Workers in the one tab of `data-parallel`. */
   replicas: positiveInteger(MAX_REPLICAS),
   transport: v.optional(v.picklist(TRANSPORT_NAMES), 'webrtc'),
@@ -131,16 +149,30 @@ const JobFields = v.strictObject({
 const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
   digits: ['drawn'],
   mnist: ['url', 'files'],
+  images: ['url', 'files'],
+  table: ['url', 'files'],
   gpt: ['built-in', 'url', 'files'],
   lesson: ['none'],
 };
+
+/** Whether the job learns to read digits, which people can then draw for it. */
+export function learnsDigits(job: (typeof JOB_NAMES)[number]): boolean {
+  return job === 'digits' || job === 'mnist';
+}
+
+/** Whether the job learns from files that somebody gives it. */
+export function readsFiles(job: (typeof JOB_NAMES)[number]): job is 'mnist' | 'images' | 'table' {
+  return job === 'mnist' || job === 'images' || job === 'table';
+}
 
 export const JobSpec = v.pipe(
   JobFields,
   v.check(
     ({ job, data }) => DATA_OF[job].includes(data.kind),
-    'digits draws its own data; mnist needs data of kind "url" or "files", which gpt takes as well as "built-in"; the lesson has none',
+    'digits draws its own data; mnist, images and table need data of kind "url" or "files", which gpt takes as well as "built-in"; the ' +
+      'lesson has none',
   ),
+  v.check(({ job, model }) => job !== 'table' || model === 'mlp', 'the rows of a table are for the model mlp'),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
   v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ring', 'the lesson goes with the strategy ring'),
 );
@@ -185,6 +217,7 @@ export const DEFAULT_JOB: JobSpec = {
   gpt: DEFAULT_GPT,
   ...DEFAULT_PLAN,
   data: { kind: 'drawn' },
+  ...{ target: null, task: null, side: 32, channels: 3 },
   replicas: 4,
   transport: 'webrtc',
 };

@@ -53,6 +53,7 @@ const Result = v.object({
   },
   transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
   ...{ steps: count, epochs: count, loss: number, accuracy: v.nullable(number), valLoss: v.nullable(number) },
+  error: v.optional(number),
   ...{ stateHash: ofRanks(hash), bytesSentPerRank: ofRanks(count) },
   ...{ bytesReceivedPerRank: ofRanks(count), otherBytesSentPerRank: ofRanks(count), gradientBytes: count },
   ...{ memoryBytesPerRank: ofRanks(count), bigramLoss: v.optional(number) },
@@ -86,6 +87,7 @@ export const NewsEvent = v.variant('type', [
   }),
   v.object({
     ...{ type: v.literal('evaluation'), step: count, loss: number, accuracy: v.nullable(number), samples: count },
+    error: v.optional(number),
   }),
   v.object({
     ...{ type: v.literal('trace'), step: count, bucket: count, bytes: count, startedAt: number },

@@ -33,6 +33,15 @@ describe('another strategy', () => {
   });
 });
 
+describe('another job', () => {
+  test('of a table goes with the mlp, and forgets what was asked of the one before', () => {
+    const table = withJob({ ...DEFAULT_JOB, model: 'cnn', epochs: 3 }, 'table', '/data/');
+    expect(table).toMatchObject({ job: 'table', model: 'mlp', epochs: 3, data: { kind: 'files' } });
+    const images = withJob({ ...table, target: 'price', task: 'regression' }, 'images', null);
+    expect(parseJob(images)).toMatchObject({ target: null, task: null, data: { kind: 'files' } });
+  });
+});
+
 describe('a job in words', () => {
   test('says which strategy runs, and what was set of it', () => {
     const rest = '; 1 pass over the data, 32 samples per step and tab, Adam at 0.002';

@@ -105,8 +105,8 @@ describe('when ranks come and go', () => {
     const data = await loadData(job, { baseUrl: 'http://localhost/' });
     const cut = { ...data.test, size: 16, read: data.test.read.bind(data.test) };
     const { job: _job, model: _model, data: _data, replicas: _replicas, hidden: _hidden, transport: _, ...plan } = job;
-    const make = (name: string): Promise<Member> => {
-      const task = createJobTask(job, { train: data.train, test: cut }, 3);
+    const make = async (name: string): Promise<Member> => {
+      const task = await createJobTask(job, { train: data.train, test: cut }, 3);
       return createMember(name, task, plan);
     };
     const members = await Promise.all(['a', 'b', 'c'].map(make));

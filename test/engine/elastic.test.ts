@@ -363,8 +363,8 @@ describe('a run', () => {
     const data = await loadData(job, { baseUrl: 'http://localhost/' });
     const heldOut = { ...data.test, size: 4, read: data.test.read.bind(data.test) };
     const { job: _job, model: _model, data: _data, replicas: _replicas, hidden: _hidden, transport: _, ...plan } = job;
-    const make = (i: number) =>
-      createMember(`m${i}`, createJobTask(job, { train: data.train, test: heldOut }, 3), plan);
+    const make = async (i: number) =>
+      createMember(`m${i}`, await createJobTask(job, { train: data.train, test: heldOut }, 3), plan);
     const undisturbed = await Promise.all([0, 1, 2].map(make));
     await runEpoch(undisturbed);
     const whole = stepsOf(undisturbed);

@@ -26,7 +26,7 @@ async function untrained(model: 'mlp' | 'cnn') {
   const job = parseJob({ model });
   const { test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
   const built = buildModel(job, heldOut);
-  const learned = new LearnedModel(built, heldOut, job.seed);
+  const learned = await LearnedModel.create(built, heldOut, job);
   return { built, heldOut, answerer: { model: learned, standing } };
 }
 
@@ -80,7 +80,7 @@ describe.each(['mlp', 'cnn'] as const)('of an %s', (model) => {
   test('an image is answered as by the model itself', async () => {
     const { built, heldOut, answerer } = await untrained(model);
     const pixels = new Float32Array(IMAGE_SIDE ** 2);
-    heldOut.read([3], pixels, new Int32Array(1));
+    await heldOut.read([3], pixels, new Int32Array(1));
     const event = await answer({ type: 'predict', id: 5, pixels }, answerer);
     const own = tf.tidy(() => tf.softmax(built.logits(tf.tensor(pixels, [1, 28, 28, 1]))).dataSync());
     expect(event).toEqual({ type: 'prediction', id: 5, answer: { probabilities: Array.from(own), steps: 7 } });

@@ -29,15 +29,15 @@ export async function train(
   const { inputShape, classes } = all;
   const cut: Dataset = {
     ...{ inputShape, classes, size: trainSize },
-    read: (indices, inputs, labels) => {
-      all.read(indices, inputs, labels);
+    read: async (indices, inputs, labels) => {
+      await all.read(indices, inputs, labels);
       spoil(inputs);
     },
   };
   const some: Dataset = { inputShape, classes, size: testSize, read: heldOut.read.bind(heldOut) };
   const events: EngineEvent[][] = Array.from({ length: n }, () => []);
   const results = await runWorld(n, async (group) => {
-    const task = createJobTask(job, { train: cut, test: some }, n);
+    const task = await createJobTask(job, { train: cut, test: some }, n);
     let run: TrainingRun | null = null;
     try {
       run = await TrainingRun.prepare({

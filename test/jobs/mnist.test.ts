@@ -20,10 +20,10 @@ function fromFiles(files: Files) {
   return loadData({ job: 'mnist', seed: 1, data: { kind: 'files' } }, { files: picked, baseUrl });
 }
 
-function read(data: Dataset, ...indices: number[]) {
+async function read(data: Dataset, ...indices: number[]) {
   const inputs = new Float32Array(indices.length * sampleLength(data));
   const labels = new Int32Array(indices.length);
-  data.read(indices, inputs, labels);
+  await data.read(indices, inputs, labels);
   return { inputs, labels: [...labels] };
 }
 
@@ -39,7 +39,7 @@ describe('picked files', () => {
     const { train, test: held } = await fromFiles({ ...pair('train', 20, '.gz'), ...pair('t10k', 5) });
     expect([train.size, held.size]).toEqual([20, 5]);
     expect(train).toMatchObject({ inputShape: [28, 28, 1], classes: 10 });
-    const { inputs, labels } = read(train, 11, 0);
+    const { inputs, labels } = await read(train, 11, 0);
     expect(labels).toEqual([1, 0]);
     expect(inputs[784 + 3]).toBe(Math.fround(21 / 255));
     expect(inputs[1]).toBe(Math.fround((((11 * 784 + 1) * 7) % 256) / 255));
@@ -49,15 +49,15 @@ describe('picked files', () => {
   test.each(['train', 't10k'])('only %s: the first four fifths train, the rest tests', async (split) => {
     const { train, test: held } = await fromFiles(pair(split, 15));
     expect([train.size, held.size]).toEqual([12, 3]);
-    expect(read(held, 0, 2).labels).toEqual([2, 4]);
-    expect(read(held, 0).inputs[0]).toBe(Math.fround(((12 * 784 * 7) % 256) / 255));
+    expect((await read(held, 0, 2)).labels).toEqual([2, 4]);
+    expect((await read(held, 0)).inputs[0]).toBe(Math.fround(((12 * 784 * 7) % 256) / 255));
   });
 
   test('reading leaves what is behind the samples alone, and checks its arguments', async () => {
     const { train } = await fromFiles(pair('train', 10));
     const inputs = new Float32Array(3 * 784).fill(-1);
     const labels = new Int32Array(3).fill(-1);
-    train.read([7], inputs, labels);
+    await train.read([7], inputs, labels);
     expect([...labels]).toEqual([7, -1, -1]);
     expect(inputs.indexOf(-1)).toBe(784);
     expect(() => train.read([8], inputs, labels)).toThrow('samples 0 .. 7');
@@ -174,7 +174,7 @@ test.skipIf(!existsSync(resolve(folder, 't10k-images-idx3-ubyte.gz')))('the real
   const files = Object.fromEntries(names.map((name) => [name, new Uint8Array(readFileSync(resolve(folder, name)))]));
   const { train, test: held } = await fromFiles(files);
   expect([train.size, held.size]).toEqual([8000, 2000]);
-  const { inputs, labels } = read(train, 0, 1, 2, 3, 4);
+  const { inputs, labels } = await read(train, 0, 1, 2, 3, 4);
   expect(labels).toEqual([7, 2, 1, 0, 4]);
   expect(inputs[0]).toBe(0);
   expect(inputs.includes(1)).toBe(true);

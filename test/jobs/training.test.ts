@@ -26,7 +26,7 @@ test('an mlp learns the drawn digits', async () => {
 
   for (let step = 0; step < 60; step++) {
     const position = { dataEpoch: 0, offset: step * globalBatch };
-    train.read(cursor.windowAt(position, globalBatch).indices, inputs, labels);
+    await train.read(cursor.windowAt(position, globalBatch).indices, inputs, labels);
     tf.tidy(() => {
       const x = tf.tensor(inputs.slice(), [globalBatch, ...train.inputShape]);
       const y = tf.tensor1d(labels.slice(), 'int32');
@@ -48,7 +48,7 @@ test('an mlp learns the drawn digits', async () => {
   const count = 500;
   const heldInputs = new Float32Array(count * sampleLength(held));
   const heldLabels = new Int32Array(count);
-  held.read(
+  await held.read(
     Array.from({ length: count }, (_, i) => i),
     heldInputs,
     heldLabels,

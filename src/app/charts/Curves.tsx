@@ -1,10 +1,10 @@
 /** Loss and accuracy over steps or time; each also as a small table, for those who do not see curves. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import { formatClock, formatCount, formatLoss, formatShare } from '../format.ts';
+import { formatAmount, formatClock, formatCount, formatLoss, formatShare } from '../format.ts';
 import { tellsOwnOnly } from '../strategies.ts';
 import { smooth, smoothingFor } from '../series.ts';
-import type { Run } from '../view.ts';
+import type { Evaluation, Run } from '../view.ts';
 import { words } from '../words/index.ts';
 import { Chart, type Mark, type Range } from './Chart.tsx';
 import { marksOf, sayChange, xOf, type Place, type XAxis } from './marks.ts';
@@ -60,7 +60,7 @@ export function Curves({ run, pointed }: Props) {
         ))}
       </div>
       <LossCurve {...shared} />
-      <AccuracyCurve {...shared} />
+      <HeldOutCurve {...shared} />
     </>
   );
 }
@@ -123,9 +123,13 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
   );
 }
 
-function AccuracyCurve({ run, axis, shown, pointed }: CurveProps) {
+/** How well held-out samples are answered: the share that is right; of amounts, the typical error. */
+function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
   const { charts } = words.value;
   const { evaluations, losses } = run;
+  const isAmount = evaluations.some(({ accuracy }) => accuracy === null);
+  const say = (one: Evaluation): string => (isAmount ? formatAmount(valueOf(one)) : formatShare(valueOf(one), 1));
+  const name = isAmount ? charts.error : charts.accuracy;
   const hovered = useSignal<number | null>(null);
   const start = losses.points[0] ?? ORIGIN;
   const end = losses.pending.at(-1) ?? losses.points.at(-1) ?? { step: 0, at: 1000 };
@@ -133,17 +137,18 @@ function AccuracyCurve({ run, axis, shown, pointed }: CurveProps) {
     // A place without a value at either end: the same stretch of x as the loss above.
     () => ({
       x: [start, ...evaluations, end].map((place) => xOf(axis, place)),
-      line: [null, ...evaluations.map((one) => one.accuracy), null],
+      line: [null, ...evaluations.map(valueOf), null],
     }),
     [evaluations, axis, start, end],
   );
   const one = (hovered.value === null ? undefined : evaluations[hovered.value - 1]) ?? evaluations.at(-1);
+  const label = isAmount ? charts.errorLabel : charts.accuracyLabel;
   return (
     <figure class="curve">
       <figcaption>
-        <span>{charts.accuracy}</span>
+        <span>{name}</span>
         <span class="number">
-          {one === undefined ? <span class="dim">{charts.notMeasured}</span> : formatShare(one.accuracy, 1)}
+          {one === undefined ? <span class="dim">{charts.notMeasured}</span> : say(one)}
           {hovered.value !== null && one !== undefined && <At axis={axis} place={one} />}
         </span>
       </figcaption>
@@ -153,17 +158,18 @@ function AccuracyCurve({ run, axis, shown, pointed }: CurveProps) {
         marks={NO_MARKS}
         height={112}
         points
-        range={[0, 1]}
-        formatY={(value) => formatShare(value)}
+        {...(!isAmount && { range: [0, 1] as const })}
+        formatY={(value) => (isAmount ? formatAmount(value) : formatShare(value))}
         onhover={(index) => (hovered.value = index)}
-        label={one === undefined ? charts.noAccuracy : charts.accuracyLabel(axis, formatShare(one.accuracy, 1))}
+        label={one === undefined ? charts.noAccuracy : label(axis, say(one))}
       />
-      <NumbersTable
-        name={charts.accuracy}
-        rows={sample(evaluations).map((row) => [row, formatShare(row.accuracy, 1)])}
-      />
+      <NumbersTable name={name} rows={sample(evaluations).map((row) => [row, say(row)])} />
     </figure>
   );
+}
+
+function valueOf({ accuracy, error }: Evaluation): number {
+  return accuracy ?? error ?? NaN;
 }
 
 /** What charts of one run have in common. */

@@ -1,5 +1,6 @@
 /** Before a run: the code to join by, who is here, what will be trained, and the one button that starts it. */
 import { useSignal } from '@preact/signals';
+import { readsFiles } from '../../protocol/job.ts';
 import { seats } from '../../protocol/ranks.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, missingToStart, runFromOutside, startNote, startObstacle } from '../derive.ts';
@@ -75,16 +76,23 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           </h2>
           {view.goesOnAfter !== null && <p>{says.goesOn(view.goesOnAfter)}</p>}
           {host && lobby.phase === 'FORMING' && view.goesOnAfter === null ? (
-            <JobForm job={lobby.job} onjob={configure} />
+            <JobForm job={lobby.job} columns={columnsOf(view)} onjob={configure} />
           ) : (
             !hidden.value.has('job') && <p class="dim">{describeJob(lobby.job)}.</p>
           )}
-          {lobby.job.data.kind === 'files' && <FileDrop onfiles={giveFiles} />}
+          {lobby.job.data.kind === 'files' && readsFiles(lobby.job.job) && (
+            <FileDrop key={lobby.job.job} job={lobby.job.job} found={view.files} onfiles={giveFiles} />
+          )}
           <Starting view={view} lobby={lobby} />
         </section>
       </div>
     </main>
   );
+}
+
+/** Of the table that this tab's files hold. */
+function columnsOf({ files }: View): string[] {
+  return files?.preview?.kind === 'table' ? files.preview.columns.map(({ name }) => name) : [];
 }
 
 function People({ view, lobby }: { view: View; lobby: LobbyView }) {

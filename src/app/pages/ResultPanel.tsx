@@ -2,7 +2,7 @@
 import type { RunResult } from '../../protocol/events.ts';
 import { dissenters } from '../../util/majority.ts';
 import { theoreticalBytes } from '../derive.ts';
-import { formatBytes, formatClock, formatLoss, formatMs, formatShare, shortHash } from '../format.ts';
+import { formatAmount, formatBytes, formatClock, formatLoss, formatMs, formatShare, shortHash } from '../format.ts';
 import { Term } from '../parts/Term.tsx';
 import { closeRun, leave, start } from '../store.ts';
 import { hasServer } from '../strategies.ts';
@@ -25,8 +25,10 @@ export function ResultPanel({ result, isWhole, host }: Props) {
   return (
     <section class="result" aria-labelledby="result-title">
       <div class="result-words">
-        <h2 id="result-title">{formatShare(result.accuracy ?? NaN, 1)}</h2>
-        <p>{said.classified(result.steps, formatClock(result.ms))}</p>
+        <h2 id="result-title">
+          {result.error === undefined ? formatShare(result.accuracy ?? NaN, 1) : formatAmount(result.error)}
+        </h2>
+        <p>{(result.error === undefined ? said.classified : said.predicted)(result.steps, formatClock(result.ms))}</p>
       </div>
       <dl class="facts">
         <div>

@@ -1,6 +1,7 @@
 /** Training: the strip, the ring, the curves, one player for ring and grid, the timeline, the ranks and their links. */
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
+import { learnsDigits } from '../../protocol/job.ts';
 import { Curves, type Pointed } from '../charts/Curves.tsx';
 import { isHost, isUnderWay, ownRank, spokenState } from '../derive.ts';
 import { upperFirst } from '../format.ts';
@@ -126,7 +127,9 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
       </div>
       {/* Where nobody trains, nothing is learned. */}
-      {!hides.has('learned') && view.member !== null && <LearnedPanel key={run.number} run={run} />}
+      {!hides.has('learned') && view.member !== null && learnsDigits(run.job.job) && (
+        <LearnedPanel key={run.number} run={run} />
+      )}
       {view.failure === null && (
         <div class="row">
           <ExportButtons run={run} records={ownRank(view, run) !== null} />

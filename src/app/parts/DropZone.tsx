@@ -2,10 +2,13 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
+import { droppedFiles, withFolders } from './pickedFiles.ts';
 
 interface Props {
   /** What the button says, and the hint below it. */
   choose: string;
+  /** What a second button says, that takes a folder. */
+  chooseFolder?: string | undefined;
   hint: string;
   /** As of an `<input>`; without it, any. */
   accept?: string;
@@ -16,11 +19,10 @@ interface Props {
   children?: ComponentChildren;
 }
 
-export function DropZone({ choose, hint, accept, class: className, onfiles, children }: Props) {
-  const input = useRef<HTMLInputElement>(null);
+export function DropZone({ choose, chooseFolder, hint, accept, class: className, onfiles, children }: Props) {
   const over = useSignal(false);
-  const take = (files: FileList | null | undefined): void => {
-    if (files && files.length > 0) onfiles([...files]);
+  const take = (files: File[]): void => {
+    if (files.length > 0) onfiles(files);
   };
   return (
     <div
@@ -33,30 +35,49 @@ export function DropZone({ choose, hint, accept, class: className, onfiles, chil
       onDrop={(event) => {
         event.preventDefault();
         over.value = false;
-        take(event.dataTransfer?.files);
+        if (event.dataTransfer) void droppedFiles(event.dataTransfer).then(take);
       }}
     >
-      <p>
-        <button type="button" class={className} onClick={() => input.current?.click()}>
-          {choose}
-        </button>
+      <p class="row">
+        <Picker says={choose} class={className} accept={accept} ontake={take} />
+        {chooseFolder !== undefined && <Picker says={chooseFolder} class={className} isFolder ontake={take} />}
       </p>
       <p class="dim small">{hint}</p>
+      {children}
+    </div>
+  );
+}
+
+interface PickerProps {
+  says: string;
+  class?: string | undefined;
+  accept?: string | undefined;
+  isFolder?: boolean;
+  ontake: (files: File[]) => void;
+}
+
+function Picker({ says, class: className, accept, isFolder = false, ontake }: PickerProps) {
+  const input = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <button type="button" class={className} onClick={() => input.current?.click()}>
+        {says}
+      </button>
       <input
         ref={input}
         class="away"
         type="file"
         accept={accept}
         multiple
+        {...(isFolder && { webkitdirectory: true })}
         tabIndex={-1}
-        aria-label={choose}
+        aria-label={says}
         onChange={({ currentTarget }) => {
-          take(currentTarget.files);
+          ontake(withFolders(currentTarget.files ?? []));
           // The same file once more is a change, too.
           currentTarget.value = '';
         }}
       />
-      {children}
-    </div>
+    </>
   );
 }

@@ -1,23 +1,42 @@
-/** Takes the IDX files (images and labels) of jobs whose data every tab brings itself. */
+/** Takes the files of jobs whose data every tab brings itself, and shows what they hold. */
 import { useSignal } from '@preact/signals';
 import { formatBytes } from '../format.ts';
+import type { View } from '../view.ts';
 import { words } from '../words/index.ts';
 import { DropZone } from './DropZone.tsx';
+import { FilesPreview } from './FilesPreview.tsx';
 
-export function FileDrop({ onfiles }: { onfiles: (files: File[]) => void }) {
+/** Names told one by one: a folder may have thousands. */
+const LISTED = 6;
+/** Images and labels are files of their own. */
+const IDX = /idx|ubyte/i;
+
+interface Props {
+  job: 'mnist' | 'images' | 'table';
+  found: View['files'];
+  onfiles: (files: File[]) => void;
+}
+
+export function FileDrop({ job, found, onfiles }: Props) {
   const { files: says } = words.value.lobby;
   const files = useSignal<File[]>([]);
   const take = (picked: File[]): void => {
-    // Images and labels may come in two goes: the later of a name wins.
-    const all = new Map([...files.peek(), ...picked].map((file) => [file.name, file]));
-    files.value = [...all.values()];
+    // They may come in two goes, and the later of a name wins; anything else takes the place of what was there.
+    const isPair = job !== 'table' && picked.every(({ name }) => IDX.test(name));
+    const kept = isPair ? files.peek().filter(({ name }) => IDX.test(name)) : [];
+    files.value = [...new Map([...kept, ...picked].map((file) => [file.name, file])).values()];
     onfiles(files.peek());
   };
   return (
-    <DropZone choose={says.choose} hint={says.drop} onfiles={take}>
+    <DropZone
+      choose={says.choose[job]}
+      chooseFolder={job === 'images' ? says.chooseFolder : undefined}
+      hint={says.drop[job]}
+      onfiles={take}
+    >
       {files.value.length > 0 && (
         <ul class="plain small">
-          {files.value.map((file) => (
+          {files.value.slice(0, LISTED).map((file) => (
             <li key={file.name}>
               <span class="good" aria-hidden="true">
                 ✓
@@ -25,9 +44,11 @@ export function FileDrop({ onfiles }: { onfiles: (files: File[]) => void }) {
               {file.name} <span class="dim">{formatBytes(file.size)}</span>
             </li>
           ))}
+          {files.value.length > LISTED && <li class="dim">+ {says.count(files.value.length - LISTED)}</li>}
         </ul>
       )}
       <p class="dim small">{says.stay}</p>
+      {job !== 'mnist' && files.value.length > 0 && found !== null && <FilesPreview {...found} />}
     </DropZone>
   );
 }

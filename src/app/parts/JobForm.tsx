@@ -1,7 +1,7 @@
 /** What to train and how to share it: three choices in front, the rest under "advanced". Says what is wrong instead of sending it. */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import { codecsOf, parseJob, type JobSpec, type PlannedCodec } from '../../protocol/job.ts';
+import { codecsOf, parseJob, readsFiles, type JobSpec, type PlannedCodec, type TaskName } from '../../protocol/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { withJob, withOptimizer, withStrategy, workerWord } from '../jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../serverData.ts';
@@ -11,10 +11,13 @@ import { NumberField, Select } from './Fields.tsx';
 
 export function JobForm({
   job,
+  columns = [],
   onjob,
   children,
 }: {
   job: JobSpec;
+  /** Of the table that was given, where one was. */
+  columns?: readonly string[];
   onjob: (job: JobSpec) => void;
   /** More rows under "advanced". */
   children?: ComponentChildren;
@@ -38,7 +41,7 @@ export function JobForm({
           options={says.jobs}
           onpick={(value) => offer(withJob(job, value, serverHasData.value ? SERVER_DATA : null))}
         />
-        {trains && (
+        {trains && job.job !== 'table' && (
           <Select
             label={says.model}
             value={job.model}
@@ -46,6 +49,7 @@ export function JobForm({
             onpick={(model) => offer({ ...job, model })}
           />
         )}
+        {job.job === 'table' && <TableFields job={job} columns={columns} offer={offer} />}
       </div>
       {trains && <StrategyFields job={job} offer={offer} />}
       {(trains || children !== undefined) && (
@@ -53,7 +57,8 @@ export function JobForm({
           <summary>{says.advanced}</summary>
           <div class="fields three">
             {trains && <TrainingFields job={job} offer={offer} />}
-            {job.job === 'mnist' && <DataFields job={job} offer={offer} />}
+            {job.job === 'images' && <PictureFields job={job} offer={offer} />}
+            {readsFiles(job.job) && <DataFields job={job} offer={offer} />}
             {children}
           </div>
         </details>
@@ -162,6 +167,64 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
   );
 }
 
+/** What to predict of a table: chosen among its columns where it was given, else named. */
+function TableFields({
+  job,
+  columns,
+  offer,
+}: {
+  job: JobSpec;
+  columns: readonly string[];
+  offer: (job: JobSpec) => string | null;
+}) {
+  const { job: says } = words.value;
+  const named = Object.fromEntries(columns.map((column) => [column, column]));
+  const set = (target: string | null) => offer({ ...job, target, task: null });
+  // A name that is not there stays to be seen, beside what is wrong with it.
+  const target = job.target ?? columns.at(-1) ?? '';
+  return (
+    <>
+      {columns.length > 0 ? (
+        <Select label={says.target} value={target} options={{ ...named, [target]: target }} onpick={set} />
+      ) : (
+        <label class="field">
+          <span>{says.target}</span>
+          <input
+            type="text"
+            value={job.target ?? ''}
+            placeholder={says.lastColumn}
+            onChange={({ currentTarget }) => {
+              currentTarget.setCustomValidity(set(currentTarget.value.trim() || null) ?? '');
+            }}
+          />
+        </label>
+      )}
+      <Select
+        label={says.task}
+        value={job.task ?? 'none'}
+        options={says.tasks}
+        onpick={(task: TaskName | 'none') => offer({ ...job, task: task === 'none' ? null : task })}
+      />
+    </>
+  );
+}
+
+/** What pictures are brought to. */
+function PictureFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+  const { job: says } = words.value;
+  return (
+    <>
+      <NumberField label={says.side} value={job.side} onpick={(side) => offer({ ...job, side })} />
+      <Select
+        label={says.channels}
+        value={job.channels === 1 ? '1' : '3'}
+        options={says.colours}
+        onpick={(channels: '1' | '3') => offer({ ...job, channels: channels === '1' ? 1 : 3 })}
+      />
+    </>
+  );
+}
+
 function DataFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
   const { job: says } = words.value;
   const folder = job.data.kind === 'url' ? job.data.url : null;
@@ -175,7 +238,7 @@ function DataFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => str
       />
       {folder !== null && (
         <label class="field wide">
-          <span>{says.folder}</span>
+          <span>{job.job === 'mnist' ? says.folder : says.fileAddress}</span>
           <input
             type="text"
             inputMode="url"

@@ -31,6 +31,8 @@ export const job = {
     digits: 'digits (drawn here)',
     mnist: 'mnist (handwritten)',
     gpt: 'gpt (writes text)',
+    images: 'images (your own, by class)',
+    table: 'table (your own CSV)',
     lesson: 'the lesson: add up numbers by hand',
   },
   model: 'Model',
@@ -80,6 +82,15 @@ export const job = {
   data: 'Data from',
   sources: { files: 'files each tab picks', url: 'a web folder' },
   folder: 'Folder’s address',
+  /** Of the jobs `images` and `table`. */
+  fileAddress: 'Address of a file or folder',
+  side: 'Pixels per side',
+  channels: 'Colours',
+  colours: { 1: 'grey', 3: 'red, green, blue' },
+  target: 'Predict the column',
+  lastColumn: 'the last one',
+  task: 'As',
+  tasks: { none: 'its values suggest', classification: 'a class', regression: 'an amount' },
   notNumber: 'This must be a number.',
   /** `Ring; 1 pass over the data, 32 samples per step and tab, Adam at 0.002` */
   describe: (spec: JobSpec, who: 'tab' | 'worker') => {

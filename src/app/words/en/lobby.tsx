@@ -1,6 +1,6 @@
 /** A room before its run. */
 import type { ComponentChildren } from 'preact';
-import { list, plural } from '../../format.ts';
+import { formatCount, list, plural } from '../../format.ts';
 
 export const lobby = {
   invite: 'Invite',
@@ -62,9 +62,36 @@ export const lobby = {
     soon: 'This room is training: you will join in a moment.',
   },
   files: {
-    choose: 'Choose the MNIST files',
-    drop: 'Or drop them here: images and labels (IDX, gzipped or not). One pair will do.',
+    choose: { mnist: 'Choose the MNIST files', images: 'Choose files', table: 'Choose a CSV file' },
+    chooseFolder: 'Choose a folder',
+    drop: {
+      mnist: 'Or drop them here: images and labels (IDX, gzipped or not). One pair will do.',
+      images:
+        'Or drop them here: a folder or zip file of pictures, in a folder for each class; a pair of IDX files; an npz file with x and y.',
+      table: 'Or drop it here: a line of names, and rows below. What columns hold is guessed.',
+    },
     stay: 'They stay in this tab; every tab needs the same files.',
+    reading: 'Reading the files …',
+    count: (files: number) => plural(files, 'file'),
+    rows: (rows: number, columns: number) => `${plural(rows, 'row')} and ${plural(columns, 'column')}.`,
+    firstRows: 'The first rows',
+    kinds: { number: 'numbers', category: 'categories', text: 'words: left out', empty: 'empty: left out' },
+    missing: (rows: number) => `${formatCount(rows)} missing`,
+    distinct: (values: number) => `${formatCount(values)} different`,
+    predicts: (target: ComponentChildren, task: 'classification' | 'regression' | null) => (
+      <>
+        To predict: {target}
+        {task !== null && (task === 'classification' ? ', as a class' : ', as an amount')}
+      </>
+    ),
+    samples: (samples: number, heldOut: number) =>
+      `${plural(samples, 'sample')}, of which ${formatCount(heldOut)} are held out to test on.`,
+    shape: (height: number, width: number, channels: number) =>
+      height * width === 1 ? `${plural(channels, 'number')} each.` : `${height} × ${width} × ${channels} each.`,
+    ignored: (files: number) => `${plural(files, 'file')} ${files === 1 ? 'is no picture' : 'are no pictures'}.`,
+    classes: 'Classes',
+    more: (classes: number) => `and ${classes} more`,
+    pictures: 'Some of them',
   },
   guests: {
     title: 'What guests see',

@@ -100,6 +100,9 @@ export const run = {
   rate: 'while talking',
 
   // The result.
+  /** Below an amount, in the target's own unit. */
+  predicted: (steps: number, time: string) =>
+    `is the typical error (root mean square) on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
   classified: (steps: number, time: string) =>
     `of the held-out samples are classified right, after ${plural(steps, 'step')} in ${time}.`,
   stepTook: 'a step took',

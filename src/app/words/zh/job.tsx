@@ -30,6 +30,8 @@ export const job: Words['job'] = {
     digits: 'digits（在此绘制的数字）',
     mnist: 'mnist（手写数字）',
     gpt: 'gpt（写文章）',
+    images: '图像（自己的，按类别）',
+    table: '表格（自己的 CSV）',
     lesson: '课堂：动手把数加起来',
   },
   model: '模型',
@@ -73,6 +75,14 @@ export const job: Words['job'] = {
   data: '数据来自',
   sources: { files: '每个标签页自选文件', url: '网络文件夹' },
   folder: '文件夹地址',
+  fileAddress: '文件或文件夹地址',
+  side: '每边像素',
+  channels: '颜色',
+  colours: { 1: '灰度', 3: '红、绿、蓝' },
+  target: '要预测的列',
+  lastColumn: '最后一列',
+  task: '作为',
+  tasks: { none: '由其取值决定', classification: '类别', regression: '数量' },
   notNumber: '这里要填一个数。',
   describe: (spec, who) => {
     if (spec.job === 'lesson') return '每个标签页有几个小数字，大家一步一步一起把它们加起来';

@@ -1,3 +1,4 @@
+import { formatCount } from '../../format.ts';
 import type { Words } from '../en/index.ts';
 
 export const lobby: Words['lobby'] = {
@@ -57,9 +58,34 @@ export const lobby: Words['lobby'] = {
     soon: '这个房间正在训练：你马上就会加入。',
   },
   files: {
-    choose: '选择 MNIST 文件',
-    drop: '或者拖到这里：图像和标签（IDX，压缩与否都行）。一对就够。',
+    choose: { mnist: '选择 MNIST 文件', images: '选择文件', table: '选择 CSV 文件' },
+    chooseFolder: '选择文件夹',
+    drop: {
+      mnist: '或者拖到这里：图像和标签（IDX，压缩与否都行）。一对就够。',
+      images: '或者拖到这里：一个文件夹或 zip，每个类别的图片各放一个文件夹；一对 IDX 文件；含 x 和 y 的 npz 文件。',
+      table: '或者拖到这里：第一行是列名，下面是数据。各列的内容会自动判断。',
+    },
     stay: '文件只留在本标签页；每个标签页都需要同样的文件。',
+    reading: '正在读取文件……',
+    count: (files) => `${files} 个文件`,
+    rows: (rows, columns) => `${rows} 行，${columns} 列。`,
+    firstRows: '前几行',
+    kinds: { number: '数值', category: '类别', text: '文字：不使用', empty: '空：不使用' },
+    missing: (rows) => `缺 ${formatCount(rows)} 个`,
+    distinct: (values) => `${formatCount(values)} 种取值`,
+    predicts: (target, task) => (
+      <>
+        要预测：{target}
+        {task !== null && (task === 'classification' ? '（作为类别）' : '（作为数量）')}
+      </>
+    ),
+    samples: (samples, heldOut) => `${samples} 个样本，其中 ${formatCount(heldOut)} 个留作测试。`,
+    shape: (height, width, channels) =>
+      height * width === 1 ? `每个 ${channels} 个数。` : `每个 ${height} × ${width} × ${channels}。`,
+    ignored: (files) => `${files} 个文件不是图片。`,
+    classes: '类别',
+    more: (classes) => `还有 ${classes} 类`,
+    pictures: '其中几张',
   },
   guests: {
     title: '来宾看到什么',

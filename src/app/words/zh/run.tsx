@@ -84,6 +84,7 @@ export const run: Words['run'] = {
   transit: '一块用时',
   rate: '通信时',
 
+  predicted: (steps, time) => `是测试样本上的典型误差（均方根），共 ${steps} 步，用时 ${time}。`,
   classified: (steps, time) => `的测试样本分类正确，共 ${steps} 步，用时 ${time}。`,
   stepTook: '一步用时',
   ofThatTalking: (ms) => `其中通信 ${ms}`,

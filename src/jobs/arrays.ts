@@ -1,0 +1,154 @@
+/** Arrays of numbers as samples: images, or rows of features, with a label each. */
+import type { PreviewPicture } from '../protocol/preview.ts';
+import { DataError } from '../util/errors.ts';
+import { checkRead, type Dataset, type Labels } from './dataset.ts';
+import type { StoredArray } from './formats/array.ts';
+
+const MAX_CLASSES = 1000;
+/** Numbers in a sample: a picture of 256 x 256 in colour. */
+const MAX_INPUTS = 256 * 256 * 3;
+
+/** Samples with their labels as they are in the file, of which `rows` count. */
+export interface LabelledArrays {
+  x: StoredArray;
+  /** By row of x. */
+  y: Float64Array;
+  rows: Uint32Array;
+}
+
+/** How numbers are brought to what models learn well from: minus `shift`, times `factor`; one of each, or one for each number. */
+export interface Scaling {
+  shift: Float64Array;
+  factor: Float64Array;
+}
+
+/**
+ * The labels of x's rows.
+ *
+ * @throws (rejects) DataError, with the row or the byte, where they are no whole numbers, or not as many.
+ */
+export async function readLabels(x: StoredArray, y: StoredArray): Promise<Float64Array> {
+  if (y.rowLength !== 1) {
+    throw new DataError(
+      `${y.name} has shape (${y.shape.join(', ')}): a label for each sample is needed, as one whole number. Save argmax of it.`,
+    );
+  }
+  if (x.rows !== y.rows) {
+    throw new DataError(
+      `${x.name} has ${x.rows} samples, and ${y.name} ${y.rows} labels: they do not belong together. Take both from the same set.`,
+    );
+  }
+  const labels = new Float64Array(y.rows);
+  for (let row = 0; row < y.rows; row++) {
+    await y.readRow(row, labels, row);
+    if (!Number.isInteger(labels[row])) {
+      throw new DataError(`${y.name}: row ${row} has label ${labels[row]}, and labels are whole numbers. Round them.`);
+    }
+  }
+  return labels;
+}
+
+/** @throws DataError where a sample of that shape cannot be learned from. */
+export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [number, number, number] {
+  const [, a = 0, b = 0, c = 0] = shape;
+  const said = `${name} has shape (${shape.join(', ')})`;
+  if (rowLength === 0 || rowLength > MAX_INPUTS) {
+    throw new DataError(`${said}: ${rowLength} numbers a sample, and 1 to ${MAX_INPUTS} can be learned from.`);
+  }
+  if (shape.length === 2) return [1, 1, a];
+  if (shape.length === 3) return [a, b, 1];
+  if (shape.length === 4 && c <= 4) return [a, b, c];
+  throw new DataError(
+    `${said}, and samples are rows of numbers, (n, numbers), or images, (n, height, width) or (n, height, width, channels)` +
+      `${shape.length === 4 && a <= 4 ? ': transpose(0, 2, 3, 1) has channels last' : ''}.`,
+  );
+}
+
+/**
+ * The classes of a file's samples, in the order of their numbers.
+ *
+ * @param test held out, maybe from another file
+ * @throws DataError where there are not two, or, with the row, where held-out samples have another.
+ */
+export function classesOf({ x, y }: LabelledArrays, test: LabelledArrays): number[] {
+  const classes = [...new Set(y)].sort((a, b) => a - b);
+  if (classes.length < 2 || classes.length > MAX_CLASSES) {
+    throw new DataError(
+      `${x.name}: there are ${classes.length} different labels, and 2 to ${MAX_CLASSES} can be told apart.`,
+    );
+  }
+  const odd = test.rows.find((row) => !classes.includes(test.y[row]!));
+  if (odd === undefined) return classes;
+  throw new DataError(
+    `${test.x.name}: held-out row ${odd} has label ${test.y[odd]}, and no sample of ${x.name} has. Add such samples, or take it out.`,
+  );
+}
+
+/** Bytes go from 0 to 1; other numbers get mean 0 and deviation 1 over the training samples, by feature or over whole images. */
+export async function scalingOf({ x, rows }: LabelledArrays): Promise<Scaling> {
+  if (x.type === 'u1') return { shift: Float64Array.of(0), factor: Float64Array.of(1 / 255) };
+  const length = x.shape.length === 2 ? x.rowLength : 1;
+  const [mean, squares, factor] = [new Float64Array(length), new Float64Array(length), new Float64Array(length)];
+  const values = new Float64Array(x.rowLength);
+  let count = 0;
+  for (const row of rows) {
+    await x.readRow(row, values);
+    for (const [k, value] of values.entries()) {
+      const at = k % length;
+      // Each feature once a row.
+      if (at === 0) count++;
+      const distance = value - mean[at]!;
+      mean[at]! += distance / count;
+      squares[at]! += distance * (value - mean[at]!);
+    }
+  }
+  for (let at = 0; at < length; at++) factor[at] = squares[at] === 0 ? 0 : 1 / Math.sqrt(squares[at]! / count);
+  return { shift: mean, factor };
+}
+
+export class ArrayDataset implements Dataset {
+  readonly size: number;
+  readonly inputShape: readonly [number, number, number];
+  readonly classes: number;
+  readonly #arrays: LabelledArrays;
+  readonly #scaling: Scaling;
+  readonly #labels: ReadonlyMap<number, number>;
+
+  /** @param classes labels in the files, in the order of the classes' numbers. */
+  constructor(arrays: LabelledArrays, classes: readonly number[], scaling: Scaling) {
+    this.size = arrays.rows.length;
+    this.inputShape = sampleShape(arrays.x);
+    this.classes = classes.length;
+    this.#arrays = arrays;
+    this.#scaling = scaling;
+    this.#labels = new Map(classes.map((label, i) => [label, i]));
+  }
+
+  async read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): Promise<void> {
+    checkRead(this, indices, inputs, labels);
+    const { x, y, rows } = this.#arrays;
+    const { shift, factor } = this.#scaling;
+    const length = x.rowLength;
+    await Promise.all(
+      Array.from(indices, async (index, i) => {
+        const values = new Float64Array(length);
+        await x.readRow(rows[index]!, values);
+        for (const [k, value] of values.entries()) {
+          inputs[i * length + k] = (value - shift[k % shift.length]!) * factor[k % shift.length]!;
+        }
+        labels[i] = this.#labels.get(y[rows[index]!]!)!;
+      }),
+    );
+  }
+
+  /** Sample `index` to look at, from its darkest value to its brightest. */
+  async preview(index: number): Promise<PreviewPicture> {
+    const { x, y, rows } = this.#arrays;
+    const values = new Float64Array(x.rowLength);
+    await x.readRow(rows[index]!, values);
+    const [least, most] = x.type === 'u1' ? [0, 255] : [Math.min(...values), Math.max(...values)];
+    const [height, width, channels] = this.inputShape;
+    const pixels = Uint8Array.from(values, (value) => (most === least ? 0 : (255 * (value - least)) / (most - least)));
+    return { pixels, height, width, channels, label: String(y[rows[index]!]) };
+  }
+}

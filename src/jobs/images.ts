@@ -1,0 +1,212 @@
+/** The `images` job's data: pictures in folders, as they are or zipped, images and labels as IDX files, or arrays in an npz file. */
+import type { JobSpec } from '../protocol/job.ts';
+import type { ImagesPreview } from '../protocol/preview.ts';
+import { DataError } from '../util/errors.ts';
+import { ArrayDataset, classesOf, readLabels, sampleShape, scalingOf, type LabelledArrays } from './arrays.ts';
+import type { Dataset } from './dataset.ts';
+import type { StoredArray } from './formats/array.ts';
+import { openIdx } from './formats/idx.ts';
+import { openNpz } from './formats/npz.ts';
+import { decodePicture, type DecodePicture } from './formats/picture.ts';
+import { ZipFile } from './formats/zip.ts';
+import {
+  classFolders,
+  countsOf,
+  DecodedPictures,
+  PictureDataset,
+  type ClassFolders,
+  type PathFile,
+} from './pictures.ts';
+import { splitOf } from './split.ts';
+
+/** Pictures that a preview shows. */
+const SHOWN = 12;
+const IDX = /idx\d?(-ubyte)?(\.gz)?$|-ubyte(\.gz)?$/i;
+/** Which of two pairs is held out. */
+const HELD_OUT = /t10k|test|val/i;
+/** The names that arrays have, samples and labels: as Keras and MedMNIST save them, and as people do. */
+const TRAIN_NAMES = [
+  ['x_train', 'y_train'],
+  ['train_images', 'train_labels'],
+  ['x', 'y'],
+  ['images', 'labels'],
+] as const;
+const TEST_NAMES = [
+  ['x_test', 'y_test'],
+  ['test_images', 'test_labels'],
+] as const;
+
+export type ImagesJob = Pick<JobSpec, 'model' | 'seed' | 'side' | 'channels'>;
+
+export interface LoadedImages {
+  train: Dataset;
+  test: Dataset;
+  preview: ImagesPreview;
+}
+
+/**
+ * @param files with their folders in their names, as `cats/1.png`.
+ * @throws (rejects) DataError naming the file, where in it, and what to do.
+ */
+export async function loadImages(
+  files: readonly File[],
+  job: ImagesJob,
+  decode: DecodePicture = decodePicture,
+): Promise<LoadedImages> {
+  const archives = files.filter(({ name }) => /\.(npz|zip)$/i.test(name));
+  const [archive] = archives;
+  if (archives.length > 1 || (archive !== undefined && files.length > 1)) {
+    throw new DataError(
+      `${files
+        .map(({ name }) => name)
+        .slice(0, 4)
+        .join(', ')}: choose one npz or zip file, and nothing beside it.`,
+    );
+  }
+  if (archive !== undefined && /\.npz$/i.test(archive.name)) return ofArrays(await npzPairs(archive), job);
+  if (archive !== undefined) {
+    const zip = await ZipFile.open(archive.name, archive);
+    const entries = zip.entries.map((entry) => ({
+      ...{ path: entry.path, size: entry.size },
+      blob: () => zip.blob(entry),
+    }));
+    return ofPictures(archive.name, entries, job, decode);
+  }
+  const idx = files.filter(({ name }) => IDX.test(name));
+  if (idx.length > 0) return ofArrays(await idxPairs(idx), job);
+  const paths = files.map((file): PathFile => ({
+    path: file.name,
+    size: file.size,
+    blob: () => Promise.resolve(file),
+  }));
+  return ofPictures(files.length === 0 ? 'The choice' : 'The folder', paths, job, decode);
+}
+
+interface Pair {
+  x: StoredArray;
+  y: StoredArray;
+}
+
+/** The second is what is held out, where the files say. */
+type Pairs = readonly [train: Pair, test: Pair | null];
+
+async function npzPairs(file: File): Promise<Pairs> {
+  const npz = await openNpz(file.name, file);
+  const byName = new Map(npz.names.map((name) => [name.toLowerCase(), name]));
+  const pairOf = async (candidates: readonly (readonly [string, string])[]): Promise<Pair | null> => {
+    for (const [x, y] of candidates) {
+      const names = [byName.get(x), byName.get(y)];
+      if (names[0] === undefined || names[1] === undefined) continue;
+      return { x: await npz.open(names[0]), y: await npz.open(names[1]) };
+    }
+    return null;
+  };
+  const train = await pairOf(TRAIN_NAMES);
+  if (train !== null) return [train, await pairOf(TEST_NAMES)];
+  throw new DataError(
+    `${file.name} has the arrays ${npz.names.length === 0 ? '(none)' : npz.names.slice(0, 8).join(', ')}, and x and y, or x_train, ` +
+      'y_train, x_test and y_test are needed: save them by these names.',
+  );
+}
+
+async function idxPairs(files: readonly File[]): Promise<Pairs> {
+  const opened = await Promise.all(files.map((file) => openIdx(file.name, file)));
+  const pairOf = (isHeldOut: boolean): Pair | null => {
+    const own = opened.filter(({ name }) => files.length <= 2 || HELD_OUT.test(name) === isHeldOut);
+    const [x, ...otherX] = own.filter(({ shape }) => shape.length > 1);
+    const [y, ...otherY] = own.filter(({ shape }) => shape.length === 1);
+    if (own.length === 0) return null;
+    if (x !== undefined && y !== undefined && otherX.length + otherY.length === 0) return { x, y };
+    throw new DataError(
+      `${own.map(({ name, shape }) => `${name} (${shape.join(' x ')})`).join(', ')}: one IDX file of images and one of labels are ` +
+        'needed, or two such pairs, of which one has "t10k" or "test" in its names.',
+    );
+  };
+  if (files.length <= 2) return [pairOf(false)!, null];
+  const [train, test] = [pairOf(false), pairOf(true)];
+  return train === null ? [test!, null] : [train, test];
+}
+
+async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob): Promise<LoadedImages> {
+  const shape = sampleShape(given.x);
+  if (model === 'cnn' && given.x.shape.length === 2) {
+    throw new DataError(
+      `${given.x.name} holds rows of ${shape[2]} numbers, and the model cnn needs images: choose mlp, or reshape it.`,
+    );
+  }
+  if (held !== null && held.x.shape.slice(1).join() !== given.x.shape.slice(1).join()) {
+    throw new DataError(
+      `${held.x.name} has shape (${held.x.shape.join(', ')}), and ${given.x.name} (${given.x.shape.join(', ')}): samples must be alike.`,
+    );
+  }
+  const all = await arraysOf(given);
+  if (all.rows.length < 2)
+    throw new DataError(`${given.x.name}: ${all.rows.length} samples are too few to train and to test on.`);
+  const split = splitOf(all.rows.length, seed);
+  const train = held === null ? { ...all, rows: split.train } : all;
+  const test = held === null ? { ...all, rows: split.test } : await arraysOf(held);
+  if (test.rows.length === 0)
+    throw new DataError(`${test.x.name} holds no samples to test on. Leave it out, or add some.`);
+  const classes = classesOf(all, test);
+  const scaling = await scalingOf(train);
+  const trained = new ArrayDataset(train, classes, scaling);
+  const counts = new Map(classes.map((label) => [label, 0]));
+  for (const { rows, y: labels } of [train, test])
+    for (const row of rows) counts.set(labels[row]!, counts.get(labels[row]!)! + 1);
+  const isPicture = given.x.shape.length > 2 && shape[2] !== 2;
+  const shown = isPicture
+    ? firsts(
+        Array.from(train.rows, (row) => classes.indexOf(train.y[row]!)),
+        classes.length,
+      )
+    : [];
+  return {
+    train: trained,
+    test: new ArrayDataset(test, classes, scaling),
+    preview: {
+      ...{ kind: 'images', samples: train.rows.length + test.rows.length, heldOut: test.rows.length, shape },
+      classes: classes.map((label) => ({ name: String(label), count: counts.get(label)! })),
+      pictures: await Promise.all(shown.map((index) => trained.preview(index))),
+      ignored: 0,
+    },
+  };
+}
+
+async function arraysOf({ x, y }: Pair): Promise<LabelledArrays> {
+  const labels = await readLabels(x, y);
+  return { x, y: labels, rows: Uint32Array.from(labels, (_, i) => i) };
+}
+
+async function ofPictures(
+  name: string,
+  files: readonly PathFile[],
+  { seed, side, channels }: ImagesJob,
+  decode: DecodePicture,
+): Promise<LoadedImages> {
+  const folders: ClassFolders = classFolders(name, files, seed);
+  const decoded = new DecodedPictures(folders, { side, channels }, decode);
+  const digest = await decoded.decodeAll();
+  const { train, test } = folders.split;
+  const shown = firsts(
+    folders.pictures.map(({ label }) => label),
+    folders.classes.length,
+  );
+  return {
+    train: new PictureDataset(decoded, train, digest),
+    test: new PictureDataset(decoded, test, digest),
+    preview: {
+      ...{ kind: 'images', samples: folders.pictures.length, heldOut: test.length, shape: [side, side, channels] },
+      classes: countsOf(folders),
+      pictures: await Promise.all(shown.map((at) => decoded.preview(at))),
+      ignored: folders.ignored,
+    },
+  };
+}
+
+/** Some samples by their labels: the first of each class, then the second, until there are enough. */
+function firsts(labels: readonly number[], classes: number): number[] {
+  const each = Math.ceil(SHOWN / classes);
+  const byClass = Array.from({ length: Math.min(classes, SHOWN) }, (): number[] => []);
+  for (const [i, label] of labels.entries()) if ((byClass[label]?.length ?? each) < each) byClass[label]!.push(i);
+  return byClass.flat().slice(0, SHOWN);
+}

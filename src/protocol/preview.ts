@@ -1,0 +1,60 @@
+/** What a tab's files hold, told before anything is trained: small, however large they are. */
+import type { TaskName } from './job.ts';
+
+/** What a column holds: numbers, a few different words, words that differ from row to row, nothing. */
+export const COLUMN_KINDS = ['number', 'category', 'text', 'empty'] as const;
+export type ColumnKind = (typeof COLUMN_KINDS)[number];
+
+export interface PreviewColumn {
+  name: string;
+  kind: ColumnKind;
+  /** Rows without a value. */
+  missing: number;
+  /** Different values; `null`: more than were counted. */
+  distinct: number | null;
+}
+
+export interface PreviewClass {
+  name: string;
+  /** Samples, held-out ones too. */
+  count: number;
+}
+
+/** A sample that can be looked at. */
+export interface PreviewPicture {
+  /** [height, width, channels], 0 .. 255; one channel is grey. */
+  pixels: Uint8Array;
+  height: number;
+  width: number;
+  channels: number;
+  label: string;
+}
+
+export interface TablePreview {
+  kind: 'table';
+  rows: number;
+  columns: PreviewColumn[];
+  /** The first rows' fields. */
+  sample: string[][];
+  /** The column to predict, as the job says, else the last. */
+  target: string;
+  /** `null` where the target cannot be predicted. */
+  task: TaskName | null;
+  /** Of a target that is a class. */
+  classes: PreviewClass[];
+}
+
+export interface ImagesPreview {
+  kind: 'images';
+  /** To train and to test on. */
+  samples: number;
+  heldOut: number;
+  /** Of one sample: [height, width, channels], or [1, 1, numbers]. */
+  shape: readonly [number, number, number];
+  classes: PreviewClass[];
+  pictures: PreviewPicture[];
+  /** Files that are no pictures. */
+  ignored: number;
+}
+
+export type Preview = TablePreview | ImagesPreview;

@@ -1,0 +1,102 @@
+/** Data of people's own, as jobs: picked, or from a server. */
+import * as tf from '@tensorflow/tfjs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { createJobTask } from '../../src/engine/jobTask.ts';
+import { inspectFiles, loadData } from '../../src/jobs/index.ts';
+import { parseJob } from '../../src/protocol/job.ts';
+import { labelsFile, imagesFile } from './idxFiles.ts';
+
+const baseUrl = 'http://localhost/';
+const houses = `rooms,price\n${Array.from({ length: 40 }, (_, i) => `${i % 8},${1000 * (i % 8) + i}`).join('\n')}`;
+
+const close: (() => void)[] = [];
+afterEach(() => close.splice(0).forEach((fn) => fn()));
+
+async function serve(files: Record<string, string | Uint8Array>): Promise<string> {
+  const server = createServer((request, response) => {
+    const body = files[request.url!];
+    if (body === undefined) response.writeHead(404).end();
+    else response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(body);
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  close.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test('a table is read from a picked file, or from an address', async () => {
+  const picked = await loadData(parseJob({ job: 'table', data: { kind: 'files' } }), {
+    files: [new File([houses], 'houses.csv')],
+    baseUrl,
+  });
+  expect([picked.train.size, picked.test.size]).toEqual([32, 8]);
+  const origin = await serve({ '/my%20houses.csv': houses });
+  const job = parseJob({ job: 'table', data: { kind: 'url', url: '/my houses.csv' } });
+  const fetched = await loadData(job, { baseUrl: origin });
+  expect(fetched.train.digest).toBe(picked.train.digest);
+  const gone = parseJob({ job: 'table', data: { kind: 'url', url: '/gone.csv' } });
+  await expect(loadData(gone, { baseUrl: origin })).rejects.toThrow(`${origin}/gone.csv is not there`);
+  await expect(loadData(job, { baseUrl, files: [] })).rejects.toThrow('could not be fetched');
+});
+
+test('images are read from a folder with a list of what is in it', async () => {
+  const origin = await serve({
+    '/data/index.json': '["x-idx3-ubyte","sub/y-idx1-ubyte"]',
+    '/data/x-idx3-ubyte': imagesFile(10, 4, 4),
+    '/data/sub/y-idx1-ubyte': labelsFile(10),
+  });
+  const job = parseJob({ job: 'images', data: { kind: 'url', url: '/data/' } });
+  const { train } = await loadData(job, { baseUrl: origin });
+  expect(train).toMatchObject({ size: 8, inputShape: [4, 4, 1], classes: 10 });
+  const bare = parseJob({ job: 'images', data: { kind: 'url', url: '/other/' } });
+  await expect(loadData(bare, { baseUrl: origin })).rejects.toThrow('has no index.json');
+});
+
+test('what picked files hold is told, and what is wrong with them, or with the target', async () => {
+  const job = parseJob({ job: 'table', data: { kind: 'files' }, target: 'cost' });
+  const files = [new File([houses], 'houses.csv')];
+  expect(await inspectFiles({ ...job, target: 'price' }, files)).toMatchObject({
+    preview: { kind: 'table', rows: 40, task: 'regression' },
+    problem: null,
+  });
+  expect(await inspectFiles(job, files)).toMatchObject({
+    preview: { kind: 'table', rows: 40 },
+    problem: 'houses.csv, line 1: there is no column "cost". Choose one of rooms, price.',
+  });
+  expect(await inspectFiles(job, [...files, ...files])).toMatchObject({
+    preview: null,
+    problem: /* one */ expect.stringContaining('there are 2'),
+  });
+  const broken = [new File(['a,b\n1\n'], 'a.csv')];
+  expect(await inspectFiles(job, broken)).toMatchObject({
+    preview: null,
+    problem: expect.stringContaining('a.csv, line 2'),
+  });
+});
+
+test('an amount is learned by squared error, and told in its own unit', async () => {
+  await tf.setBackend('cpu');
+  const job = parseJob({ job: 'table', data: { kind: 'files' }, hidden: 4 });
+  const data = await loadData(job, { files: [new File([houses], 'houses.csv')], baseUrl });
+  const task = await createJobTask(job, data, 1);
+  expect(task).toMatchObject({ classifies: false, trainSamples: 32, testSamples: 8 });
+  expect(task.labelUnit).toBeGreaterThan(1000);
+  const { lossSum, correct } = await task.evaluate(Uint32Array.of(0, 1, 2));
+  expect(correct).toBe(0);
+  const inputs = new Float32Array(3);
+  const amounts = new Float32Array(3);
+  await data.test.read([0, 1, 2], inputs, amounts);
+  // By hand: the model's two layers.
+  const [kernel1, bias1, kernel2, bias2] = (task.model as tf.Variable[]).map((variable) => variable.dataSync());
+  const expected = Array.from(inputs, (x, i) => {
+    const hidden = Array.from(kernel1!, (weight, k) => Math.max(0, weight * x + bias1![k]!));
+    const output = hidden.reduce((sum, value, k) => sum + value * kernel2![k]!, bias2![0]!);
+    return (output - amounts[i]!) ** 2;
+  }).reduce((sum, value) => sum + value, 0);
+  expect(lossSum).toBeCloseTo(expected, 4);
+  task.dispose();
+});

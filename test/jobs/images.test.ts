@@ -1,0 +1,226 @@
+import { describe, expect, test } from 'vitest';
+import { sampleLength, type Dataset } from '../../src/jobs/dataset.ts';
+import type { DecodePicture } from '../../src/jobs/formats/picture.ts';
+import { loadImages, type ImagesJob } from '../../src/jobs/images.ts';
+import { DataError } from '../../src/util/errors.ts';
+import { npyFile } from './formats/npyFiles.ts';
+import { zipFile } from './formats/zipFiles.ts';
+import { gzip, idxFile, imagesFile, labelsFile } from './idxFiles.ts';
+
+const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1 };
+
+type Files = Record<string, Uint8Array<ArrayBuffer>>;
+
+/** A picture's file is its brightness; one of 13 is damaged. What browsers decode, tests in real tabs see. */
+const decode: DecodePicture = async (name, blob, { side, channels }) => {
+  const [value] = new Uint8Array(await blob.arrayBuffer());
+  if (value === 13) throw new DataError(`${name} cannot be decoded.`);
+  return new Uint8Array(side * side * channels).fill(value!);
+};
+
+const load = (files: Files, job: Partial<ImagesJob> = {}) =>
+  loadImages(
+    Object.entries(files).map(([name, bytes]) => new File([bytes], name)),
+    { ...JOB, ...job },
+    decode,
+  );
+
+async function digestOf(files: Files, job: Partial<ImagesJob> = {}): Promise<string | undefined> {
+  return (await load(files, job)).train.digest;
+}
+
+async function all(data: Dataset): Promise<{ first: number; label: number }[]> {
+  const inputs = new Float32Array(data.size * sampleLength(data));
+  const labels = new Int32Array(data.size);
+  await data.read(
+    Uint32Array.from({ length: data.size }, (_, i) => i),
+    inputs,
+    labels,
+  );
+  return Array.from(labels, (label, i) => ({ first: inputs[i * sampleLength(data)]!, label }));
+}
+
+const picture = (value: number): Uint8Array<ArrayBuffer> => Uint8Array.of(value);
+const upTo = (most: number): number[] => Array.from({ length: most }, (_, i) => i);
+const pets: Files = Object.fromEntries(
+  upTo(10).map((i) => [`pets/${i % 2 ? 'dogs' : 'cats'}/${i}.png`, picture(i % 2 ? 200 + i : i)]),
+);
+
+describe('pictures in folders', () => {
+  test.each([
+    ['as they are', pets],
+    ['zipped', { 'pets.zip': zipFile(pets) }],
+  ])('%s are of the class that their folder names', async (_, files) => {
+    const { train, test: held, preview } = await load({ ...files });
+    expect(train).toMatchObject({ size: 8, inputShape: [8, 8, 1], classes: 2 });
+    expect(held.size).toBe(2);
+    const samples = [...(await all(train)), ...(await all(held))];
+    for (const { first, label } of samples) expect(label).toBe(first > 0.5 ? 1 : 0);
+    expect(new Set(samples.map(({ first }) => first)).size).toBe(10);
+    expect(preview).toMatchObject({
+      ...{ samples: 10, heldOut: 2, shape: [8, 8, 1], ignored: 0 },
+      classes: [
+        { name: 'cats', count: 5 },
+        { name: 'dogs', count: 5 },
+      ],
+    });
+    expect(preview.pictures.map(({ label }) => label)).toEqual([...Array(5).fill('cats'), ...Array(5).fill('dogs')]);
+    expect(preview.pictures[0]).toMatchObject({ height: 8, width: 8, channels: 1 });
+  });
+
+  test('hold the same data as their zip file; another picture or another size is other data', async () => {
+    const own = await digestOf(pets);
+    expect(own).toMatch(/^[0-9a-f]{16}$/);
+    expect(await digestOf({ 'pets.zip': zipFile(pets) })).toBe(own);
+    expect(await digestOf({ ...pets, 'pets/cats/0.png': picture(1) })).not.toBe(own);
+    expect(await digestOf(pets, { side: 9 })).not.toBe(own);
+  });
+
+  test('folders called train and test say what is held out, and what is no picture is counted', async () => {
+    const files = { 'train/a/1.png': picture(1), 'train/b/2.jpg': picture(2), 'val/a/3.webp': picture(3) };
+    const {
+      train,
+      test: held,
+      preview,
+    } = await load({ ...files, 'readme.txt': picture(0), '__MACOSX/a/1.png': picture(9) });
+    expect((await all(train)).map(({ first }) => Math.round(255 * first))).toEqual([1, 2]);
+    expect((await all(held)).map(({ first }) => Math.round(255 * first))).toEqual([3]);
+    expect(preview.ignored).toBe(1);
+  });
+
+  test.each<[string, Files, string]>([
+    ['nothing', {}, 'The choice holds no pictures'],
+    ['other files', { 'a.txt': picture(1) }, 'The folder holds no pictures: a.txt is none'],
+    ['no folder', { 'a.png': picture(1) }, 'a.png is in no folder'],
+    ['one folder', { 'a/1.png': picture(1), 'a/2.png': picture(1) }, 'one folder of pictures, "a"'],
+    ['a damaged one', { ...pets, 'pets/cats/bad.png': picture(13) }, 'pets/cats/bad.png cannot be decoded'],
+    [
+      'a damaged one in a zip file',
+      { 'p.zip': zipFile({ ...pets, 'pets/cats/bad.png': picture(13) }) },
+      'pets/cats/bad.png',
+    ],
+    ['no zip file', { 'p.zip': picture(1) }, 'p.zip is not a zip file: it starts with 01 at byte 0'],
+    ['two zip files', { 'p.zip': zipFile(pets), 'q.zip': zipFile(pets) }, 'p.zip, q.zip: choose one'],
+  ])('wrong: %s', async (_, files, sentence) => {
+    await expect(load(files)).rejects.toThrow(sentence);
+    await expect(load(files)).rejects.toBeInstanceOf(DataError);
+  });
+});
+
+describe('arrays', () => {
+  const x = npyFile([10, 4, 4], upTo(160), { type: 'u1', order: '|' });
+  const y = npyFile(
+    [10],
+    upTo(10).map((i) => (i % 2 ? 7 : -3)),
+    { type: 'i8' },
+  );
+
+  test('of bytes are images from 0 to 1, and labels are counted off', async () => {
+    const {
+      train,
+      test: held,
+      preview,
+    } = await load({ 'set.npz': zipFile({ 'x.npy': x, 'y.npy': y }, { method: 'stored' }) });
+    expect(train).toMatchObject({ size: 8, inputShape: [4, 4, 1], classes: 2 });
+    const samples = [...(await all(train)), ...(await all(held))].sort((a, b) => a.first - b.first);
+    expect(samples).toEqual(upTo(10).map((i) => ({ first: Math.fround((16 * i) / 255), label: i % 2 })));
+    expect(preview.classes).toEqual([
+      { name: '-3', count: 5 },
+      { name: '7', count: 5 },
+    ]);
+    expect(preview.pictures).toHaveLength(8);
+  });
+
+  test('of features have mean 0 and deviation 1 over the training rows, each of its own', async () => {
+    const flat = npyFile(
+      [10, 2],
+      upTo(10).flatMap((i) => [1000 + i, i % 2]),
+      { type: 'f8' },
+    );
+    const held = npyFile([2, 2], [1000, 0, 1009, 1], { type: 'f8' });
+    const npz = zipFile({
+      ...{ 'X_train.npy': flat, 'y_train.npy': y },
+      ...{ 'X_test.npy': held, 'y_test.npy': npyFile([2, 1], [7, 7], { type: 'u1' }) },
+    });
+    const loaded = await load({ 'set.npz': npz });
+    expect([loaded.train.size, loaded.test.size, loaded.train.inputShape]).toEqual([10, 2, [1, 1, 2]]);
+    const deviation = Math.sqrt(upTo(10).reduce((sum, i) => sum + (i - 4.5) ** 2, 0) / 10);
+    expect((await all(loaded.train))[0]!.first).toBeCloseTo(-4.5 / deviation, 5);
+    expect(await all(loaded.test)).toMatchObject([{ label: 1 }, { first: expect.closeTo(4.5 / deviation, 5) }]);
+    expect(loaded.preview.pictures).toEqual([]);
+    await expect(load({ 'set.npz': npz }, { model: 'cnn' })).rejects.toThrow('choose mlp');
+  });
+
+  const npz = (arrays: Files): Files => ({ 'set.npz': zipFile(arrays) });
+  test.each<[string, Files, string]>([
+    ['other names', npz({ 'a.npy': x }), 'set.npz has the arrays a, and x and y'],
+    [
+      'lengths',
+      npz({ 'x.npy': x, 'y.npy': npyFile([9], upTo(9)) }),
+      'x.npy has 10 samples, and set.npz: y.npy 9 labels',
+    ],
+    ['one-hot labels', npz({ 'x.npy': x, 'y.npy': npyFile([10, 2], upTo(20)) }), 'y.npy has shape (10, 2)'],
+    ['fractions', npz({ 'x.npy': x, 'y.npy': npyFile([10], [...upTo(9), 0.5]) }), 'y.npy: row 9 has label 0.5'],
+    [
+      'a missing label',
+      npz({ 'x.npy': x, 'y.npy': npyFile([10], [...upTo(9), NaN]) }),
+      'y.npy: row 9 has NaN at byte 164',
+    ],
+    [
+      'one class',
+      npz({ 'x.npy': x, 'y.npy': npyFile([10], Array<number>(10).fill(1)) }),
+      'there are 1 different labels',
+    ],
+    ['channels first', npz({ 'x.npy': npyFile([10, 3, 8, 8], upTo(1920)), 'y.npy': y }), 'transpose(0, 2, 3, 1)'],
+    [
+      'a damaged array',
+      npz({ 'x.npy': x.subarray(0, 200), 'y.npy': y }),
+      'set.npz: x.npy ends too early: (10, 4, 4) of u1',
+    ],
+    [
+      'an unknown class',
+      npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': x, 'y_test.npy': npyFile([10], upTo(10)) }),
+      'held-out row 0 has label 0',
+    ],
+  ])('wrong: %s', async (_, files, sentence) => {
+    await expect(load(files)).rejects.toThrow(sentence);
+  });
+});
+
+describe('IDX files', () => {
+  const pair = { 'train-images-idx3-ubyte': imagesFile(20, 6, 5), 'train-labels-idx1-ubyte': labelsFile(20) };
+
+  test.each([
+    ['plain', pair],
+    ['gzipped', Object.fromEntries(Object.entries(pair).map(([name, bytes]) => [`${name}.gz`, gzip(bytes)]))],
+  ])('a %s pair of any size', async (_, files) => {
+    const { train, test: held } = await load(files);
+    expect(train).toMatchObject({ size: 16, inputShape: [6, 5, 1], classes: 10 });
+    const samples = [...(await all(train)), ...(await all(held))];
+    const expected = upTo(20).map((i) => ({ first: Math.fround(((i * 30 * 7) % 256) / 255), label: i % 10 }));
+    expect(samples.sort((a, b) => a.first - b.first)).toEqual(expected.sort((a, b) => a.first - b.first));
+  });
+
+  test('of two pairs the one called t10k is held out', async () => {
+    const held = { 't10k-images-idx3-ubyte': imagesFile(5, 6, 5), 't10k-labels-idx1-ubyte': labelsFile(5) };
+    const loaded = await load({ ...pair, ...held });
+    expect([loaded.train.size, loaded.test.size]).toEqual([20, 5]);
+  });
+
+  const images = 'train-images-idx3-ubyte';
+  const labels = 'train-labels-idx1-ubyte';
+  test.each<[string, Files, string]>([
+    ['no labels', { [images]: pair[images] }, '(20 x 6 x 5): one IDX file of images and one of labels'],
+    [
+      'cut off',
+      { ...pair, [images]: pair[images].subarray(0, 99) },
+      'ends too early: 20 x 6 x 5 of u1 from byte 16 on end at byte 616, and the file at 99',
+    ],
+    ['too long', { ...pair, [labels]: new Uint8Array(99) }, 'is not IDX: it starts with 00 00 00 00 at byte 0'],
+    ['damaged gzip', { ...pair, [labels]: gzip(labelsFile(20)).slice(0, 25) }, 'cannot be unpacked: behind'],
+    ['counts', { ...pair, [labels]: labelsFile(19) }, 'has 20 samples, and train-labels-idx1-ubyte 19 labels'],
+    ['one class', { ...pair, [labels]: idxFile([20], new Uint8Array(20)) }, 'there are 1 different labels'],
+  ])('wrong: %s', async (_, files, sentence) => {
+    await expect(load(files)).rejects.toThrow(sentence);
+  });
+});
