@@ -11,6 +11,7 @@ import {
   parseJob,
   SCHEDULE_NAMES,
   STRATEGY_NAMES,
+  TASK_NAMES,
   TRANSPORT_NAMES,
   type JobSpec,
 } from '../src/protocol/job.ts';
@@ -24,7 +25,15 @@ const JOB_OPTIONS = [
   ...(['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const),
   ...(['schedule', 'warmupSteps', 'clipNorm', 'weightDecay', 'preset', 'tokens', 'vocabulary', 'prompt'] as const),
   ...(['hidden', 'strategy', 'syncEvery', 'staleness', 'replicas', 'codec', 'errorFeedback', 'transport'] as const),
+  ...(['target', 'task', 'side', 'channels'] as const),
 ];
+
+/** What jobs cannot do without. */
+const NEEDED: Readonly<Record<string, string>> = {
+  mnist: 'a folder of IDX files',
+  images: 'a zip or npz file, or a folder of pictures in a folder for each class',
+  table: 'a CSV file',
+};
 
 export interface JobOptions {
   job?: string;
@@ -52,6 +61,10 @@ export interface JobOptions {
   tokens?: TokenKind;
   vocabulary?: number;
   prompt?: string;
+  target?: string;
+  task?: string;
+  side?: number;
+  channels?: number;
   /** A folder or file on this machine, or a URL that every tab can read. */
   data?: string;
 }
@@ -133,7 +146,14 @@ export function addJobOptions(command: Command): Command {
         TRANSPORT_NAMES,
       ),
     )
-    .option('--data <path|url>', 'a folder of IDX files for the job mnist; a text, or a folder of texts, for gpt');
+    .option('--target <column>', 'the column to predict (table); the last by default')
+    .addOption(new Option('--task <name>', 'what to learn of it (table); by default as it looks').choices(TASK_NAMES))
+    .option('--side <pixels>', 'what pictures are brought to (images)', wholeNumber())
+    .option('--channels <n>', '1 for grey, 3 for colours (images)', wholeNumber())
+    .option(
+      '--data <path|url>',
+      'IDX files (mnist), a CSV file (table), a zip or npz file or a folder of pictures by class (images), a text or a folder of texts (gpt)',
+    );
 }
 
 /** For commands that end with the run. */
@@ -167,8 +187,9 @@ export async function resolveJob(
   const { data } = options;
   const isUrl = data !== undefined && /^https?:\/\//.test(data);
   const served = data === undefined || isUrl ? null : await checkData(data, options.job);
-  if (options.job === 'mnist' && data === undefined) {
-    throw new UsageError('The job mnist needs its images: pass --data with a folder (or URL) of IDX files.');
+  const needed = options.job === undefined ? undefined : NEEDED[options.job];
+  if (needed !== undefined && data === undefined) {
+    throw new UsageError(`The job ${options.job} needs its data: pass --data with ${needed}, or a URL of it.`);
   }
   const fields = {
     job: options.job,
@@ -193,6 +214,7 @@ export async function resolveJob(
     clipNorm: options.clipNorm,
     weightDecay: options.weightDecay,
     maxMinutes: minutes,
+    ...{ target: options.target, task: options.task, side: options.side, channels: options.channels },
     data: await dataOf(options.job, data, isUrl),
   };
   const said = Object.entries({ ...gptFields(options, minutes), ...definedOf(fields) });
@@ -224,7 +246,7 @@ function gptFields({ job, preset, prompt, tokens, vocabulary }: JobOptions, minu
 async function dataOf(job: string | undefined, data: string | undefined, isUrl: boolean): Promise<unknown> {
   if (data === undefined) return undefined;
   if (job === 'mnist') return { kind: 'url', url: isUrl ? withSlash(data) : DATA_PATH };
-  if (job !== 'gpt') return undefined;
+  if (job !== 'gpt' && job !== 'images' && job !== 'table') return undefined;
   if (isUrl) return { kind: 'url', url: data };
   const isFile = (await stat(data)).isFile();
   return { kind: 'url', url: isFile ? DATA_PATH + encodeURIComponent(path.basename(data)) : DATA_PATH };
@@ -244,31 +266,26 @@ function withSlash(url: string): string {
   return url.endsWith('/') ? url : `${url}/`;
 }
 
+const IDX_FILE = /-idx\d-ubyte(\.gz)?$/;
+
 /** @throws UsageError unless `data` is what `job` needs, or, where no job is said, what some job does. */
 export async function checkData(data: string, job?: string): Promise<string> {
-  const isFile = await stat(data).then(
-    (found) => found.isFile(),
-    () => false,
-  );
-  const isText = job === 'gpt' || (job === undefined && (isFile || (await holdsText(data))));
-  return isText ? checkText(data) : checkDataFolder(data);
-}
-
-async function holdsText(folder: string): Promise<boolean> {
-  const files = await listDataFiles(folder).catch(() => []);
-  return files.some((name) => name.toLowerCase().endsWith('.txt'));
-}
-
-/** @throws UsageError unless `data` is a file, or a folder of texts. */
-async function checkText(data: string): Promise<string> {
-  let files: string[];
-  try {
-    files = await listDataFiles(data);
-  } catch {
-    throw new UsageError(`${data} cannot be read: expected a text file, or a folder of files ending in .txt.`);
+  if (job === 'gpt') return checkFiles(data, 'a text file, or a folder of files ending in .txt');
+  if (job === 'images' || job === 'table') {
+    return checkFiles(data, 'a file, or a folder of pictures in a folder for each class');
   }
-  if (files.length > 0) return data;
-  throw new UsageError(`The data folder ${data} holds no text: expected files ending in .txt.`);
+  const names = job === undefined ? await listDataFiles(data).catch(() => []) : [];
+  return names.some((name) => !IDX_FILE.test(name)) ? data : checkDataFolder(data);
+}
+
+/** Files of one's own. @throws UsageError where there are none. */
+async function checkFiles(data: string, expected: string): Promise<string> {
+  const names = await listDataFiles(data).catch(() => {
+    throw new UsageError(`The data ${data} cannot be read: expected ${expected}.`);
+  });
+  if (names.length === 0)
+    throw new UsageError(`The data folder ${data} holds nothing to learn from: expected ${expected}.`);
+  return data;
 }
 
 /** @throws UsageError unless `folder` holds at least one pair of images and labels. */

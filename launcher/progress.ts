@@ -16,7 +16,7 @@ export class Progress {
   /** Of runs that end with the time. */
   #totalMs: number | null = null;
   #saidAt = Number.NEGATIVE_INFINITY;
-  #accuracy = '';
+  #measured = '';
 
   constructor(io: Io, clock: Clock) {
     this.#io = io;
@@ -38,10 +38,12 @@ export class Progress {
     } else if (event.type === 'model') {
       this.#totalSteps = event.totalSteps;
     } else if (event.type === 'evaluation' && event.accuracy !== null) {
-      this.#accuracy = ` | accuracy ${(event.accuracy * 100).toFixed(1)} %`;
+      this.#measured = ` | accuracy ${(event.accuracy * 100).toFixed(1)} %`;
+    } else if (event.type === 'evaluation' && event.error !== undefined) {
+      this.#measured = ` | typical error ${event.error.toPrecision(4)}`;
     } else if (event.type === 'step') {
       // Steps count from 0.
-      this.#step(event.step + 1, event.at, `loss ${event.loss.toFixed(4)}${this.#accuracy}`);
+      this.#step(event.step + 1, event.at, `loss ${event.loss.toFixed(4)}${this.#measured}`);
     }
   }
 

@@ -25,11 +25,12 @@ export function summarize(result: RunResult): string {
   const accuracy = result.accuracy === null ? '' : `, accuracy ${(result.accuracy * 100).toFixed(1)} %`;
   const { valLoss, bigramLoss } = result;
   const isText = bigramLoss !== undefined && valLoss !== null;
+  const error = result.error === undefined ? '' : `, typical error ${result.error.toPrecision(4)}`;
   const sent = Math.max(...result.bytesSentPerRank);
   const ranks = worldSize === 1 ? '1 rank' : `${worldSize} ranks`;
   return [
     `${ranks} on ${backend} (${adapter})${OVER[transport]}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
-    `Loss ${result.loss.toFixed(4)}${accuracy}. State ${result.stateHash[0]} on every rank.`,
+    `Loss ${result.loss.toFixed(4)}${accuracy}${error}. State ${result.stateHash[0]} on every rank.`,
     ...(isText
       ? [`Held-out text: ${valLoss.toFixed(3)} nats a character; a bigram model ${bigramLoss.toFixed(3)}.`]
       : []),

@@ -1,6 +1,7 @@
 /**
- * Data files, read-only under `/data/`, with `/data/index.json` naming what is there: those of a folder that are IDX files, or, where it
- * has none, texts; or one file, whatever its name. Only files that are listed can be asked for: no path is ever built from a request.
+ * A job's files, read-only under `/data/`, with `/data/index.json` naming what is there: one file, or of a folder its IDX files and the
+ * pictures in folders below, or, where it has neither, its texts. Only files that are listed can be asked for: no path is ever built from
+ * a request.
  */
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
@@ -9,55 +10,76 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
 export const DATA_PATH = '/data/';
-/** What is data in a folder; of these kinds the first that it has. */
-const FILE_KINDS = [/^[\w-]+-idx\d-ubyte(\.gz)?$/, /^[^.].*\.txt$/i];
+const IDX_FILE = /^[\w-]+-idx\d-ubyte(\.gz)?$/;
+/** In a folder, which is its class. */
+const PICTURE = /^[^.].*\.(png|jpe?g|gif|webp|bmp|avif)$/i;
+const TEXT = /^[^.].*\.txt$/i;
+/** Folders above a picture: `train/cats/1.png`. */
+const MAX_DEPTH = 3;
 
-/** Names of what is served of `data`, a folder or a file, sorted. @throws where it cannot be read. */
-export async function listDataFiles(data: string): Promise<string[]> {
-  return [...(await filesOf(data)).keys()];
+/** Names of the files that are served of `root`, a folder or a file: sorted, with slashes. @throws where it cannot be read. */
+export async function listDataFiles(root: string): Promise<string[]> {
+  if ((await stat(root)).isFile()) return [path.basename(root)];
+  const images = [...(await filesIn(root, IDX_FILE)), ...(await picturesIn(root, '', 0))];
+  return (images.length > 0 ? images : await filesIn(root, TEXT)).sort();
 }
 
-/** Paths by name. */
-async function filesOf(data: string): Promise<Map<string, string>> {
-  if ((await stat(data)).isFile()) return new Map([[path.basename(data), data]]);
-  const all = (await readdir(data)).sort();
-  for (const kind of FILE_KINDS) {
-    const named = all.filter((name) => kind.test(name)).map((name) => [name, path.join(data, name)] as const);
-    const isFile = await Promise.all(named.map(async ([, file]) => (await stat(file)).isFile()));
-    const files = named.filter((_, i) => isFile[i]);
-    if (files.length > 0) return new Map(files);
+async function filesIn(root: string, kind: RegExp): Promise<string[]> {
+  const entries = await readdir(root);
+  const names = entries.filter((name) => kind.test(name));
+  const isFile = await Promise.all(names.map(async (name) => (await stat(path.join(root, name))).isFile()));
+  return names.filter((_, i) => isFile[i]);
+}
+
+async function picturesIn(root: string, folder: string, depth: number): Promise<string[]> {
+  const entries = await readdir(path.join(root, folder), { withFileTypes: true });
+  const below = entries.filter((entry) => entry.isDirectory() && depth < MAX_DEPTH && !entry.name.startsWith('.'));
+  const nested = await Promise.all(below.map(({ name }) => picturesIn(root, `${folder}${name}/`, depth + 1)));
+  const own = entries.filter((entry) => depth > 0 && entry.isFile() && PICTURE.test(entry.name));
+  return [...own.map(({ name }) => folder + name), ...nested.flat()];
+}
+
+/** Answers requests for the files of `root`. */
+export class DataFiles {
+  readonly #root: string;
+  /** As of the last time that somebody asked for the list. */
+  #names: Promise<string[]> | null = null;
+
+  constructor(root: string) {
+    this.#root = root;
   }
-  return new Map();
-}
 
-/** Answers a GET or HEAD under {@link DATA_PATH}; `false` where there is nothing of that name. */
-export async function serveData(
-  data: string,
-  pathname: string,
-  req: IncomingMessage,
-  res: ServerResponse,
-): Promise<boolean> {
-  const files = await filesOf(data);
-  res.setHeader('cache-control', 'no-cache');
-  if (pathname === `${DATA_PATH}index.json`) {
-    res.setHeader('content-type', 'application/json').end(JSON.stringify([...files.keys()]));
+  /** Answers a GET or HEAD under {@link DATA_PATH}; `false` where there is nothing of that name. */
+  async serve(pathname: string, req: IncomingMessage, res: ServerResponse): Promise<boolean> {
+    const name = decoded(pathname.slice(DATA_PATH.length));
+    res.setHeader('cache-control', 'no-cache');
+    if (name === 'index.json') {
+      this.#names = listDataFiles(this.#root);
+      res.setHeader('content-type', 'application/json').end(JSON.stringify(await this.#names));
+      return true;
+    }
+    this.#names ??= listDataFiles(this.#root);
+    const names = await this.#names.catch((error: unknown) => {
+      this.#names = null;
+      throw error;
+    });
+    if (name === null || !names.includes(name)) return false;
+    const isFile = name === path.basename(this.#root) && (await stat(this.#root)).isFile();
+    const file = isFile ? this.#root : path.join(this.#root, name);
+    // No content-encoding: the page gets the .gz as it lies there, and can tell when it is truncated.
+    res.setHeader('content-type', 'application/octet-stream');
+    res.setHeader('content-length', (await stat(file)).size);
+    if (req.method === 'HEAD') res.end();
+    else await pipeline(createReadStream(file), res);
     return true;
   }
-  const file = files.get(decode(pathname.slice(DATA_PATH.length)));
-  if (file === undefined) return false;
-  // No content-encoding: the page gets the .gz as it lies there, and can tell when it is truncated.
-  res.setHeader('content-type', 'application/octet-stream');
-  res.setHeader('content-length', (await stat(file)).size);
-  if (req.method === 'HEAD') res.end();
-  else await pipeline(createReadStream(file), res);
-  return true;
 }
 
-/** Without a browser's escapes; as it is where these are none. */
-function decode(name: string): string {
+/** `null`: what is asked for has no name. */
+function decoded(name: string): string | null {
   try {
     return decodeURIComponent(name);
   } catch {
-    return name;
+    return null;
   }
 }

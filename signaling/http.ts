@@ -5,14 +5,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import send from 'send';
 import { clientAddress, isLoopback } from './address.ts';
-import { DATA_PATH, serveData } from './data.ts';
+import { DATA_PATH, DataFiles } from './data.ts';
 import { pageHeaders } from './headers.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface HttpOptions {
   /** Folder of the built page, or `null` to serve none. */
   dist: string | null;
-  /** A folder of data files, or one file, or `null`. */
+  /** Folder of a job's files, or one file, or `null`. */
   data: string | null;
   /** What `/healthz` says: it answers as long as the process lives. */
   health: () => Record<string, unknown>;
@@ -30,7 +30,8 @@ const HASHED = 'assets';
 const FOR_EVER = 'public,max-age=31536000,immutable';
 
 export function createHttpHandler(options: HttpOptions) {
-  const { dist, data, health, isReady, metrics, metricsToken, trustProxy, isTls } = options;
+  const { dist, health, isReady, metrics, metricsToken, trustProxy, isTls } = options;
+  const data = options.data === null ? null : new DataFiles(options.data);
 
   function mayReadMetrics(req: IncomingMessage): boolean {
     const bearer = /^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1];
@@ -64,7 +65,7 @@ export function createHttpHandler(options: HttpOptions) {
       return;
     }
     if (data !== null && pathname.startsWith(DATA_PATH)) {
-      if (!(await serveData(data, pathname, req, res))) plain(res, 404, 'There is no such data file.');
+      if (!(await data.serve(pathname, req, res))) plain(res, 404, 'There is no such data file.');
       return;
     }
     if (dist === null) return nothingHere(res);

@@ -37,7 +37,7 @@ export interface SignalingOptions {
   tls?: Certificate | null;
   /** Folder of the built page. */
   dist?: string | null;
-  /** A folder of data files to serve under `/data/`, or one file. */
+  /** Folder of a job's files, or one file, to serve under `/data/`. */
   data?: string | null;
   ice?: IceOptions;
   /** Signs members' tokens. With the same one after a restart, and in all processes, members prove who they are. */

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -135,6 +135,23 @@ describe('the job', () => {
     const { job, served: data } = await resolveJob({ lr: 0.1, steps: 40 });
     expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'drawn' } });
     expect(data).toBeNull();
+  });
+
+  test("files of one's own are served by their names, a folder of pictures whole, and a URL is left alone", async () => {
+    const own = path.join(folder, 'own');
+    await mkdir(path.join(own, 'pets/cats'), { recursive: true });
+    await expect(resolveJob({ job: 'images', data: own })).rejects.toThrow(/holds no pictures/);
+    await writeFile(path.join(own, 'pets/cats/1.png'), '');
+    const images = await resolveJob({ job: 'images', data: own, side: 16, channels: 1 });
+    expect(images).toMatchObject({ job: { data: { url: '/data/' }, side: 16, channels: 1 }, folder: own });
+    const csv = path.join(own, 'my houses.csv');
+    await writeFile(csv, 'a,b');
+    const table = await resolveJob({ job: 'table', data: csv, target: 'b', task: 'regression' });
+    expect(table).toMatchObject({ job: { data: { url: '/data/my%20houses.csv' }, target: 'b' }, folder: csv });
+    const remote = await resolveJob({ job: 'table', data: 'https://a.example/x.csv' });
+    expect(remote).toMatchObject({ job: { data: { url: 'https://a.example/x.csv' } }, folder: null });
+    await expect(resolveJob({ job: 'table' })).rejects.toThrow(/pass --data with a CSV file/);
+    await expect(resolveJob({ job: 'table', data: path.join(own, 'gone.csv') })).rejects.toThrow(/cannot be read/);
   });
 
   test('mnist reads a folder through the server, or a URL', async () => {

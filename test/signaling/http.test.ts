@@ -147,6 +147,24 @@ describe('over HTTP', () => {
     expect((await fetch(`${server.url}/`)).status).toBe(200);
   });
 
+  test('serves pictures in folders, and of a file nothing but it', async () => {
+    await mkdir(path.join(folder, 'pets/cats'), { recursive: true });
+    for (const name of ['cats/a 1.png', 'cats/.hidden.png', 'cats/notes.txt', 'top.png']) {
+      await writeFile(path.join(folder, 'pets', name), name);
+    }
+    const pets = await startSignaling({ data: path.join(folder, 'pets'), logLevel: 'silent' });
+    expect(await (await fetch(`${pets.url}/data/index.json`)).json()).toEqual(['cats/a 1.png']);
+    expect(await (await fetch(`${pets.url}/data/cats/a%201.png`)).text()).toBe('cats/a 1.png');
+    for (const name of ['cats/notes.txt', 'cats/.hidden.png', 'top.png', 'cats', '%']) {
+      expect((await fetch(`${pets.url}/data/${name}`)).status, name).toBe(404);
+    }
+    await pets.close();
+    const one = await startSignaling({ data: path.join(folder, 'pets/top.png'), logLevel: 'silent' });
+    expect(await (await fetch(`${one.url}/data/top.png`)).text()).toBe('top.png');
+    expect((await fetch(`${one.url}/data/cats/a%201.png`)).status).toBe(404);
+    await one.close();
+  });
+
   test('has no data where no folder was given', async () => {
     const bare = await startSignaling({ logLevel: 'silent' });
     expect((await fetch(`${bare.url}/data/index.json`)).status).toBe(404);
