@@ -1,0 +1,128 @@
+/** People's own files in real tabs: dropped on the page, looked at, and trained on; what is wrong with one is said first. */
+import { expect, test, vi } from 'vitest';
+import type { RunResult } from '../../src/protocol/events.ts';
+import { npyFile } from '../jobs/formats/npyFiles.ts';
+import { pngFile } from '../jobs/formats/pngFiles.ts';
+import { zipFile } from '../jobs/formats/zipFiles.ts';
+import { idxFile } from '../jobs/idxFiles.ts';
+import { type Tab, type World, worldOfFile } from './world.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const world = await worldOfFile();
+
+type Files = Record<string, Uint8Array | string>;
+
+/** Drops files as somebody does with the mouse: whatever is there already gives way to them. */
+async function drop(tab: Tab, files: Files): Promise<void> {
+  const given = Object.entries(files).map(([name, body]) => [name, [...Buffer.from(body)]] as const);
+  await tab.page.locator('.drop').evaluate((zone, all) => {
+    const dataTransfer = new DataTransfer();
+    for (const [name, bytes] of all) dataTransfer.items.add(new File([Uint8Array.from(bytes)], name));
+    zone.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+  }, given);
+}
+
+interface Case {
+  job: Parameters<World['createRoom']>[0];
+  bad: Files;
+  /** What is said of it, with its place. */
+  sentence: string;
+  good: Files;
+  /** What is seen of it before anything is trained. */
+  seen: string;
+}
+
+const LEARN = { data: { kind: 'files' }, batchSize: 8, epochs: 100, maxSteps: 40, learningRate: 0.02, hidden: 8 };
+const upTo = (most: number): number[] => Array.from({ length: most }, (_, i) => i);
+
+async function train(tabs: number, { job, bad, sentence, good, seen }: Case): Promise<RunResult[]> {
+  const room = world.createRoom({ ...LEARN, ...job }, tabs);
+  const all = await Promise.all(upTo(tabs).map((i) => world.join(room, `tab-${i}`)));
+  const [first, ...others] = all;
+  await drop(first!, bad);
+  await first!.page.getByRole('alert').getByText(sentence).waitFor();
+  await drop(first!, good);
+  await first!.page.getByText(seen).first().waitFor();
+  await Promise.all(others.map((tab) => drop(tab, good)));
+  const results = await Promise.all(all.map(async (tab) => (await tab.event('finished')).result));
+  expect(all.flatMap(({ violations }) => violations)).toEqual([]);
+  for (const { stateHash } of results) expect(new Set(stateHash)).toEqual(new Set([results[0]!.stateHash[0]]));
+  return results;
+}
+
+test('a CSV file: an amount is predicted in two tabs, from numbers and words', async () => {
+  const rows = upTo(60).map(
+    (i) => `${i % 7},${i % 3 ? 'old' : 'new'},${1000 * (i % 7) + (i % 3 ? 0 : 500) + 5000 + (i % 2)}`,
+  );
+  const [result, other] = await train(2, {
+    job: { job: 'table' },
+    bad: { 'houses.csv': 'rooms,age,price\n1,old,2\n3,new\n' },
+    sentence: 'houses.csv, line 3: 2 fields, and line 1 has 3',
+    good: { 'houses.csv': `rooms,age,price\n${rows.join('\n')}\n` },
+    seen: '60 rows and 3 columns.',
+  });
+  expect(result).toMatchObject({ worldSize: 2, steps: 40, accuracy: null });
+  // Prices lie 2000 around their mean.
+  expect(result!.error).toBeLessThan(1000);
+  expect(other!.error).toBe(result!.error);
+});
+
+test('a zip file of pictures by class, in two tabs', async () => {
+  const pictures: Files = Object.fromEntries(
+    upTo(20).map((i) => [
+      `${i % 2 ? 'red' : 'blue'}/${i}.png`,
+      i % 2 ? pngFile(250 - i, i, 9) : pngFile(i, 9, 250 - i),
+    ]),
+  );
+  const zip = (files: Files): Uint8Array => zipFile(files as Record<string, Uint8Array>);
+  const [result] = await train(2, {
+    job: { job: 'images', side: 8 },
+    bad: { 'pictures.zip': zip({ ...pictures, 'red/bad.png': Buffer.from('no picture') }) },
+    sentence: 'red/bad.png (10 bytes) cannot be decoded',
+    good: { 'pictures.zip': zip(pictures) },
+    seen: '20 samples, of which 4 are held out',
+  });
+  expect(result).toMatchObject({ worldSize: 2, steps: 40, accuracy: 1 });
+});
+
+test('a pair of IDX files', async () => {
+  const images = idxFile(
+    [40, 4, 4],
+    Uint8Array.from({ length: 640 }, (_, k) => ((k >> 4) % 2 ? 200 : 20) + (k % 9)),
+  );
+  const [result] = await train(1, {
+    job: { job: 'images', model: 'cnn' },
+    bad: { 'a-images-idx3-ubyte': images.subarray(0, 300) },
+    sentence: 'ends too early: 40 x 4 x 4 of u1 from byte 16 on end at byte 656, and the file at 300',
+    good: {
+      'a-images-idx3-ubyte': images,
+      'a-labels-idx1-ubyte': idxFile(
+        [40],
+        Uint8Array.from({ length: 40 }, (_, i) => i % 2),
+      ),
+    },
+    seen: '4 × 4 × 1 each.',
+  });
+  expect(result!.accuracy).toBe(1);
+});
+
+test('an npz file of features', async () => {
+  const x = npyFile(
+    [40, 2],
+    upTo(40).flatMap((i) => [i % 2 ? 5 : 1, i]),
+  );
+  const y = npyFile(
+    [40],
+    upTo(40).map((i) => i % 2),
+    { type: 'i8' },
+  );
+  const [result] = await train(1, {
+    job: { job: 'images' },
+    bad: { 'set.npz': zipFile({ 'x.npy': x.subarray(0, 200), 'y.npy': y }) },
+    sentence: 'set.npz: x.npy ends too early: (40, 2) of f4 from byte 128 on end at byte 448, and the file at 200',
+    good: { 'set.npz': zipFile({ 'x.npy': x, 'y.npy': y }, { method: 'stored' }) },
+    seen: '2 numbers each.',
+  });
+  expect(result!.accuracy).toBe(1);
+});
