@@ -270,21 +270,20 @@ const IDX_FILE = /-idx\d-ubyte(\.gz)?$/;
 
 /** @throws UsageError unless `data` is what `job` needs, or, where no job is said, what some job does. */
 export async function checkData(data: string, job?: string): Promise<string> {
-  if (job === 'gpt') return checkFiles(data, 'a text file, or a folder of files ending in .txt');
+  if (job === 'gpt') return checkFiles(data, 'text', 'a text file, or a folder of files ending in .txt');
   if (job === 'images' || job === 'table') {
-    return checkFiles(data, 'a file, or a folder of pictures in a folder for each class');
+    return checkFiles(data, 'pictures', 'a file, or a folder of pictures in a folder for each class');
   }
   const names = job === undefined ? await listDataFiles(data).catch(() => []) : [];
   return names.some((name) => !IDX_FILE.test(name)) ? data : checkDataFolder(data);
 }
 
 /** Files of one's own. @throws UsageError where there are none. */
-async function checkFiles(data: string, expected: string): Promise<string> {
+async function checkFiles(data: string, what: string, expected: string): Promise<string> {
   const names = await listDataFiles(data).catch(() => {
     throw new UsageError(`The data ${data} cannot be read: expected ${expected}.`);
   });
-  if (names.length === 0)
-    throw new UsageError(`The data folder ${data} holds nothing to learn from: expected ${expected}.`);
+  if (names.length === 0) throw new UsageError(`The data folder ${data} holds no ${what}: expected ${expected}.`);
   return data;
 }
 

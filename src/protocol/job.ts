@@ -169,7 +169,7 @@ export const JobSpec = v.pipe(
   JobFields,
   v.check(
     ({ job, data }) => DATA_OF[job].includes(data.kind),
-    'digits draws its own data; mnist, images and table need data of kind "url" or "files", which gpt takes as well as "built-in"; the ' +
+    'digits draws its own data; mnist needs data of kind "url" or "files", as images and table do; gpt takes these and "built-in"; the ' +
       'lesson has none',
   ),
   v.check(({ job, model }) => job !== 'table' || model === 'mlp', 'the rows of a table are for the model mlp'),

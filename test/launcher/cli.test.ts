@@ -31,7 +31,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --frobnicate', /unknown option '--frobnicate'/],
     ['frobnicate', /unknown command 'frobnicate'/],
     ['run elsewhere', /too many arguments/],
-    ['run --job chess', /'chess' is invalid.*digits, mnist, gpt, lesson/],
+    ['run --job chess', /'chess' is invalid.*digits, mnist, images, table, gpt, lesson/],
     ['run --model rnn', /'rnn' is invalid.*mlp, cnn/],
     ['run --optimizer magic', /'magic' is invalid.*sgd/],
     ['run --tabs 0', /whole number from 1 to 64/],
@@ -143,13 +143,13 @@ describe('the job', () => {
     await expect(resolveJob({ job: 'images', data: own })).rejects.toThrow(/holds no pictures/);
     await writeFile(path.join(own, 'pets/cats/1.png'), '');
     const images = await resolveJob({ job: 'images', data: own, side: 16, channels: 1 });
-    expect(images).toMatchObject({ job: { data: { url: '/data/' }, side: 16, channels: 1 }, folder: own });
+    expect(images).toMatchObject({ job: { data: { url: '/data/' }, side: 16, channels: 1 }, served: own });
     const csv = path.join(own, 'my houses.csv');
     await writeFile(csv, 'a,b');
     const table = await resolveJob({ job: 'table', data: csv, target: 'b', task: 'regression' });
-    expect(table).toMatchObject({ job: { data: { url: '/data/my%20houses.csv' }, target: 'b' }, folder: csv });
+    expect(table).toMatchObject({ job: { data: { url: '/data/my%20houses.csv' }, target: 'b' }, served: csv });
     const remote = await resolveJob({ job: 'table', data: 'https://a.example/x.csv' });
-    expect(remote).toMatchObject({ job: { data: { url: 'https://a.example/x.csv' } }, folder: null });
+    expect(remote).toMatchObject({ job: { data: { url: 'https://a.example/x.csv' } }, served: null });
     await expect(resolveJob({ job: 'table' })).rejects.toThrow(/pass --data with a CSV file/);
     await expect(resolveJob({ job: 'table', data: path.join(own, 'gone.csv') })).rejects.toThrow(/cannot be read/);
   });
