@@ -19,7 +19,7 @@ export { countCorrect, lossSum, squaredErrorSum } from './loss.ts';
 export { buildModel, type JobModel } from './models.ts';
 
 export interface LoadDataOptions {
-  /** For data of kind "files": what this tab's user picked. */
+  /** For data of kind "files": what this tab's user picked; of kind "spread": what this rank was handed. */
   files?: readonly File[];
   /** What a relative folder URL is relative to: the page's address. */
   baseUrl: string;
@@ -47,6 +47,7 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
       if (!readsFiles(job.job)) break;
       return loadFiles(job, await fetchFiles(data.url, options.baseUrl, options.signal));
     case 'files':
+    case 'spread':
       if (job.job === 'mnist') return loadMnist(pickedSource(options.files ?? []));
       if (!readsFiles(job.job)) break;
       return loadFiles(job, options.files ?? []);

@@ -4,6 +4,7 @@
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
 import { GptModel, PRESETS } from './gpt.ts';
+import { SpreadFiles } from './spread.ts';
 
 /**
  * `gpt` learns to write as a text does. `lesson` trains nothing: its ranks add up a few numbers by hand (`lesson.ts`), and what it says of
@@ -57,14 +58,16 @@ export const MAX_REPLICAS = 16;
 export const MAX_HIDDEN = 4096;
 
 /**
- * Where `mnist`, `images` and `table` take their files from, and `gpt` its text: a folder's URL, but for `mnist` also a file's own, or
- * files each tab's user picked. `digits` draws its own, `gpt` has a text built in, a lesson has none.
+ * Where `mnist`, `images` and `table` take their files from, and `gpt` its text: a folder's URL, but for `mnist` also a file's own, files
+ * each tab's user picked, or files that one rank has and the ranks hand on (`spread`). `digits` draws its own, `gpt` has a text built in,
+ * a lesson has none.
  */
 const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('drawn') }),
   v.strictObject({ kind: v.literal('built-in') }),
   v.strictObject({ kind: v.literal('url'), url: v.pipe(v.string(), v.minLength(1), v.maxLength(2048)) }),
   v.strictObject({ kind: v.literal('files') }),
+  v.strictObject({ kind: v.literal('spread'), files: SpreadFiles }),
   v.strictObject({ kind: v.literal('none') }),
 ]);
 
@@ -148,10 +151,10 @@ const JobFields = v.strictObject({
 /** The kinds of data that jobs have. */
 const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
   digits: ['drawn'],
-  mnist: ['url', 'files'],
-  images: ['url', 'files'],
-  table: ['url', 'files'],
-  gpt: ['built-in', 'url', 'files'],
+  mnist: ['url', 'files', 'spread'],
+  images: ['url', 'files', 'spread'],
+  table: ['url', 'files', 'spread'],
+  gpt: ['built-in', 'url', 'files', 'spread'],
   lesson: ['none'],
 };
 
@@ -169,8 +172,12 @@ export const JobSpec = v.pipe(
   JobFields,
   v.check(
     ({ job, data }) => DATA_OF[job].includes(data.kind),
-    'digits draws its own data; mnist needs data of kind "url" or "files", as images and table do; gpt takes these and "built-in"; the ' +
-      'lesson has none',
+    'digits draws its own data; mnist needs data of kind "url" or "files", as images and table do, or "spread"; gpt takes these and ' +
+      '"built-in"; the lesson has none',
+  ),
+  v.check(
+    ({ data, strategy }) => data.kind !== 'spread' || strategy !== 'data-parallel',
+    'workers in one tab have its files: data-parallel takes data of kind "files"',
   ),
   v.check(({ job, model }) => job !== 'table' || model === 'mlp', 'the rows of a table are for the model mlp'),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),

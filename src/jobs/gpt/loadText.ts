@@ -22,6 +22,7 @@ export async function loadText(
       return readAll(source, name === '' ? (source.names?.filter((one) => TEXT_NAME.test(one)) ?? []) : [name]);
     }
     case 'files':
+    case 'spread':
       return readAll(
         pickedSource(files),
         files.map((file) => file.name),
