@@ -230,6 +230,12 @@ export function report(state: RoomState, member: string, epoch: number, phase: R
   return next.reports.size < next.ring.length ? stay(next) : advance(next);
 }
 
+/** A rank gets on, and is not through with it. */
+export function allowMore(state: RoomState, member: string, epoch: number): Step {
+  const isDue = state.phase === 'SYNCING' && state.epoch === epoch && rankOf(state, member) >= 0;
+  return isDue ? { state, effects: [deadlineOf(state, SYNCING_MS)] } : stay(state);
+}
+
 /** Everyone has reported. */
 function advance(state: RoomState): Step {
   const differing = disagreement(state);

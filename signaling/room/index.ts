@@ -11,7 +11,7 @@
  * the way ends the run for all, with a sentence that names them.
  */
 import { asHost, configure, hold, lock, ready, remove, resume, start, stop } from './controls.ts';
-import { onAbandoned, onForgive, onGrow, report } from './epochs.ts';
+import { allowMore, onAbandoned, onForgive, onGrow, report } from './epochs.ts';
 import { broken, failed, onDeadline, slow } from './failures.ts';
 import { join, left, loseTouch } from './members.ts';
 import { comeBack, dispelDoubts, onDoubts } from './returns.ts';
@@ -99,6 +99,8 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
       return report(state, member, event.epoch, 'LINKING', 'linked');
     case 'synced':
       return report(state, member, event.epoch, 'SYNCING', `step ${event.step}, state ${event.stateHash}`);
+    case 'syncing':
+      return allowMore(state, member, event.epoch);
     case 'finished':
       return report(state, member, event.epoch, 'RUNNING', `step ${event.step}, state ${event.stateHash}`);
     case 'failed':

@@ -94,6 +94,8 @@ export interface Run {
   job: JobSpec;
   /** This rank's own links, by the neighbour's rank. */
   links: Readonly<Record<number, LinkView>>;
+  /** The job's files go round: bytes that each rank has. */
+  spread: { total: number; held: readonly number[] } | null;
   losses: Series;
   /** The first step that this tab took part in, and the newest. */
   firstStep: number | null;
@@ -169,6 +171,8 @@ export interface View {
   run: Run | null;
   /** What is being got ready, while it is. */
   warmup: WarmupStage | null;
+  /** Files that this tab's user chose for all: bytes that are read. */
+  reading: { bytes: number; total: number } | null;
   /** Steps that the room's first run goes on after, where it goes on from a checkpoint of this tab's. */
   goesOnAfter: number | null;
   /** Something to know that stops nothing. */
@@ -205,6 +209,7 @@ export const initialView: View = {
   model: null,
   run: null,
   warmup: null,
+  reading: null,
   goesOnAfter: null,
   note: null,
   failure: null,
@@ -246,6 +251,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...failed, state: 'OFFLINE', connecting: [], isServerAway: false, member: null, lobby: null };
     }
     case 'link':
+    case 'spread':
     case 'step':
     case 'trace':
     case 'segments':
@@ -261,6 +267,8 @@ export function reduce(view: View, event: EngineEvent): View {
       // Before the first epoch there is no run to tell about: a late event of a run that was left.
       if (view.run === null) return view;
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
+    case 'reading':
+      return { ...view, reading: { bytes: event.bytes, total: event.total } };
     case 'begin':
     // Whoever asked has them from learned/answers.ts.
     case 'prediction':
@@ -292,6 +300,7 @@ type RunEvent = Extract<
   {
     type:
       | 'link'
+      | 'spread'
       | 'step'
       | 'trace'
       | 'segments'
@@ -312,6 +321,11 @@ function reduceRun(run: Run, event: RunEvent): Run {
     case 'link': {
       const { up, route, roundTripMs } = event;
       return { ...run, links: { ...run.links, [event.peerRank]: { up, route, roundTripMs } } };
+    }
+    case 'spread': {
+      const { total, held } = event;
+      // Those of an epoch that is over have nothing to tell of this one's ranks.
+      return event.epoch === run.epoch ? { ...run, spread: { total, held } } : run;
     }
     case 'step': {
       const { step, dataEpoch, offset, loss, samples, ms } = event;
@@ -397,6 +411,7 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     parted,
     job,
     links: {},
+    spread: null,
     losses: past?.losses ?? emptySeries,
     firstStep: past?.firstStep ?? null,
     last: past?.last ?? null,

@@ -77,7 +77,10 @@ type Ended = Extract<MembershipEffect, { type: 'end' }>;
 /** What the user decided, what has become of this tab or its links, and what it tells of the run. */
 type Wish = Extract<
   ClientMessage,
-  { type: 'ready' | 'configure' | 'start' | 'pause' | 'resume' | 'stop' | 'remove' | 'lock' | 'news' | 'slow' }
+  {
+    type:
+      'ready' | 'configure' | 'start' | 'pause' | 'resume' | 'stop' | 'remove' | 'lock' | 'news' | 'slow' | 'syncing';
+  }
 >;
 
 export interface RendezvousOptions {

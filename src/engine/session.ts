@@ -24,6 +24,7 @@ import type { PeerConnector, TabConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
 import { fromCheckpoint } from './runCheckpoint.ts';
 import { Rendezvous, type Epoch, type RendezvousOptions } from './rendezvous.ts';
+import { SharedFiles } from './sharedFiles.ts';
 import { SlowLink } from './slowLink.ts';
 import { Spectator } from './spectator.ts';
 import { Teller } from './teller.ts';
@@ -35,6 +36,9 @@ const MAX_RECOVERIES = 3;
 
 /** Times a tab's state may turn out to differ from the others' in a run: a machine that computes wrongly does so again. */
 const MAX_DIVERGENCES = 2;
+
+/** While files go round, the server is told so often, milliseconds, that they do; it waits six times as long. */
+const SYNCING_TOLD_MS = 20_000;
 
 /** What a lesson computes on: every tab can. */
 const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
@@ -72,6 +76,10 @@ export class Session {
   #files: File[] = [];
   /** Of these files, for a job. */
   #inspection: { files: readonly File[]; of: string; isFit: Promise<boolean> } | null = null;
+  /** What this tab has of files that ranks hand on to each other: those of the latest job that has any. */
+  #shared: SharedFiles | null = null;
+  /** When the server was last told that files go round, and how many bytes had then. */
+  #syncing = { at: 0, bytes: 0 };
   /** The run that this tab takes part in, or is about to. */
   #training: { run: number; job: JobSpec; ready: Promise<Part>; autosave: Autosave | null } | null = null;
   /** `null`: it trains. */
@@ -125,6 +133,7 @@ export class Session {
         this.#files = command.files;
         this.#isOut = false;
         this.#options.emit({ type: 'preview', preview: null, problem: null });
+        void this.#share();
         void this.#announce();
         return;
       case 'lesson':
@@ -214,9 +223,14 @@ export class Session {
     this.#spectator?.follow(message);
     this.#teller.audience = spectators.map(({ member }) => member);
     const isPaused = phase === 'PAUSED' && this.#room?.phase !== 'PAUSED';
+    const before = this.#room?.job.data;
+    // What was wrong with the data is not so with other data.
+    if (before !== undefined && JSON.stringify(before) !== JSON.stringify(job.data)) this.#isOut = false;
     // The server has given this rank up, as it was late: it is as ready as before.
     if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;
     this.#room = message;
+    // Files that were chosen before the host said that they are for all.
+    if (before !== undefined && before.kind !== 'spread' && job.data.kind === 'spread') void this.#share();
     // Who is missing may not come back.
     if (isPaused && this.#trained?.hasState) this.#training?.autosave?.save(this.#trained);
     void this.#announce();
@@ -241,10 +255,12 @@ export class Session {
     const isCounted = this.#isCountedIn(room);
     if (this.#announced === due || (isRunOn && isCounted && this.#announced !== null)) return;
     if (kind === 'files' && this.#files.length === 0) return;
+    if (job.data.kind === 'spread' && job.data.files.length === 0) return;
     this.#announced = due;
     try {
       const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
       const training = isRunOn ? await this.#prepare(run, job, members.length) : null;
+      if (training instanceof Training) await training.prepareAhead();
       // A checkpoint's state is that of the run to come.
       const hasState = training === null ? this.#originOf(job) !== null : training.hasState;
       const holds = hasState ? (isRunOn ? run : run + 1) : null;
@@ -268,6 +284,52 @@ export class Session {
     });
     this.#inspection = { files, of, isFit };
     return isFit;
+  }
+
+  /** Reads the files that the user chose for all, and says which they are, where the job is of others. */
+  async #share(): Promise<void> {
+    const files = this.#files;
+    if (this.#room?.job.data.kind !== 'spread' || files.length === 0) return;
+    const total = files.reduce((sum, { size }) => sum + size, 0);
+    const tell = (bytes: number): void => {
+      if (this.#files === files) this.#options.emit({ type: 'reading', bytes, total });
+    };
+    try {
+      tell(0);
+      const shared = await SharedFiles.chosen(files, tell);
+      const room = this.#room;
+      if (this.#files !== files || room.job.data.kind !== 'spread') return;
+      if (shared.isOf(room.job.data.files)) this.#shared = shared;
+      else if (room.phase === 'FORMING') {
+        this.#shared = shared;
+        const data = { kind: 'spread' as const, files: [...shared.manifest] };
+        this.#rendezvous?.send({ type: 'configure', job: { ...room.job, data } });
+      } else {
+        const wanted = room.job.data.files.map(({ name }) => name).join(', ');
+        throw new DataError(
+          `These are other files than those of the run that is on, ${wanted}: choose those, or wait for its end.`,
+        );
+      }
+      tell(total);
+    } catch (error) {
+      if (this.#files === files) this.#fail(error, false);
+    }
+  }
+
+  /** What this tab has of the files that a job's ranks hand on; `null` where they do not. */
+  #sharedOf({ data }: JobSpec): SharedFiles | null {
+    if (data.kind !== 'spread') return null;
+    if (!this.#shared?.isOf(data.files)) this.#shared = SharedFiles.awaited(data.files);
+    return this.#shared;
+  }
+
+  /** Files go round: the server waits for as long as they do. */
+  #keepSyncing({ epoch, held }: Extract<EngineEvent, { type: 'spread' }>): void {
+    const bytes = held.reduce((sum, one) => sum + one, 0);
+    const now = this.#clock.now();
+    if (now - this.#syncing.at < SYNCING_TOLD_MS || bytes === this.#syncing.bytes) return;
+    this.#syncing = { at: now, bytes };
+    this.#rendezvous?.send({ type: 'syncing', epoch });
   }
 
   #isCountedIn(room: RoomMessage | null): boolean {
@@ -299,17 +361,20 @@ export class Session {
     const emit = (event: EngineEvent): void => {
       this.#options.emit(event);
       this.#teller.observe(event);
+      if (event.type === 'spread') this.#keepSyncing(event);
       const slow = slowLink.observe(event);
       if (slow) this.#rendezvous?.send({ type: 'slow', ...slow });
       // All ranks have just compared states: this is one to go on from.
       if (event.type === 'hashes' && event.agree && this.#trained) autosave?.offer(this.#trained);
     };
+    const shared = this.#sharedOf(job);
     const ready: Promise<Part> =
       job.job === 'lesson'
         ? Promise.resolve(this.#createLesson(emit))
         : this.#openDevice().then((opened) =>
             Training.prepare({
-              ...{ job, run, worldSize, files: this.#files, baseUrl, opened, clock: this.#clock, emit, from },
+              ...{ job, run, worldSize, files: this.#files, shared, baseUrl, opened },
+              ...{ clock: this.#clock, emit, from },
               isHidden: () => this.#isHidden,
             }),
           );
@@ -392,7 +457,9 @@ export class Session {
       return 'rank';
     }
     const { odd, rank } = error instanceof PeergradError ? error.context : {};
-    if (odd === undefined && !(error instanceof DataError)) return 'run';
+    // What ranks have handed on is the same for all.
+    const isEveryones = this.#room?.job.data.kind === 'spread';
+    if (odd === undefined && (!(error instanceof DataError) || isEveryones)) return 'run';
     // Others differ from this rank and most: they will tell.
     if (odd !== undefined && !(rank !== undefined && odd.includes(rank))) return 'epoch';
     // A state that differs is replaced as the next epoch begins; data and models that do stay what they are.

@@ -14,6 +14,8 @@ import type { StateReport } from './membership.ts';
 import type { Epoch } from './rendezvous.ts';
 import { startReplicas, type Replicas } from './replicas.ts';
 import { Samples } from './samples.ts';
+import type { SharedFiles } from './sharedFiles.ts';
+import { SpreadFromHolders } from './spreadFromHolders.ts';
 import { TrainingRun, type RunState } from './trainingRun.ts';
 import { transportOf } from './transport.ts';
 
@@ -27,6 +29,8 @@ export interface TrainingOptions {
   /** Ranks that are expected: held-out samples are tested in batches that they share evenly. */
   worldSize: number;
   files: File[];
+  /** Of data that ranks hand on to each other: what this tab has of it. */
+  shared: SharedFiles | null;
   /** What relative data URLs are relative to. */
   baseUrl: string;
   opened: OpenedDevice;
@@ -37,60 +41,49 @@ export interface TrainingOptions {
   isHidden: () => boolean;
 }
 
+/** What it takes to train: once the data is here. */
+interface Built {
+  task: JobTask;
+  /** Of a language model. */
+  samples: Samples | null;
+  trainingRun: TrainingRun;
+}
+
 export class Training {
   readonly run: number;
   readonly #options: TrainingOptions;
-  readonly #task: JobTask;
-  readonly #trainingRun: TrainingRun;
-  /** Of a language model. */
-  readonly #samples: Samples | null;
+  readonly #spreading: SpreadFromHolders | null;
+  #building: Promise<Built> | null = null;
+  #built: Built | null = null;
+  #isDisposed = false;
   #group: ProcessGroup | null = null;
   #replicas: Replicas | null = null;
   #hasState: boolean;
   #result: RunResult | null = null;
 
-  private constructor(
-    options: TrainingOptions,
-    { task, samples, trainingRun }: { task: JobTask; samples: Samples | null; trainingRun: TrainingRun },
-  ) {
-    this.run = options.run;
+  private constructor(options: TrainingOptions) {
+    const { run, shared, clock, emit, from } = options;
+    this.run = run;
     this.#options = options;
-    this.#task = task;
-    this.#samples = samples;
-    this.#trainingRun = trainingRun;
-    this.#hasState = options.from !== null;
+    this.#spreading = shared && new SpreadFromHolders({ shared, clock, emit });
+    this.#hasState = from !== null;
   }
 
   /**
-   * Loads the data, builds the model and compiles its shaders. Nothing is sent to other ranks.
+   * Loads the data, builds the model and compiles its shaders. Nothing is sent to other ranks. Data that ranks hand on to each other
+   * is left to {@link prepareAhead} and `enter`.
    *
    * @throws (rejects) DataError, DeviceError.
    */
   static async prepare(options: TrainingOptions): Promise<Training> {
-    const { job, worldSize, files, baseUrl, opened, clock, emit, from, isHidden } = options;
-    emit(
-      job.data.kind === 'drawn'
-        ? { type: 'warmup', stage: 'drawing', message: 'Drawing digits' }
-        : { type: 'warmup', stage: 'data', message: 'Loading the data' },
-    );
-    const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;
-    const task = await loadJobTask(job, { files, baseUrl }, ranks);
-    const samples = task.learned instanceof Author ? new Samples(task.learned, emit) : null;
-    const tell = (event: EngineEvent): Promise<void> | void => {
-      emit(event);
-      return samples?.observe(event);
-    };
-    try {
-      const trainingRun = await TrainingRun.prepare({
-        ...{ plan: job, task, clock, emit: tell, from, isHidden },
-        device: opened.device,
-        checkDevice: () => opened.check(),
-      });
-      return new Training(options, { task, samples, trainingRun });
-    } catch (error) {
-      task.dispose();
-      throw error;
-    }
+    const training = new Training(options);
+    if (options.shared === null) await training.#build();
+    return training;
+  }
+
+  /** Does all of it before `enter`, as others wait for it there, if the data is here. @throws (rejects) as `prepare`. */
+  async prepareAhead(): Promise<void> {
+    if (this.#options.shared?.isWhole ?? true) await this.#build();
   }
 
   /** Whether there is a state that a newcomer could be given. */
@@ -104,7 +97,7 @@ export class Training {
   }
 
   get recording(): FlightRecording | null {
-    return this.#group && { ...this.#group.flightRecording, ...structuredClone(this.#trainingRun.recorded) };
+    return this.#group && { ...this.#group.flightRecording, ...structuredClone(this.#built?.trainingRun.recorded) };
   }
 
   /** Of the latest epoch. */
@@ -112,18 +105,19 @@ export class Training {
     return this.#group?.worldSize ?? this.#options.worldSize;
   }
 
-  /** To be asked what the model has learned by now. */
-  get answerer(): Answerer {
-    const run = this.#trainingRun;
-    return { model: this.#task.learned, standing: () => ({ steps: run.steps, stateHash: run.stateHash() }) };
+  /** To be asked what the model has learned by now; `null` before there is one. */
+  get answerer(): Answerer | null {
+    if (!this.#built) return null;
+    const { task, trainingRun: run } = this.#built;
+    return { model: task.learned, standing: () => ({ steps: run.steps, stateHash: run.stateHash() }) };
   }
 
   /** A copy of the state after the last step that was applied. */
-  snapshot(): Promise<RunState> {
-    return this.#trainingRun.snapshot();
+  async snapshot(): Promise<RunState> {
+    return (await this.#build()).trainingRun.snapshot();
   }
 
-  /** SYNCING: makes the epoch's group, and this rank's state that of the others. */
+  /** SYNCING: makes the epoch's group, gives all ranks the data that is to go round, and makes this rank's state that of the others. */
   async enter(epoch: Epoch): Promise<StateReport> {
     const { job, emit, clock } = this.#options;
     this.#leaveGroup();
@@ -147,7 +141,12 @@ export class Training {
     await this.#tellLinks(links);
     return this.#checked(async () => {
       const transport = await transportOf(group);
-      const state = await this.#trainingRun.enter({ group, transport, signal });
+      // Who has the data builds meanwhile, and its failure is heard below.
+      this.prepareAhead().catch(() => {});
+      await this.#spreading?.run(group, members);
+      const { trainingRun } = await this.#build();
+      signal.throwIfAborted();
+      const state = await trainingRun.enter({ group, transport, signal });
       this.#hasState = true;
       group.timeoutMs = DEFAULT_OP_TIMEOUT_MS;
       return state;
@@ -157,7 +156,8 @@ export class Training {
   /** RUNNING: trains to the end of the run, or of the epoch. */
   async train(): Promise<StateReport> {
     return this.#checked(async () => {
-      const trained = await this.#trainingRun.run();
+      const { trainingRun } = await this.#build();
+      const trained = await trainingRun.run();
       const result = { ...trained, ...(await this.#written(trained.steps)) };
       this.#result = result;
       return { step: result.steps, stateHash: result.stateHash[this.#group!.rank]! };
@@ -165,25 +165,69 @@ export class Training {
   }
 
   dispose(): void {
+    this.#isDisposed = true;
     this.#leaveGroup();
-    this.#trainingRun.dispose();
-    this.#task.dispose();
+    if (this.#built) free(this.#built);
+    this.#built = null;
   }
 
-  /** Frees all but the model, which is the caller's to ask and to dispose of. */
-  retire(): Answerer {
-    const { model, standing } = this.answerer;
-    const last = standing();
+  /** Frees all but the model, which is the caller's to ask and to dispose of; all, where there is none. */
+  retire(): Answerer | null {
+    const { answerer } = this;
+    if (!this.#built || !answerer) {
+      this.dispose();
+      return null;
+    }
+    const last = answerer.standing();
     this.#leaveGroup();
-    this.#trainingRun.dispose();
-    return { model, standing: () => last };
+    this.#built.trainingRun.dispose();
+    return { model: answerer.model, standing: () => last };
+  }
+
+  /** What it takes to train, made once; anew where that failed. */
+  #build(): Promise<Built> {
+    this.#building ??= this.#make().catch((error: unknown) => {
+      this.#building = null;
+      throw error;
+    });
+    return this.#building;
+  }
+
+  async #make(): Promise<Built> {
+    const { job, worldSize, files, shared, baseUrl, opened, clock, emit, from, isHidden } = this.#options;
+    emit(
+      job.data.kind === 'drawn'
+        ? { type: 'warmup', stage: 'drawing', message: 'Drawing digits' }
+        : { type: 'warmup', stage: 'data', message: 'Loading the data' },
+    );
+    const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;
+    const task = await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks);
+    const samples = task.learned instanceof Author ? new Samples(task.learned, emit) : null;
+    const tell = (event: EngineEvent): Promise<void> | void => {
+      emit(event);
+      return samples?.observe(event);
+    };
+    try {
+      const trainingRun = await TrainingRun.prepare({
+        ...{ plan: job, task, clock, emit: tell, from, isHidden },
+        device: opened.device,
+        checkDevice: () => opened.check(),
+      });
+      const built = { task, samples, trainingRun };
+      if (this.#isDisposed) free(built);
+      else this.#built = built;
+      return built;
+    } catch (error) {
+      task.dispose();
+      throw error;
+    }
   }
 
   /** What a language model's result has beside the others'. */
   async #written(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
-    const { learned } = this.#task;
-    if (!(learned instanceof Author) || this.#samples === null) return {};
-    return { bigramLoss: learned.bigramLoss, samples: await this.#samples.finish(steps) };
+    const { task, samples } = await this.#build();
+    if (!(task.learned instanceof Author) || samples === null) return {};
+    return { bigramLoss: task.learned.bigramLoss, samples: await samples.finish(steps) };
   }
 
   /** What a lost GPU breaks says something else first. */
@@ -232,4 +276,9 @@ export class Training {
       this.#options.emit({ type: 'link', peerRank, up: link.state === 'open', route, roundTripMs });
     }
   }
+}
+
+function free({ task, trainingRun }: Built): void {
+  trainingRun.dispose();
+  task.dispose();
 }

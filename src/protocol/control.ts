@@ -193,6 +193,8 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('linked'), epoch: count }),
   /** This member's own state before the epoch's first step. */
   v.strictObject({ type: v.literal('synced'), epoch: count, step: count, stateHash: text(64) }),
+  /** This member gets on with what comes before `synced`, and what is left will take its time: the deadline begins anew. */
+  v.strictObject({ type: v.literal('syncing'), epoch: count }),
   v.strictObject({ type: v.literal('finished'), epoch: count, step: count, stateHash: text(64) }),
   /**
    * This member cannot go on in this epoch; `message` is shown to the others. What must follow: `rank`: it is out until it says

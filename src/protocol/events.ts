@@ -274,6 +274,10 @@ export type EngineEvent =
   /** A link of this rank came up or went down. */
   | { type: 'link'; peerRank: number; up: boolean; route: LinkRoute; roundTripMs: number | null }
   | { type: 'warmup'; stage: WarmupStage; message: string }
+  /** Files that this tab's user chose, for all ranks: bytes that are read of how many. With the last one they can go round. */
+  | { type: 'reading'; bytes: number; total: number }
+  /** The job's files go round: bytes that each rank has of `total`. */
+  | { type: 'spread'; epoch: number; total: number; held: readonly number[] }
   /** The room's first run will go on from a checkpoint of this tab's, after `step` steps. */
   | { type: 'checkpoint'; step: number }
   /** The state after `step` steps was saved in this browser. */
@@ -370,7 +374,10 @@ export type EngineCommand =
   | { type: 'stop' }
   | { type: 'remove'; member: string }
   | { type: 'lock'; isLocked: boolean }
-  /** What the user picked, for jobs with data of kind `files`; a file from a folder is named with it, `cats/1.png`. */
+  /**
+   * Files the user picked, for jobs with data of kind `files`; of kind `spread` they are to go round. A file from a folder is named with
+   * it, `cats/1.png`.
+   */
   | { type: 'files'; files: File[] }
   /** In a lesson. Of a tab that does not lead it, only edits of its own numbers count. */
   | { type: 'lesson'; order: LessonOrder }

@@ -120,7 +120,8 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Tr
     if (event.type === 'step') onstep(training!, event.step);
   };
   training = await Training.prepare({
-    ...{ job, run: 1, worldSize: 1, files: [], baseUrl: 'http://localhost/', clock: systemClock, emit, from: null },
+    ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
+    ...{ clock: systemClock, emit, from: null },
     isHidden: () => false,
     opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
   });
@@ -142,7 +143,7 @@ describe('asked', () => {
     const [first] = await Promise.all(during);
     expect(first).toMatchObject({ type: 'learned', learned: { steps: 2 } });
     const before = tf.memory().numTensors;
-    const answerer = training.retire();
+    const answerer = training.retire()!;
     // Batches and the optimizer are gone, the model is not.
     expect(tf.memory().numTensors).toBeLessThanOrEqual(before);
     const last = await examine(answerer);

@@ -11,6 +11,7 @@ import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError, PeerGoneError } from '../../src/util/errors.ts';
 import { mixSeed, permutation, type Rng } from '../../src/util/rng.ts';
+import { wrap } from './links.ts';
 
 /** So many floats fill the first bucket, so that there are two. */
 const FIRST_BUCKET_FLOATS = 16_384;
@@ -242,41 +243,6 @@ function watch(link: Link, breaks: () => boolean): Link {
       if (!breaks()) handler(frame);
     },
   });
-}
-
-function wrap(
-  link: Link,
-  {
-    send,
-    receive = (frame, handler) => handler(frame),
-  }: {
-    send: Link['send'];
-    receive?: (frame: ArrayBuffer, handler: (frame: ArrayBuffer) => void) => void;
-  },
-): Link {
-  return {
-    send,
-    get onframe() {
-      return link.onframe;
-    },
-    set onframe(handler) {
-      link.onframe = handler && ((frame) => receive(frame, handler));
-    },
-    get onclose() {
-      return link.onclose;
-    },
-    set onclose(handler) {
-      link.onclose = handler;
-    },
-    get state() {
-      return link.state;
-    },
-    get counters() {
-      return link.counters;
-    },
-    describe: () => link.describe(),
-    close: () => link.close(),
-  };
 }
 
 /** Whether a world's end was nobody's fault: links that broke. */
