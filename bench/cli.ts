@@ -5,6 +5,7 @@ import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { MAX_SPREAD_BYTES } from '../src/protocol/spread.ts';
 import { STRATEGY_NAMES, TRANSPORT_NAMES, type StrategyName } from '../src/protocol/job.ts';
 import { benchAll, type AllOptions } from './all/bench.ts';
 import { benchAllReduce, type AllReduceBenchOptions } from './allreduce/bench.ts';
@@ -16,6 +17,7 @@ import { benchOptimizer, type OptimizerBenchOptions } from './optimizer/bench.ts
 import { benchOrder, type OrderBenchOptions } from './order/bench.ts';
 import { benchScale, type ScaleOptions } from './scale/bench.ts';
 import { benchSignaling, type SignalingBenchOptions } from './signaling/bench.ts';
+import { benchSpread, type SpreadBenchOptions } from './spread/bench.ts';
 import { benchStep, type StepBenchOptions } from './step/bench.ts';
 import { benchTelemetry, type TelemetryBenchOptions } from './telemetry/bench.ts';
 import { benchStrategies, type StrategiesOptions } from './strategies/bench.ts';
@@ -92,6 +94,13 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .description('what one link carries: a bare channel, a simple-peer link, the same in a worker, and a message port')
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: LinkBenchOptions) => benchLink(options, io));
+  program
+    .command('spread')
+    .description('a file of rank 0, handed on from tab to tab, against bare data channels that carry as many bytes')
+    .option('--tabs <n>', 'world size', wholeNumber(2, MAX_WORLD_SIZE), 4)
+    .option('--bytes <n>', 'size of the file', wholeNumber(1, MAX_SPREAD_BYTES), 20_000_000)
+    .option('--json', 'print the result as one JSON object, last on stdout')
+    .action((options: SpreadBenchOptions) => benchSpread(options, io));
   program
     .command('lines')
     .description('an all-reduce over capped lines, a browser on each of several test hosts; needs root and iproute2')

@@ -8,6 +8,7 @@ import { section as optimizer } from '../optimizer/section.ts';
 import { section as order } from '../order/section.ts';
 import { section as scale } from '../scale/section.ts';
 import { section as signaling } from '../signaling/section.ts';
+import { section as spread } from '../spread/section.ts';
 import { section as step } from '../step/section.ts';
 import { section as strategies } from '../strategies/section.ts';
 import { section as telemetry } from '../telemetry/section.ts';
@@ -33,6 +34,7 @@ export function partsOf({ data, hosts }: Needs): Part[] {
   return [
     part('allreduce', [], allReduce),
     part('link', [], link),
+    part('spread', [], spread),
     ...(hosts === undefined ? [] : [part('lines', onHosts, lines)]),
     part('step', [...onHosts, '--picture', 'docs/buckets.png'], step),
     part('optimizer', [], optimizer),

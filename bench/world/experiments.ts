@@ -5,13 +5,15 @@ import { bareLink, pageLink } from '../link/onPages.ts';
 import { workerLink } from '../link/workerLink.ts';
 import { encodedAllReduce } from '../codecs/encodedAllReduce.ts';
 import { combine } from '../scale/combine.ts';
+import { bareChain } from '../spread/bareChain.ts';
+import { spreadFile } from '../spread/spreadFile.ts';
 import { takeSteps } from '../step/takeSteps.ts';
 
 /** Those that a rank's worker runs, over links and collectives. */
-export const IN_WORKERS = { allReduce, workerLink, encodedAllReduce, takeSteps, combine };
+export const IN_WORKERS = { allReduce, workerLink, encodedAllReduce, takeSteps, combine, spreadFile };
 
 /** Those that a rank's page runs, over bare channels. */
-export const ON_PAGES = { bareRing, bareLink, pageLink };
+export const ON_PAGES = { bareRing, bareChain, bareLink, pageLink };
 
 type Experiments = typeof IN_WORKERS & typeof ON_PAGES;
 export type ExperimentName = keyof Experiments;
