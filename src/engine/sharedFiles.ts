@@ -36,6 +36,7 @@ export class SharedFiles implements Slices {
   readonly #parts: (Blob | null)[];
   #digests: string | null;
   #heldBytes = 0;
+  readonly #spoilt = new Set<string>();
   /** The last ones used, by slice. */
   readonly #atHand = new Map<number, Uint8Array<ArrayBuffer>>();
 
@@ -107,6 +108,11 @@ export class SharedFiles implements Slices {
     return JSON.stringify(manifest) === JSON.stringify(this.manifest);
   }
 
+  /** Names of files that were changed, moved or deleted since this tab's user chose them. */
+  get spoilt(): readonly string[] {
+    return [...this.#spoilt];
+  }
+
   /** @throws DataError where slices are missing. */
   files(): File[] {
     return this.manifest.map(({ name, size }, file) => {
@@ -162,9 +168,9 @@ export class SharedFiles implements Slices {
       const read = new Uint8Array(bytes);
       if (this.#isIntact(slice, read)) return read;
     }
-    // The file was changed, moved or deleted since it was chosen.
     if (this.has(slice)) this.#heldBytes -= this.bytesOf(slice);
     this.#parts[slice] = null;
+    this.#spoilt.add(this.manifest[this.#places[slice]!.file]!.name);
     return null;
   }
 

@@ -49,8 +49,11 @@ export class SpreadFromHolders {
     const { shared } = this.#options;
     const files = shared.manifest.map(({ name }) => name).join(', ');
     const left = gone.length === 0 ? '' : `${gone.join(' and ')}, who had all of it, has left. `;
+    const { spoilt } = shared;
+    const changed =
+      spoilt.length === 0 ? '' : `Changed, moved or deleted since it was chosen here: ${spoilt.join(', ')}. `;
     return new PeergradError(
-      `${left}Nobody here has all of ${files}: ${missing.length} of ${shared.count} parts are missing. Choose these files again in the ` +
+      `${left}${changed}Nobody here has all of ${files}: ${missing.length} of ${shared.count} parts are missing. Choose these files again in the ` +
         "host's lobby, and start again; what has come is kept.",
     );
   }

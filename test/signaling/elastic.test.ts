@@ -312,6 +312,16 @@ describe('a missed deadline', () => {
     expect(play.ring).toEqual(['Bo']);
   });
 
+  test('begins anew with the word of a rank of this epoch that it gets on', () => {
+    const play = new Play(OPEN).enter(2).start().linkAll();
+    play.do({ type: 'syncing', member: 'Bo', epoch: 1 });
+    expect(play.timer('deadline')).toMatchObject({ ms: SYNCING_MS, event: { epoch: 1, phase: 'SYNCING' } });
+    play.do({ type: 'syncing', member: 'Bo', epoch: 0 });
+    expect(play.effects).toEqual([]);
+    play.report('synced', ['x']).do({ type: 'syncing', member: 'Bo', epoch: 1 });
+    expect(play.effects).toEqual([]);
+  });
+
   test('by all, again and again, ends the run', () => {
     const play = new Play(OPEN).enter(2).start();
     for (let epoch = 1; epoch <= MAX_RETRIES; epoch++) {

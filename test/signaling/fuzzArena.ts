@@ -139,6 +139,7 @@ export class FuzzArena {
       () => ({ type: 'start' }),
       () => ({ type: 'linked', epoch }),
       () => ({ type: 'synced', epoch, step, stateHash: 'h' }),
+      () => ({ type: 'syncing', epoch }),
       () => ({ type: 'finished', epoch, step, stateHash: 'h' }),
       () => ({ type: 'failed', epoch, message: sdp, scope: this.#any(['rank', 'epoch', 'run']) }),
       () => ({ type: 'broken', epoch, peer: to }),

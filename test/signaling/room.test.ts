@@ -256,6 +256,7 @@ const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
   fc.record({ type: fc.constant('news' as const), member, digest: fc.constant('[]') }),
   fc.record({ type: fc.constant('linked' as const), member, epoch }),
   fc.record({ type: fc.constant('synced' as const), ...report }),
+  fc.record({ type: fc.constant('syncing' as const), member, epoch }),
   fc.record({ type: fc.constant('finished' as const), ...report }),
   fc.record({
     type: fc.constant('failed' as const),
