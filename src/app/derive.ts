@@ -101,7 +101,7 @@ export function spokenState(view: View): Spoken {
       if (isUnderWay(view)) return findingTogether(view, run!);
       return say(says.connecting, says.connectingTo(view.connecting), 'busy');
     case 'SYNCING':
-      return say(says.syncing, says.syncingAbout, 'busy');
+      return say(says.syncing, isSpreading(run) ? says.syncingFiles : says.syncingAbout, 'busy');
     case 'RUNNING':
       if (view.isServerAway) return say(says.training, says.trainingServerAway, 'good');
       // It trains on in the ring that is, while the one to come is linked.
@@ -109,6 +109,12 @@ export function spokenState(view: View): Spoken {
     default:
       return state satisfies never;
   }
+}
+
+/** Whether the job's files go round, and have not come to all. */
+export function isSpreading(run: Run | null): boolean {
+  const spread = run?.spread ?? null;
+  return spread !== null && spread.held.some((bytes) => bytes < spread.total);
 }
 
 /** Whether this tab takes no part in what its room trains. */
@@ -218,7 +224,9 @@ export function startObstacle(lobby: Lobby, host: string | null): string | null 
   const isSpectator = lobby.spectators.some((one) => one.member === host);
   if (isSpectator && ready.length === 0) return obstacle.onlySpectators;
   if (!isSpectator && !ready.some((one) => one.member === host)) {
-    return lobby.job.data.kind === 'files' ? obstacle.files : obstacle.warming;
+    const { data } = lobby.job;
+    const lacksFiles = data.kind === 'files' || (data.kind === 'spread' && data.files.length === 0);
+    return lacksFiles ? obstacle.files : obstacle.warming;
   }
   if (lobby.job.strategy === 'data-parallel' && ready.length > 1) return obstacle.oneTab(ready.length);
   if (isOpen(lobby) && ready.length < lobby.nodes!.min) return obstacle.tooFew(lobby.nodes!.min, ready.length);

@@ -24,19 +24,33 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
   return { ...spec, job, model: job === 'table' ? 'mlp' : spec.model, ...asked };
 }
 
+/** Where data may come from, of jobs that have a choice. */
+export type DataSourceName = 'files' | 'spread' | 'url';
+
+/** Data from elsewhere: nobody has chosen files yet, and a folder is `folder` until another is typed. */
+export function withSource(spec: JobSpec, kind: DataSourceName, folder: string): JobSpec {
+  if (kind === spec.data.kind) return spec;
+  if (kind === 'url') return { ...spec, data: { kind, url: folder } };
+  return { ...spec, data: kind === 'spread' ? { kind, files: [] } : { kind } };
+}
+
 /** Another optimizer brings its usual learning rate, unless somebody set one. */
 export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): JobSpec {
   const untouched = spec.learningRate === USUAL_RATE[spec.optimizer];
   return { ...spec, optimizer, learningRate: untouched ? USUAL_RATE[optimizer] : spec.learningRate };
 }
 
-/** Another strategy brings its own optimizer, unless somebody chose one, and none of the last one's settings. */
+/**
+ * Another strategy brings its own optimizer, unless somebody chose one, and none of the last one's settings. One tab's workers have
+ * its files.
+ */
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
   const { syncEvery, staleness, replicas, codec } = DEFAULT_JOB;
   const untouched = spec.optimizer === defaultOptimizer(spec.strategy);
   const optimized = untouched ? withOptimizer(spec, defaultOptimizer(strategy)) : spec;
-  return { ...optimized, strategy, syncEvery, staleness, replicas, codec };
+  const next = { ...optimized, strategy, syncEvery, staleness, replicas, codec };
+  return strategy === 'data-parallel' && spec.data.kind === 'spread' ? { ...next, data: { kind: 'files' } } : next;
 }
 
 /** Who computes a share of each step. */

@@ -11,6 +11,8 @@ const NUMBERS = [
   ...(['syncEvery', 'staleness', 'replicas', 'hidden', 'side', 'channels'] as const),
 ];
 const SWITCHES = ['errorFeedback'] as const;
+/** As a link's `source`: the host hands files on, which it has yet to choose. */
+const HOST = 'host';
 
 /** The job that a link asks for; where it asks for what cannot be, the usual one, and what is wrong. */
 export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: string | null } {
@@ -20,6 +22,7 @@ export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: stri
   for (const name of SWITCHES) if (query.has(name)) fields[name] = switchOf(query.get(name)!);
   const url = query.get('data');
   if (url !== null) fields['data'] = { kind: 'url', url };
+  else if (query.get('source') === HOST) fields['data'] = { kind: 'spread', files: [] };
   else if (JOB_NAMES.some((name) => name === fields['job'] && readsFiles(name))) fields['data'] = { kind: 'files' };
   try {
     return { job: parseJob(fields), problem: null };
@@ -35,7 +38,12 @@ export function linkOfJob(job: JobSpec): Record<string, string | null> {
     name,
     job[name] === usual[name] ? null : String(job[name]),
   ]);
-  return { ...Object.fromEntries(said), data: job.data.kind === 'url' ? job.data.url : null };
+  const { data } = job;
+  return {
+    ...Object.fromEntries(said),
+    data: data.kind === 'url' ? data.url : null,
+    source: data.kind === 'spread' ? HOST : null,
+  };
 }
 
 /** A text that is neither is no field's value, either. */

@@ -163,8 +163,10 @@ export function learnsDigits(job: (typeof JOB_NAMES)[number]): boolean {
   return job === 'digits' || job === 'mnist';
 }
 
-/** Whether the job learns from files that somebody gives it. */
-export function readsFiles(job: (typeof JOB_NAMES)[number]): job is 'mnist' | 'images' | 'table' {
+/** Jobs that learn from files that somebody gives them, and from nothing else. */
+export type FilesJob = 'mnist' | 'images' | 'table';
+
+export function readsFiles(job: (typeof JOB_NAMES)[number]): job is FilesJob {
   return job === 'mnist' || job === 'images' || job === 'table';
 }
 

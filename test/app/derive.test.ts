@@ -137,6 +137,14 @@ describe('starting', () => {
     expect(startNote(lobby({ members: [member('Ada')] }))).toContain('alone');
   });
 
+  test('needs files, where the host hands them on', () => {
+    const file = { name: 'a', size: 3, hash: '0'.repeat(16) };
+    const of = (files: (typeof file)[]) => parseJob({ job: 'mnist', data: { kind: 'spread', files } });
+    const members = [member('Ada', false)];
+    expect(startObstacle(lobby({ job: of([]), members }), ada!.member)).toContain('Choose the data files');
+    expect(startObstacle(lobby({ job: of([file]), members }), ada!.member)).toContain('still getting ready');
+  });
+
   test('may be led by who only watches, once somebody trains', () => {
     const spectators = [{ member: 'wu', name: 'Wu' }];
     expect(startObstacle(lobby({ spectators, members: [] }), 'wu')).toContain('this tab only watches');
@@ -174,6 +182,10 @@ describe('starting', () => {
 
 const GRACE: EngineEvent = { type: 'admitted', member: 'member-grace', room: 'K7F3QX', hostKey: null };
 
+function spread(epoch: number, held: number[]): EngineEvent {
+  return { type: 'spread', epoch, total: 9, held };
+}
+
 describe('spoken states', () => {
   test('say what is compiled, and when training is on', () => {
     const warm: EngineEvent = { type: 'warmup', stage: 'compiling', message: 'Compiling' };
@@ -186,6 +198,14 @@ describe('spoken states', () => {
     expect(said(EPOCH, state('RUNNING', { connecting }))).toBe('training; others are joining');
     expect(said(EPOCH, state('RUNNING', { isServerAway: true }))).toContain('the signaling server is away');
     expect(said(state('LINKING', { connecting }))).toBe('connecting to rank 3 and rank 1 over a relay');
+  });
+
+  test('say that files go round, until all ranks have them', () => {
+    const begun = [EPOCH, state('SYNCING'), spread(1, [9, 4, 0, 0])];
+    expect(said(...begun)).toBe('syncing: the files go from tab to tab');
+    // What is left of an epoch that is over says nothing of this one.
+    expect(said(...begun, spread(0, [9, 9, 9, 9]))).toBe('syncing: the files go from tab to tab');
+    expect(said(...begun, spread(1, [9, 9, 9, 9]))).toBe('syncing: all must start from the same numbers');
   });
 
   test('say for whom a lobby waits', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { describeJob, withJob, withOptimizer, withStrategy } from '../../src/app/jobForm.ts';
+import { describeJob, withJob, withOptimizer, withSource, withStrategy } from '../../src/app/jobForm.ts';
 import { SETTINGS } from '../../src/app/strategies.ts';
 import { DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../src/protocol/job.ts';
 
@@ -25,6 +25,14 @@ describe('another strategy', () => {
     expect(withStrategy(set, 'local-sgd')).toBe(set);
     const workers = { ...withStrategy(DEFAULT_JOB, 'data-parallel'), replicas: 8 };
     expect(withStrategy(workers, 'ring').replicas).toBe(DEFAULT_JOB.replicas);
+  });
+
+  test('in one tab takes the files of that tab, and hands none on', () => {
+    const spread = withSource(withJob(DEFAULT_JOB, 'mnist', null), 'spread', '/data/');
+    expect(spread.data).toEqual({ kind: 'spread', files: [] });
+    expect(parseJob({ ...withStrategy(spread, 'data-parallel') }).data).toEqual({ kind: 'files' });
+    expect(withStrategy(spread, 'diloco').data).toEqual(spread.data);
+    expect(() => parseJob({ ...spread, strategy: 'data-parallel' })).toThrow(/workers in one tab have its files/);
   });
 
   test('keeps job, data and lengths', () => {

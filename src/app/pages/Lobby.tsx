@@ -9,6 +9,7 @@ import { Banner } from '../parts/Banner.tsx';
 import { CopyButton } from '../parts/CopyButton.tsx';
 import { GuestView } from '../parts/GuestView.tsx';
 import { FileDrop } from '../parts/FileDrop.tsx';
+import { HandedOnFiles } from '../parts/HandedOnFiles.tsx';
 import { HostControls } from '../parts/HostControls.tsx';
 import { JobForm } from '../parts/JobForm.tsx';
 import { QrCode } from '../parts/QrCode.tsx';
@@ -81,7 +82,12 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
             !hidden.value.has('job') && <p class="dim">{describeJob(lobby.job)}.</p>
           )}
           {lobby.job.data.kind === 'files' && readsFiles(lobby.job.job) && (
-            <FileDrop key={lobby.job.job} job={lobby.job.job} found={view.files} onfiles={giveFiles} />
+            <FileDrop key={lobby.job.job} job={lobby.job.job} found={view.files} onfiles={giveFiles}>
+              <p class="dim small">{says.files.stay}</p>
+            </FileDrop>
+          )}
+          {lobby.job.data.kind === 'spread' && readsFiles(lobby.job.job) && (
+            <HandedOnFiles key={lobby.job.job} job={lobby.job.job} view={view} files={lobby.job.data.files} />
           )}
           <Starting view={view} lobby={lobby} />
         </section>

@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { learnsDigits } from '../../protocol/job.ts';
 import { Curves, type Pointed } from '../charts/Curves.tsx';
-import { isHost, isUnderWay, ownRank, spokenState } from '../derive.ts';
+import { isHost, isSpreading, isUnderWay, ownRank, spokenState } from '../derive.ts';
 import { upperFirst } from '../format.ts';
 import { describeJob } from '../jobForm.ts';
 import { LearnedPanel } from '../learned/LearnedPanel.tsx';
@@ -31,6 +31,7 @@ import { words } from '../words/index.ts';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
 import { ResultPanel } from './ResultPanel.tsx';
+import { SpreadProgress } from './SpreadProgress.tsx';
 import { Strip } from './Strip.tsx';
 
 /** Nobody watches a page that a launcher drives: it does not animate until somebody presses play. */
@@ -86,6 +87,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       {run.choice !== null && <p class="dim small">{said.choice(run.choice)}</p>}
       {view.model?.bucketChoice && <p class="dim small">{said.bucketChoice(view.model.bucketChoice)}</p>}
       {view.note !== null && <p class="dim small">{view.note}</p>}
+      {isUnderWay(view) && isSpreading(run) && <SpreadProgress view={view} run={run} />}
       <div class="run-columns">
         <section class="stage" aria-label={hasRing ? said.ring : said.ranks}>
           <RunRing view={view} run={run} player={player} instead={instead} />

@@ -1,5 +1,7 @@
-/** Takes the files of jobs whose data every tab brings itself, and shows what they hold. */
+/** Takes the files of jobs whose data every tab brings itself, or one for all, and shows what they hold. */
 import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import type { FilesJob } from '../../protocol/job.ts';
 import { formatBytes } from '../format.ts';
 import type { View } from '../view.ts';
 import { words } from '../words/index.ts';
@@ -12,12 +14,14 @@ const LISTED = 6;
 const IDX = /idx|ubyte/i;
 
 interface Props {
-  job: 'mnist' | 'images' | 'table';
+  job: FilesJob;
   found: View['files'];
   onfiles: (files: File[]) => void;
+  /** What becomes of them. */
+  children: ComponentChildren;
 }
 
-export function FileDrop({ job, found, onfiles }: Props) {
+export function FileDrop({ job, found, onfiles, children }: Props) {
   const { files: says } = words.value.lobby;
   const files = useSignal<File[]>([]);
   const take = (picked: File[]): void => {
@@ -47,7 +51,7 @@ export function FileDrop({ job, found, onfiles }: Props) {
           {files.value.length > LISTED && <li class="dim">+ {says.count(files.value.length - LISTED)}</li>}
         </ul>
       )}
-      <p class="dim small">{says.stay}</p>
+      {children}
       {job !== 'mnist' && files.value.length > 0 && found !== null && <FilesPreview {...found} />}
     </DropZone>
   );

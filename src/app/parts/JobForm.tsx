@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
 import { codecsOf, parseJob, readsFiles, type JobSpec, type PlannedCodec, type TaskName } from '../../protocol/job.ts';
 import { messageOf } from '../../util/errors.ts';
-import { withJob, withOptimizer, withStrategy, workerWord } from '../jobForm.ts';
+import { withJob, withOptimizer, withSource, withStrategy, workerWord, type DataSourceName } from '../jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../serverData.ts';
 import { SETTINGS } from '../strategies.ts';
 import { words } from '../words/index.ts';
@@ -225,6 +225,13 @@ function PictureFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => 
   );
 }
 
+/** One tab's workers have no other to hand files on to. */
+function sourceOptions({ strategy }: JobSpec): Record<DataSourceName, string> {
+  const { sources } = words.value.job;
+  const fitting = Object.entries(sources).filter(([kind]) => kind !== 'spread' || strategy !== 'data-parallel');
+  return Object.fromEntries(fitting) as Record<DataSourceName, string>;
+}
+
 function DataFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
   const { job: says } = words.value;
   const folder = job.data.kind === 'url' ? job.data.url : null;
@@ -232,9 +239,9 @@ function DataFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => str
     <>
       <Select
         label={says.data}
-        value={folder === null ? 'files' : 'url'}
-        options={says.sources}
-        onpick={(kind) => offer({ ...job, data: kind === 'files' ? { kind } : { kind, url: SERVER_DATA } })}
+        value={folder === null ? (job.data.kind as DataSourceName) : 'url'}
+        options={sourceOptions(job)}
+        onpick={(kind) => offer(withSource(job, kind, SERVER_DATA))}
       />
       {folder !== null && (
         <label class="field wide">

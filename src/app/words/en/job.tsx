@@ -80,7 +80,7 @@ export const job = {
   exchange: 'Exchange every … steps',
   asUsual: 'as usual',
   data: 'Data from',
-  sources: { files: 'files each tab picks', url: 'a web folder' },
+  sources: { files: 'files each tab picks', spread: 'files the host hands on', url: 'a web folder' },
   folder: 'Folder’s address',
   /** Of the jobs `images` and `table`. */
   fileAddress: 'Address of a file or folder',

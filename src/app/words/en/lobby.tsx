@@ -93,6 +93,15 @@ export const lobby = {
     more: (classes: number) => `and ${classes} more`,
     pictures: 'Some of them',
   },
+  /** Files that the host's tab hands on. */
+  handedOn: {
+    reading: 'Reading the files',
+    go: 'They stay among the tabs of this room: when the run starts, they go from this tab to all others.',
+    lacking: 'This tab does not have these files any more: choose them again, unless another tab here has them.',
+    watching: 'A tab that only watches has no link to hand files on by: let a tab that trains lead the room.',
+    none: 'The host has yet to choose the files.',
+    fromHost: 'From the host, when the run starts:',
+  },
   guests: {
     title: 'What guests see',
     about: 'For those who come by the link or the QR code. Who types the code sees everything.',

@@ -24,6 +24,13 @@ export const run = {
   ),
   nextRing: (allReduce: ComponentChildren) => <>The next {allReduce} will be replayed here.</>,
 
+  /** While the job's files go from tab to tab. */
+  spread: {
+    title: 'Files',
+    about: (held: number, total: number) => `${formatBytes(held)} of ${formatBytes(total)} are here.`,
+    all: (total: number) => `All ${formatBytes(total)} are here, and go on to the others.`,
+  },
+
   // The strip.
   stepLabel: 'step',
   sampleRate: 'samples/s',

@@ -34,6 +34,7 @@ export const state = {
       : ` to ${list(peers.map(({ rank, isRelayed }) => `rank ${rank}${isRelayed ? ' over a relay' : ''}`))}`,
   syncing: 'syncing',
   syncingAbout: ': all must start from the same numbers',
+  syncingFiles: ': the files go from tab to tab',
   training: 'training',
   trainingServerAway: '; the signaling server is away, which only joining and leaving need',
   trainingOthersJoin: '; others are joining',

@@ -73,7 +73,7 @@ export const job: Words['job'] = {
   exchange: '每几步交换一次',
   asUsual: '默认',
   data: '数据来自',
-  sources: { files: '每个标签页自选文件', url: '网络文件夹' },
+  sources: { files: '每个标签页自选文件', spread: '主持人分发的文件', url: '网络文件夹' },
   folder: '文件夹地址',
   fileAddress: '文件或文件夹地址',
   side: '每边像素',

@@ -87,6 +87,14 @@ export const lobby: Words['lobby'] = {
     more: (classes) => `还有 ${classes} 类`,
     pictures: '其中几张',
   },
+  handedOn: {
+    reading: '正在读取文件',
+    go: '文件只在本房间的标签页之间传：训练开始时，从本标签页传给所有人。',
+    lacking: '本标签页已经没有这些文件：请重新选择，除非这里另有标签页持有它们。',
+    watching: '只观看的标签页没有连接可以传文件：请让参加训练的标签页主持房间。',
+    none: '主持人还没有选择文件。',
+    fromHost: '训练开始时由主持人传来：',
+  },
   guests: {
     title: '来宾看到什么',
     about: '对通过链接或二维码进来的人有效；输入房间码的人看到全部。',

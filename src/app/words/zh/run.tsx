@@ -21,6 +21,12 @@ export const run: Words['run'] = {
   aloneRing: (allReduce) => <>只有一个：没有什么可交换的。标签页多了，这里就会有{allReduce}绕环进行。</>,
   nextRing: (allReduce) => <>下一次{allReduce}将在这里重放。</>,
 
+  spread: {
+    title: '文件',
+    about: (held, total) => `这里已有 ${formatBytes(held)}，共 ${formatBytes(total)}。`,
+    all: (total) => `${formatBytes(total)} 全在这里，正传给其他人。`,
+  },
+
   stepLabel: '步数',
   sampleRate: '样本/秒',
   ownRate: '自己的样本/秒',

@@ -30,6 +30,7 @@ export const state: Words['state'] = {
       : `：${peers.map(({ rank, isRelayed }) => `rank ${rank}${isRelayed ? '（经中继）' : ''}`).join('、')}`,
   syncing: '同步中',
   syncingAbout: '：大家必须从同样的数开始',
+  syncingFiles: '：文件正从一个标签页传到下一个',
   training: '训练中',
   trainingServerAway: '；信令服务器不在，只有加入和离开才需要它',
   trainingOthersJoin: '；有人正在加入',

@@ -1,0 +1,29 @@
+/** The job's files on their way from tab to tab: how much of them each rank has. */
+import { ownRank } from '../derive.ts';
+import { formatShare } from '../format.ts';
+import { RankMark } from '../parts/RankMark.tsx';
+import type { Run, View } from '../view.ts';
+import { words } from '../words/index.ts';
+
+export function SpreadProgress({ view, run }: { view: View; run: Run }) {
+  const { spread: says } = words.value.run;
+  const own = ownRank(view, run);
+  const { total, held } = run.spread!;
+  const here = own === null ? null : held[own]!;
+  return (
+    <section aria-labelledby="files">
+      <h2 id="files">{says.title}</h2>
+      {here !== null && <p class="dim small">{here === total ? says.all(total) : says.about(here, total)}</p>}
+      <ul class="handed-on plain">
+        {run.members.map(({ member, name }, rank) => (
+          <li key={member}>
+            <RankMark rank={rank} />
+            <span class="ellipsis">{name}</span>
+            <progress aria-label={name} value={held[rank]} max={total} />
+            <span class="number right">{formatShare(held[rank]! / total)}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,47 @@
+/** Files that are dropped on the host's page, and go from tab to tab before they train. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, test, vi } from 'vitest';
+import { imagesFile, labelsFile } from '../jobs/idxFiles.ts';
+import { worldOfFile } from './world.ts';
+
+vi.setConfig({ testTimeout: 90_000 });
+
+const world = await worldOfFile();
+
+/** Takes a second or two to go round, so that a tab can be closed meanwhile. */
+const LARGE_BYTES = 12_000_000;
+
+test('files on the host alone reach all tabs, though one dies midway, and all train on them', async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-spread-'));
+  const contents = {
+    't10k-images-idx3-ubyte': imagesFile(40),
+    't10k-labels-idx1-ubyte': labelsFile(40),
+    'notes.txt': new Uint8Array(LARGE_BYTES).fill(7),
+  };
+  for (const [name, bytes] of Object.entries(contents)) await writeFile(path.join(folder, name), bytes);
+  const job = { job: 'mnist', batchSize: 4, maxSteps: 2, data: { kind: 'spread', files: [] } };
+  const room = world.createRoom(job, 3, { min: 1, max: 4 });
+  const ann = await world.join(room, 'ann');
+  await ann.event('admitted');
+  const ben = await world.join(room, 'ben');
+  await ben.page.getByText('The host has yet to choose the files').waitFor();
+  const files = Object.keys(contents).map((name) => path.join(folder, name));
+  await ann.page.locator('input[type=file]').setInputFiles(files);
+  await ben.page.getByText('notes.txt').waitFor();
+
+  const bar = ben.page.getByRole('progressbar', { name: 'ben' }).waitFor();
+  const cid = await world.join(room, 'cid');
+  const { epoch, total } = await ann.event('spread', ({ held }) => held.some((bytes) => bytes < LARGE_BYTES));
+  await cid.page.close();
+  await bar;
+  const ends = await Promise.all([ann, ben].map((tab) => tab.event('finished')));
+  for (const { result } of ends) expect(result).toMatchObject({ steps: 2, worldSize: 2 });
+  expect(new Set(ends.flatMap(({ result }) => result.stateHash)).size).toBe(1);
+  const later = ben.events.filter((event) => event.type === 'spread' && event.epoch > epoch);
+  expect(later[0]).toMatchObject({ held: [total, expect.toSatisfy((bytes: number) => bytes < total)] });
+  expect(later.at(-1)).toMatchObject({ total, held: [total, total] });
+  for (const tab of [ann, ben]) expect(tab.violations).toEqual([]);
+  await rm(folder, { recursive: true });
+});
