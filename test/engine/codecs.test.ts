@@ -6,7 +6,16 @@ import { loadData } from '../../src/jobs/index.ts';
 import { CODEC_NAMES, codecsOf, isElastic, parseJob, parsePlan } from '../../src/protocol/job.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { relative, train } from './train.ts';
-import { COUNTING_PLAN, createCountingTask, createMember, isLoss, runEpoch, stepsOf, type Member } from './worlds.ts';
+import {
+  COUNTING_PLAN,
+  createCountingTask,
+  createMember,
+  isLoss,
+  planOf,
+  runEpoch,
+  stepsOf,
+  type Member,
+} from './worlds.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -104,10 +113,9 @@ describe('when ranks come and go', () => {
     const job = parseJob({ codec, batchSize: 4, maxSteps: 8, hashEvery: 2, hidden: 16 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });
     const cut = { ...data.test, size: 16, read: data.test.read.bind(data.test) };
-    const { job: _job, model: _model, data: _data, replicas: _replicas, hidden: _hidden, transport: _, ...plan } = job;
     const make = async (name: string): Promise<Member> => {
       const task = await createJobTask(job, { train: data.train, test: cut }, 3);
-      return createMember(name, task, plan);
+      return createMember(name, task, planOf(job));
     };
     const members = await Promise.all(['a', 'b', 'c'].map(make));
     await runEpoch(members, { end: { rank: 1, step: 3, frame: 9 } });

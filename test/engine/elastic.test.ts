@@ -25,6 +25,7 @@ import {
   createMember,
   isLoss,
   runEpoch,
+  planOf,
   stepsOf,
   type Member,
   type Step,
@@ -362,9 +363,8 @@ describe('a run', () => {
     const job = parseJob({ ...DEFAULT_JOB, batchSize: 4, maxSteps: 4 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });
     const heldOut = { ...data.test, size: 4, read: data.test.read.bind(data.test) };
-    const { job: _job, model: _model, data: _data, replicas: _replicas, hidden: _hidden, transport: _, ...plan } = job;
     const make = async (i: number) =>
-      createMember(`m${i}`, await createJobTask(job, { train: data.train, test: heldOut }, 3), plan);
+      createMember(`m${i}`, await createJobTask(job, { train: data.train, test: heldOut }, 3), planOf(job));
     const undisturbed = await Promise.all([0, 1, 2].map(make));
     await runEpoch(undisturbed);
     const whole = stepsOf(undisturbed);

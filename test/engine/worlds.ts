@@ -4,7 +4,7 @@ import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { Task } from '../../src/engine/task.ts';
 import { TrainingRun, type RunState } from '../../src/engine/trainingRun.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
-import { parsePlan, type TrainingPlan } from '../../src/protocol/job.ts';
+import { parsePlan, type JobSpec, type TrainingPlan } from '../../src/protocol/job.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
@@ -78,6 +78,11 @@ function zeros(shape: number[], trainable = true): tf.Variable {
 }
 
 export const COUNTING_PLAN = { optimizer: 'sgd', learningRate: 1, batchSize: 2, hashEvery: 2 };
+
+/** How a job is trained, without what. */
+export function planOf(job: JobSpec): Record<string, unknown> {
+  return Object.fromEntries(Object.keys(parsePlan({})).map((name) => [name, job[name as keyof JobSpec]]));
+}
 
 export async function createMember(
   name: string,
