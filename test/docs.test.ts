@@ -1,0 +1,90 @@
+/** What the documentation refers to is there: files, headings, npm scripts, and in the guides options of the command line. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { runCli } from '../launcher/cli.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+
+const PAGES = [
+  'README.md',
+  ...readdirSync(path.join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name.replaceAll(path.sep, '/')}`),
+];
+
+/** Pages whose every option is the launcher's: others name options of benchmarks and browsers. */
+const GUIDES = ['MACHINES', 'CLASSROOM', 'FOOTGUNS', 'COMPARISON', 'HOW-IT-WORKS'].map((name) => `docs/${name}.md`);
+
+const COMMANDS = ['serve', 'run', 'join', 'example', 'chaos'];
+
+const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8');
+
+/** Without blocks of code, in which brackets are no links. */
+const proseOf = (text: string): string => text.replaceAll(/^```[\s\S]*?^```/gm, '').replaceAll(/`[^`\n]*`/g, '');
+
+const LINK = /\]\(([^()\s]+)\)|\b(?:src|href)="([^"]+)"/g;
+
+const linksOf = (text: string): string[] =>
+  Array.from(proseOf(text).matchAll(LINK), (match) => match[1] ?? match[2]!).filter((link) => !/^\w+:/.test(link));
+
+/** The names that a page's headings have in links, as GitHub makes them. */
+const headingsOf = (text: string): string[] =>
+  Array.from(text.replaceAll(/^```[\s\S]*?^```/gm, '').matchAll(/^#+ (.*)$/gm), ([, heading]) =>
+    heading!
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .trim()
+      .replaceAll(' ', '-'),
+  );
+
+/** Of blocks and pieces of code. */
+const optionsOf = (text: string): string[] =>
+  Array.from(text.matchAll(/^```[\s\S]*?^```|`[^`\n]+`/gm), ([code]) =>
+    Array.from(code.matchAll(/(?<![\w-])--[a-z][\w-]*/g), ([option]) => option),
+  ).flat();
+
+describe('links', () => {
+  test('are found', () => {
+    expect(PAGES).toEqual(expect.arrayContaining(['README.md', ...GUIDES, 'docs/adr/0008-epochs.md']));
+    expect(linksOf(read('README.md'))).toEqual(expect.arrayContaining(['docs/run.png', 'docs/tour.md']));
+    expect(linksOf(read('docs/tour.md'))).toContain('tour/home-light-wide.webp');
+    expect(headingsOf('# A rank, and `n`\n## On 2 GPUs')).toEqual(['a-rank-and-n', 'on-2-gpus']);
+  });
+
+  test.each(PAGES)('of %s lead somewhere', (page) => {
+    for (const link of linksOf(read(page))) {
+      const [target, heading] = link.split('#', 2);
+      const file = target === '' ? page : path.posix.join(path.posix.dirname(page), target!);
+      expect(existsSync(path.join(ROOT, file)), `${page} links ${link}`).toBe(true);
+      if (heading !== undefined) expect(headingsOf(read(file)), `${page} links ${link}`).toContain(heading);
+    }
+  });
+});
+
+describe('commands', () => {
+  let known: Set<string>;
+  beforeAll(async () => {
+    const lines: string[] = [];
+    const { signal } = new AbortController();
+    const io = { out: (line: string) => void lines.push(line), err: () => {}, terminal: null, signal };
+    for (const command of COMMANDS) await runCli([command, '--help'], io);
+    known = new Set(lines.join('\n').match(/--[a-z][\w-]*/g));
+  });
+
+  test('have their options found', () => {
+    expect([...known]).toEqual(expect.arrayContaining(['--relay-only', '--rdzv-id', '--name', '--minutes']));
+    expect(optionsOf('`--a` and\n```sh\nx --b-c 1\n```\n--not -- this')).toEqual(['--a', '--b-c']);
+  });
+
+  test.each(GUIDES)('in %s have the options that it names', (page) => {
+    for (const option of optionsOf(read(page))) expect([...known], `${page} names ${option}`).toContain(option);
+  });
+
+  test.each(PAGES)('of npm in %s are scripts', (page) => {
+    const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+    for (const [, script] of read(page).matchAll(/npm run (?:-s )?([\w:]+)/g)) {
+      expect(Object.keys(scripts), `${page} runs ${script}`).toContain(script);
+    }
+  });
+});
