@@ -34,8 +34,11 @@ export interface SpreadOptions {
 
 /** Of slices; any that nothing else in an epoch's beginning takes. */
 const TAG = 2000;
-/** Slices under way to or from a rank at once: enough that a link never waits for one to be handed over. */
-const AHEAD = 8;
+/**
+ * Slices under way to or from a rank at once. A message's second frame waits for the receiver's word, which comes back behind what
+ * fills the link: with 8, links idled now and then, and a file took a tenth longer.
+ */
+const AHEAD = 24;
 /** How often ranks tell each other how far they are, milliseconds. */
 const PROGRESS_MS = 500;
 /** No rank gets anything for so long: something is stuck. As long as a collective's deadline. */

@@ -1,8 +1,9 @@
 /** Files that one rank has and the ranks hand on to each other: what a job says of them. */
 import * as v from 'valibot';
+import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from './frame.ts';
 
-/** Files are cut into slices of so many bytes, each by itself, so that its last may be shorter; an empty one has none. */
-export const SLICE_BYTES = 128 * 1024;
+/** Files are cut into slices of two full frames, each file by itself, so that its last may be shorter; an empty one has none. */
+export const SLICE_BYTES = 2 * (MAX_FRAME_BYTES - FRAME_HEADER_BYTES);
 
 /** All files together: what reads them has them in memory. */
 export const MAX_SPREAD_BYTES = 2 ** 30;

@@ -1,17 +1,19 @@
 /** Files for tests of handing them on. */
+import { hashState } from '../../src/util/hash.ts';
 
 /** `size` bytes that differ from slice to slice, and with `seed`. */
 export function fileOf(name: string, size: number, seed = 1): File {
-  let state = seed;
-  const bytes = Uint8Array.from({ length: size }, () => {
+  const bytes = new Uint8Array(size);
+  for (let i = 0, state = seed; i < size; i++) {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state >>> 24;
-  });
+    bytes[i] = state >>> 24;
+  }
   return new File([bytes], name);
 }
 
-export async function bytesOf(file: Blob): Promise<Uint8Array> {
-  return new Uint8Array(await file.arrayBuffer());
+/** What two files have in common where they hold the same. */
+export async function contentOf(file: Blob): Promise<string> {
+  return `${file.size} bytes ${hashState([new Uint8Array(await file.arrayBuffer())])}`;
 }
 
 /** A file on a disk, as browsers read one: after `change`, its beginning can be read no more. */
