@@ -1,0 +1,82 @@
+/** Training on files that one rank has, over memory links, on TensorFlow.js's CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, expect, test } from 'vitest';
+import { SharedFiles } from '../../src/engine/sharedFiles.ts';
+import { Training } from '../../src/engine/training.ts';
+import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
+import { createMeshes } from '../../src/testing/index.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { asError } from '../../src/util/errors.ts';
+import { imagesFile, labelsFile } from '../jobs/idxFiles.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const jobOn = (shared: SharedFiles): JobSpec =>
+  parseJob({ job: 'mnist', hidden: 4, batchSize: 4, maxSteps: 2, data: { kind: 'spread', files: shared.manifest } });
+
+const prepare = (job: JobSpec, shared: SharedFiles): Promise<Training> =>
+  Training.prepare({
+    ...{ job, shared, run: 1, worldSize: 2, files: [], baseUrl: 'http://localhost/', clock: systemClock, from: null },
+    ...{ emit: () => {}, isHidden: () => false },
+    opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
+  });
+
+/** Has all enter an epoch, and then `meanwhile`. */
+async function inEpoch<T>(
+  trainings: readonly Training[],
+  epoch: number,
+  job: JobSpec,
+  meanwhile: (training: Training) => T | Promise<T>,
+): Promise<(T | Error)[]> {
+  const { meshes, links, close } = createMeshes(trainings.length, undefined, epoch);
+  const members = trainings.map((_, i) => ({ member: `m${i}`, name: `m${i}`, device: null, browser: 0, rank: null }));
+  const over = new AbortController();
+  const results = await Promise.all(
+    trainings.map(async (training, rank) => {
+      try {
+        await training.enter({
+          ...{ epoch, run: 1, rank, worldSize: trainings.length, localRank: 0, localWorldSize: 1, members, parted: [] },
+          ...{ job, mesh: meshes[rank]!, links: links[rank]!, signal: over.signal },
+        });
+        return await meanwhile(training);
+      } catch (error) {
+        over.abort(error);
+        return asError(error);
+      }
+    }),
+  );
+  over.abort(new Error('The epoch is over.'));
+  close();
+  return results;
+}
+
+test('ranks train on the files of one of them, and so does who joins later', async () => {
+  const files = [
+    new File([imagesFile(40)], 't10k-images-idx3-ubyte'),
+    new File([labelsFile(40)], 't10k-labels-idx1-ubyte'),
+  ];
+  const shared = await SharedFiles.chosen(files, () => {});
+  const job = jobOn(shared);
+  const [host, guest] = [await prepare(job, shared), await prepare(job, SharedFiles.awaited(shared.manifest))];
+  expect(guest.hasState).toBe(false);
+  // Nothing to ask before there is a model.
+  expect(guest.answerer).toBeNull();
+  expect(await inEpoch([host, guest], 1, job, ({ hasState }) => hasState)).toEqual([true, true]);
+  const joiner = await prepare(job, SharedFiles.awaited(shared.manifest));
+  const ends = await inEpoch([guest, joiner, host], 2, job, (training) => training.train());
+  for (const end of ends)
+    expect(end).toMatchObject({ step: 2, stateHash: (ends[0] as { stateHash: string }).stateHash });
+  for (const training of [host, guest, joiner]) training.dispose();
+});
+
+test('files that are no data of the job are told so on every rank', async () => {
+  const shared = await SharedFiles.chosen([new File(['abc'], 't10k-images-idx3-ubyte')], () => {});
+  const job = jobOn(shared);
+  const trainings = [await prepare(job, shared), await prepare(job, SharedFiles.awaited(shared.manifest))];
+  const errors = await inEpoch(trainings, 1, job, () => null);
+  for (const error of errors)
+    expect((error as Error).message).toMatch(/t10k-images-idx3-ubyte is there, but its labels/);
+  for (const training of trainings) training.dispose();
+});
