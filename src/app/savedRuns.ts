@@ -1,6 +1,7 @@
 /** Runs that this browser has checkpoints of, for the front page. */
 import { signal, type ReadonlySignal } from '@preact/signals';
-import { Checkpoints, isSameRun, type CheckpointList, type CheckpointMeta } from '../engine/checkpoints.ts';
+import { Checkpoints, isSameRun, type CheckpointList } from '../engine/checkpoints.ts';
+import type { CheckpointMeta } from '../protocol/checkpoint.ts';
 import { messageOf } from '../util/errors.ts';
 
 /** One run's checkpoints, the latest first. */

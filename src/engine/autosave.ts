@@ -1,9 +1,10 @@
 /** Saves a run in this browser while it trains, so that it can go on after all have closed its room. */
+import type { CheckpointMeta } from '../protocol/checkpoint.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { isRunOver } from '../parallel/progress.ts';
 import type { Clock } from '../util/clock.ts';
 import { messageOf } from '../util/errors.ts';
-import type { CheckpointMeta, Checkpoints } from './checkpoints.ts';
+import type { Checkpoints } from './checkpoints.ts';
 import { toCheckpoint } from './runCheckpoint.ts';
 import type { RunState } from './trainingRun.ts';
 

@@ -1,20 +1,14 @@
 /** A run's state as a checkpoint and back. */
+import type { Checkpoint, CheckpointMeta, StateArray } from '../protocol/checkpoint.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
-import type { CheckpointMeta, StateArray } from './checkpoints.ts';
 import type { RunState } from './trainingRun.ts';
-
-export interface RunCheckpoint {
-  meta: CheckpointMeta;
-  /** The parameters' order, the parameters, the buffers, the optimizer's scalars, its running averages. */
-  arrays: StateArray[];
-}
 
 /** What a checkpoint says beside the state. */
 export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
 
-/** Copies nothing. */
-export function toCheckpoint({ progress, ring }: RunState, about: About): RunCheckpoint {
+/** Its arrays: the parameters' order, the parameters, the buffers, the optimizer's scalars, its running averages. Copies nothing. */
+export function toCheckpoint({ progress, ring }: RunState, about: About): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs } = progress;
   const { order, parameters, buffers, optimizer } = ring;
   const { scalars, slots } = optimizer;
@@ -26,7 +20,7 @@ export function toCheckpoint({ progress, ring }: RunState, about: About): RunChe
 }
 
 /** @throws DataError where its arrays are not those of a run's state. */
-export function fromCheckpoint({ meta, arrays }: RunCheckpoint): RunState {
+export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
   const { id, job, step, position, losses, evaluateEvery, trainedMs } = meta;
   const [order, parameters, buffers, scalars, ...slots] = arrays;
   const isState =

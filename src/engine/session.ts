@@ -3,6 +3,7 @@
  * thread: it runs in a worker, or on the page itself.
  */
 import { inspectFiles } from '../jobs/index.ts';
+import type { CheckpointMeta } from '../protocol/checkpoint.ts';
 import {
   MAX_WORLD_SIZE,
   PROTOCOL_VERSION,
@@ -16,7 +17,7 @@ import { isElastic, type JobSpec } from '../protocol/job.ts';
 import { systemClock } from '../util/clock.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError } from '../util/errors.ts';
 import { Autosave } from './autosave.ts';
-import { Checkpoints, type CheckpointMeta } from './checkpoints.ts';
+import { Checkpoints } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 import { answer, type Answerer } from './learned.ts';
 import { LessonRun } from './lesson.ts';

@@ -1,7 +1,7 @@
 /** When a run is saved, and when its checkpoints go. */
 import { beforeEach, expect, test } from 'vitest';
 import { Autosave, AUTOSAVE_MS } from '../../src/engine/autosave.ts';
-import type { CheckpointMeta } from '../../src/engine/checkpoints.ts';
+import type { CheckpointMeta } from '../../src/protocol/checkpoint.ts';
 import type { RunState } from '../../src/engine/trainingRun.ts';
 import { parseJob } from '../../src/protocol/job.ts';
 import { StorageError } from '../../src/util/errors.ts';

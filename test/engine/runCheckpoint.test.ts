@@ -2,9 +2,9 @@
 import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, expect, test } from 'vitest';
-import { CheckpointMeta, type StateArray } from '../../src/engine/checkpoints.ts';
 import { fromCheckpoint, toCheckpoint } from '../../src/engine/runCheckpoint.ts';
 import type { RunState } from '../../src/engine/trainingRun.ts';
+import { CheckpointMeta, type StateArray } from '../../src/protocol/checkpoint.ts';
 import { parseJob } from '../../src/protocol/job.ts';
 import { train } from './train.ts';
 

@@ -1,11 +1,7 @@
 /** In a tab: checkpoints of this browser, in either medium. */
 import { openBlobStore, preferredMedium, type Medium } from '../../src/engine/blobStore.ts';
-import {
-  Checkpoints,
-  type CheckpointList,
-  type CheckpointMeta,
-  type StateArray,
-} from '../../src/engine/checkpoints.ts';
+import { Checkpoints, type CheckpointList } from '../../src/engine/checkpoints.ts';
+import type { CheckpointMeta, StateArray } from '../../src/protocol/checkpoint.ts';
 
 export interface Saving {
   medium: Medium;

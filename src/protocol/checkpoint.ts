@@ -1,0 +1,146 @@
+/**
+ * A run's state as bytes, so that it can go on later, in this browser or in another: what storage keeps, and what a checkpoint's file
+ * holds.
+ *
+ * A digest of all that follows (16 hexadecimal digits), the header's length (4 bytes, little-endian), the header as JSON, and the
+ * arrays' bytes, one behind the other.
+ */
+import * as v from 'valibot';
+import { DataError, UsageError } from '../util/errors.ts';
+import { hashState } from '../util/hash.ts';
+import { JobSpec } from './job.ts';
+
+const FORMAT = 1;
+const HASH_BYTES = 16;
+const PREFIX_BYTES = HASH_BYTES + 4;
+
+const count = v.pipe(v.number(), v.integer(), v.minValue(0));
+
+export const CheckpointMeta = v.strictObject({
+  /** Told apart by it; also the name it is stored under. */
+  id: v.pipe(v.string(), v.regex(/^[\w-]{1,64}$/)),
+  room: v.string(),
+  job: JobSpec,
+  /** Milliseconds since 1970. */
+  savedAt: v.pipe(v.number(), v.finite()),
+  /** Steps done. */
+  step: count,
+  /** Where the data cursor is. */
+  position: v.strictObject({ dataEpoch: count, offset: count }),
+  /** Steps between two tests on held-out samples. */
+  evaluateEvery: count,
+  /** Milliseconds that steps have taken, where their time has a bound; those of earlier versions do not say. */
+  trainedMs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0)), 0),
+  /** Of all ranks' samples, by step. */
+  losses: v.array(v.pipe(v.number(), v.finite())),
+  /** Digest of the replica's state, as ranks compare it. */
+  stateHash: v.string(),
+  worldSize: v.pipe(count, v.minValue(1)),
+});
+export type CheckpointMeta = v.InferOutput<typeof CheckpointMeta>;
+
+const ARRAYS = { Float32Array, Float64Array, Int32Array, Uint32Array, Uint8Array };
+type ArrayName = keyof typeof ARRAYS;
+const ARRAY_NAMES = Object.keys(ARRAYS) as ArrayName[];
+
+/** What state is made of: parameters and running averages, an optimizer's counters, random state, bytes. */
+export type StateArray = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array;
+
+export interface Checkpoint {
+  meta: CheckpointMeta;
+  arrays: StateArray[];
+}
+
+const Header = v.strictObject({
+  format: v.literal(FORMAT),
+  meta: CheckpointMeta,
+  arrays: v.array(v.strictObject({ type: v.picklist(ARRAY_NAMES), length: count })),
+});
+type Header = v.InferOutput<typeof Header>;
+
+/**
+ * Copies the arrays, which may change from then on.
+ *
+ * @throws UsageError where `meta` is not what it must be.
+ */
+export function encodeCheckpoint(meta: CheckpointMeta, arrays: readonly StateArray[]): Uint8Array<ArrayBuffer> {
+  const shapes = arrays.map((array) => ({ type: array.constructor.name as ArrayName, length: array.length }));
+  const header: Header = { format: FORMAT, meta: parseMeta(meta), arrays: shapes };
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const hash = new TextEncoder().encode(hashState([text, ...arrays]));
+  const size = arrays.reduce((sum, { byteLength }) => sum + byteLength, PREFIX_BYTES + text.length);
+  const bytes = new Uint8Array(size);
+  bytes.set(hash);
+  new DataView(bytes.buffer).setUint32(HASH_BYTES, text.length, true);
+  let at = PREFIX_BYTES;
+  for (const { buffer, byteOffset, byteLength } of [text, ...arrays]) {
+    bytes.set(new Uint8Array(buffer, byteOffset, byteLength), at);
+    at += byteLength;
+  }
+  return bytes;
+}
+
+/**
+ * Its header, without the arrays: whether their bytes are right is seen when they are decoded.
+ *
+ * @param name what to call it in errors.
+ * @throws (rejects) DataError where it is not as long as its header says, or has none; whatever reading `blob` rejects with.
+ */
+export async function readCheckpointMeta(name: string, blob: Blob): Promise<CheckpointMeta> {
+  return (await readHeader(name, blob)).header.meta;
+}
+
+/** All of it. @throws (rejects) as {@link readCheckpointMeta}, and DataError where bytes are not those that were saved. */
+export async function decodeCheckpoint(name: string, blob: Blob): Promise<Checkpoint> {
+  const { header, hash, bytes } = await readHeader(name, blob);
+  const arrays: StateArray[] = [];
+  let at = PREFIX_BYTES + bytes.length;
+  for (const { type, length } of header.arrays) {
+    const end = at + length * ARRAYS[type].BYTES_PER_ELEMENT;
+    arrays.push(new ARRAYS[type](await blob.slice(at, end).arrayBuffer()));
+    at = end;
+  }
+  if (hashState([bytes, ...arrays]) !== hash) throw damage(name, 'its bytes are not those that were saved');
+  return { meta: header.meta, arrays };
+}
+
+/** Whether a file that begins like this is meant to be a checkpoint. @param head 21 bytes or more. */
+export function looksLikeCheckpoint(head: Uint8Array): boolean {
+  const isHash = /^[0-9a-f]{16}$/.test(new TextDecoder('latin1').decode(head.subarray(0, HASH_BYTES)));
+  return isHash && head[PREFIX_BYTES] === '{'.charCodeAt(0);
+}
+
+async function readHeader(name: string, blob: Blob): Promise<{ header: Header; hash: string; bytes: Uint8Array }> {
+  const prefix = await blob.slice(0, PREFIX_BYTES).arrayBuffer();
+  if (prefix.byteLength < PREFIX_BYTES) throw damage(name, `it is cut off after ${blob.size} bytes`);
+  const hash = new TextDecoder().decode(prefix.slice(0, HASH_BYTES));
+  const end = PREFIX_BYTES + new DataView(prefix).getUint32(HASH_BYTES, true);
+  if (end > blob.size) throw damage(name, `it is cut off: its header ends at byte ${end}, and it has ${blob.size}`);
+  const bytes = new Uint8Array(await blob.slice(PREFIX_BYTES, end).arrayBuffer());
+  const header = v.safeParse(Header, parseJson(bytes));
+  if (!header.success) throw damage(name, 'its header cannot be read, or is of another version of peergrad');
+  const lengths = header.output.arrays.map(({ type, length }) => length * ARRAYS[type].BYTES_PER_ELEMENT);
+  const size = lengths.reduce((sum, bytesOfOne) => sum + bytesOfOne, end);
+  if (blob.size !== size) throw damage(name, `it has ${blob.size} bytes of ${size}`);
+  return { header: header.output, hash, bytes };
+}
+
+function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return undefined;
+  }
+}
+
+function damage(name: string, what: string): DataError {
+  return new DataError(`Checkpoint ${name} is damaged (${what}): remove it, and go on from another.`);
+}
+
+/** With its fields in the schema's order, by which jobs are compared. @throws UsageError */
+function parseMeta(meta: CheckpointMeta): CheckpointMeta {
+  const result = v.safeParse(CheckpointMeta, meta);
+  if (result.success) return result.output;
+  const [issue] = result.issues;
+  throw new UsageError(`A checkpoint cannot be saved with this: ${v.getDotPath(issue) ?? ''}: ${issue.message}.`);
+}

@@ -1,0 +1,48 @@
+/** A checkpoint's bytes: all of them, or none. */
+import { describe, expect, test } from 'vitest';
+import {
+  decodeCheckpoint,
+  encodeCheckpoint,
+  looksLikeCheckpoint,
+  readCheckpointMeta,
+  type CheckpointMeta,
+} from '../../src/protocol/checkpoint.ts';
+import { parseJob } from '../../src/protocol/job.ts';
+import { DataError } from '../../src/util/errors.ts';
+
+const META: CheckpointMeta = {
+  ...{ id: 'K7F3QX-m-20', room: 'K7F3QX', job: parseJob({}), savedAt: 1_700_000_000_000, step: 20, worldSize: 4 },
+  ...{ position: { dataEpoch: 1, offset: 640 }, evaluateEvery: 5, losses: [2.5, 1 / 3], stateHash: '0123456789abcdef' },
+};
+const ARRAYS = [Int32Array.of(1, 0), Float32Array.of(1.5, -2, 0.25), new Float32Array(), Float64Array.of(1 / 3)];
+const BYTES = encodeCheckpoint(META, ARRAYS);
+
+const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
+  const error: unknown = await decodeCheckpoint('mine', new Blob([bytes])).catch((caught: unknown) => caught);
+  expect(error).toBeInstanceOf(DataError);
+  return (error as DataError).message;
+};
+
+describe('a checkpoint', () => {
+  test('comes back as it was', async () => {
+    expect(await decodeCheckpoint('mine', new Blob([BYTES]))).toEqual({ meta: META, arrays: ARRAYS });
+    expect(await readCheckpointMeta('mine', new Blob([BYTES]))).toEqual(META);
+    expect(looksLikeCheckpoint(BYTES)).toBe(true);
+  });
+
+  test('is refused where it is cut off, wherever', async () => {
+    for (let end = 0; end < BYTES.length; end++) {
+      expect(await refusalOf(BYTES.slice(0, end))).toMatch(
+        /^Checkpoint mine is damaged \((it is cut off|it has \d+ bytes of)/,
+      );
+    }
+  });
+
+  test('is refused where a byte has changed, whichever', async () => {
+    for (let at = 0; at < BYTES.length; at++) {
+      const changed = BYTES.slice();
+      changed[at]! ^= 4;
+      expect(await refusalOf(changed)).toContain('Checkpoint mine is damaged');
+    }
+  });
+});
