@@ -7,6 +7,7 @@ import type { Dataset } from './dataset.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { UsageError } from '../util/errors.ts';
 import { createRng, mixSeed } from '../util/rng.ts';
+import type { Topology } from './weights/index.ts';
 
 /** Filters of the cnn's two convolutions. */
 export const CNN_FILTERS = [8, 16] as const;
@@ -20,6 +21,8 @@ export interface JobModel {
   readonly variables: readonly tf.Variable[];
   /** `layer/weight` for each variable, e.g. `dense1/kernel`: the same for every model built from this job. */
   readonly names: readonly string[];
+  /** What computes with them, for programs that are to do the same; `null` where it is not made of layers. */
+  readonly topology: Topology | null;
   /**
    * Forward pass in training mode, differentiable. The caller disposes of the result, or works in a tidy.
    *
@@ -55,6 +58,7 @@ export function buildModel(
   return {
     variables,
     names,
+    topology: model.toJSON(null, false) as unknown as Topology,
     logits: (inputs) => model.apply(inputs, { training: true }) as tf.Tensor2D,
     dispose: () => {
       model.dispose();
