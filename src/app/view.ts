@@ -175,6 +175,8 @@ export interface View {
   reading: { bytes: number; total: number } | null;
   /** Steps that the room's first run goes on after, where it goes on from a checkpoint of this tab's. */
   goesOnAfter: number | null;
+  /** The file whose weights the room's first run begins with, where it is this tab's. */
+  beginsWith: string | null;
   /** Something to know that stops nothing. */
   note: string | null;
   failure: Failure | null;
@@ -211,6 +213,7 @@ export const initialView: View = {
   warmup: null,
   reading: null,
   goesOnAfter: null,
+  beginsWith: null,
   note: null,
   failure: null,
   files: null,
@@ -237,7 +240,14 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, lobby };
     }
     case 'epoch':
-      return { ...view, run: runAtEpoch(view, event), failure: null, recording: null, goesOnAfter: null };
+      return {
+        ...view,
+        run: runAtEpoch(view, event),
+        failure: null,
+        recording: null,
+        goesOnAfter: null,
+        beginsWith: null,
+      };
     case 'model': {
       const { type: _, ...model } = event;
       return { ...view, model };
@@ -274,9 +284,13 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'prediction':
     case 'learned':
     case 'written':
+    // And from keep/keeping.ts.
+    case 'exported':
       return view;
     case 'checkpoint':
       return { ...view, goesOnAfter: event.step };
+    case 'weights':
+      return { ...view, beginsWith: event.file };
     case 'note':
       return { ...view, note: event.message };
     case 'recording':

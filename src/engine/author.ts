@@ -2,7 +2,7 @@
  * Asking a language model to write: what the `gpt` job's model continues a prompt with. Weights are read from the GPU in one turn of the
  * event loop, so that they are those after one step; writing itself is done on the processor, in short stretches.
  */
-import { Writer, type Network, type Tokenizer } from '../jobs/index.ts';
+import { Writer, type KeptModel, type Network, type Tokenizer } from '../jobs/index.ts';
 import { TensorReader } from '../parallel/flatten.ts';
 import { mixSeed } from '../util/rng.ts';
 
@@ -45,6 +45,12 @@ export class Author {
     this.#tokenizer = tokenizer;
     this.prompt = prompt;
     this.#seed = mixSeed(seed, SAMPLE_WORD);
+  }
+
+  /** What is kept of it. */
+  get jobModel(): KeptModel {
+    const { names, variables } = this.#network;
+    return { names, variables, topology: null };
   }
 
   /** What the job's prompt is continued with; see {@link write}. */

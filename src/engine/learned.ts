@@ -60,7 +60,7 @@ export async function answer(
 
 /** One question at a time. */
 export class LearnedModel {
-  readonly #model: JobModel;
+  readonly jobModel: JobModel;
   readonly #reader = new TensorReader();
   readonly #shape: readonly number[];
   readonly #classes: number;
@@ -70,7 +70,7 @@ export class LearnedModel {
   #inputs: tf.Tensor | null = null;
 
   private constructor(model: JobModel, heldOut: Dataset, images: readonly LabelledImage[]) {
-    this.#model = model;
+    this.jobModel = model;
     this.#shape = heldOut.inputShape;
     this.#classes = heldOut.classes;
     this.#images = images;
@@ -99,7 +99,7 @@ export class LearnedModel {
    * @throws (rejects) DeviceError where the GPU is lost.
    */
   async predict(pixels: Float32Array): Promise<number[] | null> {
-    const probabilities = tf.tidy(() => tf.softmax(this.#model.logits(tf.tensor(pixels, [1, ...this.#shape]))));
+    const probabilities = tf.tidy(() => tf.softmax(this.jobModel.logits(tf.tensor(pixels, [1, ...this.#shape]))));
     const values = await this.#read(PREDICTION, [probabilities]);
     return values.every(Number.isFinite) ? Array.from(values) : null;
   }
@@ -110,7 +110,7 @@ export class LearnedModel {
     if (images.length === 0) return null;
     this.#inputs ??= this.#upload();
     const inputs = this.#inputs;
-    const answers = tf.tidy(() => [tf.softmax(this.#model.logits(inputs)), this.#firstLayer()]);
+    const answers = tf.tidy(() => [tf.softmax(this.jobModel.logits(inputs)), this.#firstLayer()]);
     const values = await this.#read(EXAMINATION, answers);
     if (!values.every(Number.isFinite)) return null;
     const mistakes = images.flatMap((image, i) => {
@@ -131,7 +131,7 @@ export class LearnedModel {
     this.#reader.dispose();
     this.#inputs?.dispose();
     this.#inputs = null;
-    this.#model.dispose();
+    this.jobModel.dispose();
   }
 
   #upload(): tf.Tensor {
@@ -144,7 +144,7 @@ export class LearnedModel {
 
   /** Units of the first layer, and the pixels of which each makes its sum. */
   get #kernel(): { variable: tf.Variable; units: number; area: number } {
-    const variable = this.#model.variables[0]!;
+    const variable = this.jobModel.variables[0]!;
     const units = variable.shape.at(-1)!;
     return { variable, units, area: variable.size / units };
   }

@@ -3,7 +3,6 @@
  * thread: it runs in a worker, or on the page itself.
  */
 import { inspectFiles } from '../jobs/index.ts';
-import type { CheckpointMeta } from '../protocol/checkpoint.ts';
 import {
   MAX_WORLD_SIZE,
   PROTOCOL_VERSION,
@@ -16,13 +15,14 @@ import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type JobSpec } from '../protocol/job.ts';
 import { systemClock } from '../util/clock.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError } from '../util/errors.ts';
-import { Autosave } from './autosave.ts';
+import { Autosave, type AutosaveOptions } from './autosave.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
-import { answer, type Answerer } from './learned.ts';
+import { answer } from './learned.ts';
 import { LessonRun } from './lesson.ts';
 import type { PeerConnector, TabConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
+import { exportModel, readOrigin, type OpenRun, type Origin, type TrainedModel } from './modelFiles.ts';
 import { fromCheckpoint } from './runCheckpoint.ts';
 import { Rendezvous, type Epoch, type RendezvousOptions } from './rendezvous.ts';
 import { SharedFiles } from './sharedFiles.ts';
@@ -55,15 +55,10 @@ export interface SessionOptions {
   baseUrl: string;
 }
 
-/** A checkpoint that a run goes on from. */
-interface Origin {
-  meta: CheckpointMeta;
-  state: RunState;
-}
-
 /** A tab's part in a run. */
 type Part = Training | LessonRun;
 
+type Hello = Extract<ClientMessage, { type: 'create' | 'join' }>;
 type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
 
 export class Session {
@@ -91,7 +86,7 @@ export class Session {
   /** Of the run that is on, once there is one. */
   #current: Part | null = null;
   /** The model of the run before, until the next one is prepared. */
-  #retired: Answerer | null = null;
+  #retired: TrainedModel | null = null;
   /** Settles when the model has answered all that it was asked. */
   #answered: Promise<void> = Promise.resolve();
   /** Of the run before. */
@@ -118,10 +113,9 @@ export class Session {
       case 'create':
         void this.#create(command);
         return;
-      case 'join': {
-        const { server, name, rank, watches, room, hostKey } = command;
-        return this.#enter(server, { type: 'join', version: PROTOCOL_VERSION, name, rank, watches, room, hostKey });
-      }
+      case 'join':
+        void this.#join(command);
+        return;
       case 'configure':
       case 'start':
       case 'pause':
@@ -153,6 +147,13 @@ export class Session {
           this.#options.emit(await answer(command, this.#trained?.answerer ?? this.#retired));
         });
         return;
+      case 'export':
+        this.#answered = this.#answered.then(async () => {
+          const run = this.#openRun;
+          const model = run ? this.#trained!.answerer : this.#retired;
+          this.#options.emit(await exportModel(command, model, run));
+        });
+        return;
       case 'leave':
         this.#rendezvous?.leave();
         this.#rendezvous = null;
@@ -165,22 +166,36 @@ export class Session {
   /** Opens a room, and loads first what its first run is to go on from. */
   async #create(command: Extract<EngineCommand, { type: 'create' }>): Promise<void> {
     const { server, name, rank, watches, job, startAt, resume } = command;
-    let origin: Origin | null = null;
-    if (resume !== undefined) {
-      try {
-        const checkpoint = await (await Checkpoints.open()).load(resume);
-        origin = { meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
-      } catch (error) {
-        return this.#fail(error, true);
-      }
-      this.#options.emit({ type: 'checkpoint', step: origin.meta.step });
-    }
     const who = { version: PROTOCOL_VERSION, name, rank, watches } as const;
-    this.#enter(server, { type: 'create', ...who, job, startAt, nodes: ANY_NODES });
+    const hello = { type: 'create', ...who, job, startAt, nodes: ANY_NODES } as const;
+    await this.#enterWith(server, hello, async () => {
+      if (resume === undefined) return command.origin ? readOrigin(command.origin) : null;
+      const checkpoint = await (await Checkpoints.open()).load(resume);
+      return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
+    });
+  }
+
+  async #join(command: Extract<EngineCommand, { type: 'join' }>): Promise<void> {
+    const { server, name, rank, watches, room, hostKey, origin } = command;
+    const hello = { type: 'join', version: PROTOCOL_VERSION, name, rank, watches, room, hostKey } as const;
+    await this.#enterWith(server, hello, () => Promise.resolve(origin ? readOrigin(origin) : null));
+  }
+
+  /** Enters a room, with what its first run is to go on from or to begin with. */
+  async #enterWith(server: string, hello: Hello, readState: () => Promise<Origin | null>): Promise<void> {
+    let origin: Origin | null;
+    try {
+      origin = await readState();
+    } catch (error) {
+      return this.#fail(error, true);
+    }
+    if (origin?.kind === 'checkpoint') this.#options.emit({ type: 'checkpoint', step: origin.meta.step });
+    if (origin?.kind === 'weights') this.#options.emit({ type: 'weights', file: origin.weights.file });
+    this.#enter(server, hello);
     this.#origin = origin;
   }
 
-  #enter(server: string, hello: Extract<ClientMessage, { type: 'create' | 'join' }>): void {
+  #enter(server: string, hello: Hello): void {
     const { connectPeer, connectTab, emit } = this.#options;
     this.#rendezvous?.leave();
     this.#endTraining();
@@ -347,7 +362,19 @@ export class Session {
 
   /** What a run of this job goes on from; `null`: it begins at the beginning. */
   #originOf(job: JobSpec): Origin | null {
-    return this.#origin !== null && JSON.stringify(this.#origin.meta.job) === JSON.stringify(job) ? this.#origin : null;
+    const origin = this.#origin;
+    // Weights are looked at by name and shape, once there is a model.
+    if (origin === null || origin.kind === 'weights') return origin;
+    return JSON.stringify(origin.meta.job) === JSON.stringify(job) ? origin : null;
+  }
+
+  /** Of the run that is on: its state, as a checkpoint has it. */
+  get #openRun(): OpenRun | null {
+    const trained = this.#trained;
+    const job = this.#training?.job;
+    if (!trained?.hasState || job === undefined) return null;
+    const about = { room: this.#code, job, savedAt: Date.now(), worldSize: trained.worldSize };
+    return { snapshot: () => trained.snapshot(), about, member: this.#member };
   }
 
   /** This tab's part in a run, made once. */
@@ -356,8 +383,10 @@ export class Session {
     this.#endTraining();
     const { baseUrl } = this.#options;
     const origin = this.#originOf(job);
-    const from = kept ?? origin?.state ?? null;
-    const autosave = isElastic(job) && job.job !== 'lesson' ? this.#autosaveOf(job, origin?.meta ?? null) : null;
+    const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
+    const from = kept ?? checkpoint?.state ?? null;
+    const weights = kept === null && origin?.kind === 'weights' ? origin.weights : null;
+    const autosave = isElastic(job) && job.job !== 'lesson' ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
     const slowLink = new SlowLink();
     const emit = (event: EngineEvent): void => {
       this.#options.emit(event);
@@ -375,7 +404,7 @@ export class Session {
         : this.#openDevice().then((opened) =>
             Training.prepare({
               ...{ job, run, worldSize, files: this.#files, shared, baseUrl, opened },
-              ...{ clock: this.#clock, emit, from },
+              ...{ clock: this.#clock, emit, from, weights },
               isHidden: () => this.#isHidden,
             }),
           );
@@ -404,7 +433,7 @@ export class Session {
     return new LessonRun({ member, clock: this.#clock, isHost, emit });
   }
 
-  #autosaveOf(job: JobSpec, origin: CheckpointMeta | null): Autosave {
+  #autosaveOf(job: JobSpec, origin: AutosaveOptions['origin']): Autosave {
     return new Autosave({
       ...{ room: this.#code, member: this.#member, job, origin, clock: this.#clock, today: Date.now },
       openCheckpoints: () => Checkpoints.open(),

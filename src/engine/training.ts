@@ -1,5 +1,8 @@
 /** One tab's part in one run, over all of its epochs: its data, its model, and the group it trains with at present. */
+import * as tf from '@tensorflow/tfjs';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../collectives/processGroup.ts';
+import type { KeptModel } from '../jobs/index.ts';
+import { fitWeights, type WeightsFile } from '../jobs/weights/index.ts';
 import type { EngineEvent, RunResult } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
@@ -9,8 +12,8 @@ import type { OpenedDevice } from './device.ts';
 import { Author } from './author.ts';
 import type { JobTask } from './jobTask.ts';
 import { loadJobTask } from './loadJobTask.ts';
-import type { Answerer } from './learned.ts';
 import type { StateReport } from './membership.ts';
+import type { TrainedModel } from './modelFiles.ts';
 import type { Epoch } from './rendezvous.ts';
 import { startReplicas, type Replicas } from './replicas.ts';
 import { Samples } from './samples.ts';
@@ -38,6 +41,8 @@ export interface TrainingOptions {
   emit: (event: EngineEvent) => void;
   /** A saved state to go on from. */
   from: RunState | null;
+  /** What the model begins with, where it goes on from nothing. */
+  weights: WeightsFile | null;
   isHidden: () => boolean;
 }
 
@@ -66,14 +71,14 @@ export class Training {
     this.run = run;
     this.#options = options;
     this.#spreading = shared && new SpreadFromHolders({ shared, clock, emit });
-    this.#hasState = from !== null;
+    this.#hasState = from !== null || options.weights !== null;
   }
 
   /**
    * Loads the data, builds the model and compiles its shaders. Nothing is sent to other ranks. Data that ranks hand on to each other
    * is left to {@link prepareAhead} and `enter`.
    *
-   * @throws (rejects) DataError, DeviceError.
+   * @throws (rejects) DataError, also where the weights are not this model's; DeviceError.
    */
   static async prepare(options: TrainingOptions): Promise<Training> {
     const training = new Training(options);
@@ -106,10 +111,11 @@ export class Training {
   }
 
   /** To be asked what the model has learned by now; `null` before there is one. */
-  get answerer(): Answerer | null {
+  get answerer(): TrainedModel | null {
     if (!this.#built) return null;
     const { task, trainingRun: run } = this.#built;
-    return { model: task.learned, standing: () => ({ steps: run.steps, stateHash: run.stateHash() }) };
+    const { job } = this.#options;
+    return { job, model: task.learned, standing: () => ({ steps: run.steps, stateHash: run.stateHash() }) };
   }
 
   /** A copy of the state after the last step that was applied. */
@@ -172,7 +178,7 @@ export class Training {
   }
 
   /** Frees all but the model, which is the caller's to ask and to dispose of; all, where there is none. */
-  retire(): Answerer | null {
+  retire(): TrainedModel | null {
     const { answerer } = this;
     if (!this.#built || !answerer) {
       this.dispose();
@@ -181,7 +187,7 @@ export class Training {
     const last = answerer.standing();
     this.#leaveGroup();
     this.#built.trainingRun.dispose();
-    return { model: answerer.model, standing: () => last };
+    return { ...answerer, standing: () => last };
   }
 
   /** What it takes to train, made once; anew where that failed. */
@@ -194,7 +200,7 @@ export class Training {
   }
 
   async #make(): Promise<Built> {
-    const { job, worldSize, files, shared, baseUrl, opened, clock, emit, from, isHidden } = this.#options;
+    const { job, worldSize, files, shared, baseUrl, opened, clock, emit, from, weights, isHidden } = this.#options;
     emit(
       job.data.kind === 'drawn'
         ? { type: 'warmup', stage: 'drawing', message: 'Drawing digits' }
@@ -208,8 +214,9 @@ export class Training {
       return samples?.observe(event);
     };
     try {
+      if (weights) setWeights(task.learned.jobModel, weights);
       const trainingRun = await TrainingRun.prepare({
-        ...{ plan: job, task, clock, emit: tell, from, isHidden },
+        ...{ plan: job, task, clock, emit: tell, isHidden, from: weights ? 'model' : from },
         device: opened.device,
         checkDevice: () => opened.check(),
       });
@@ -281,4 +288,15 @@ export class Training {
 function free({ task, trainingRun }: Built): void {
   trainingRun.dispose();
   task.dispose();
+}
+
+/** @throws DataError where they are not of this model. */
+function setWeights({ names, variables, topology }: KeptModel, weights: WeightsFile): void {
+  const shapes = variables.map(({ shape }) => shape);
+  const values = fitWeights(weights, { names, shapes, topology });
+  for (const [i, variable] of variables.entries()) {
+    const tensor = tf.tensor(values[i]!, variable.shape);
+    variable.assign(tensor);
+    tensor.dispose();
+  }
 }

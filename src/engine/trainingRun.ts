@@ -130,14 +130,15 @@ export class TrainingRun {
   /**
    * Makes the run ready on this rank alone, and compiles its shaders, so that the first step is like any other.
    *
-   * @param from a state to go on from, of the same task and plan.
+   * @param from a state to go on from, of the same task and plan; `model`: the task's model is as all are to begin, whatever rank
+   *   this is.
    * @throws (rejects) UsageError where there is nothing to train, or a state for a strategy that is not elastic; MismatchError
    *   where it is of another model.
    */
   static async prepare({
     from = null,
     ...options
-  }: TrainingRunOptions & { from?: RunState | null }): Promise<TrainingRun> {
+  }: TrainingRunOptions & { from?: RunState | 'model' | null }): Promise<TrainingRun> {
     const { plan, task, emit, clock, checkDevice } = options;
     const { optimizer, learningRate, weightDecay, clipNorm } = plan;
     const decay = weightDecay === null ? {} : { weightDecay };
@@ -157,7 +158,10 @@ export class TrainingRun {
       const run = new TrainingRun(options, strategy, rules, dataHash);
       await emit({ type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' });
       await run.#warmUp();
-      if (from) run.#load(from);
+      if (from === 'model') {
+        run.#ring('begun with a file');
+        run.#load(await run.snapshot());
+      } else if (from) run.#load(from);
       return run;
     } catch (error) {
       strategy.dispose();

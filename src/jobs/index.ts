@@ -16,7 +16,7 @@ export { dropoutPlaces, Network, type NetworkSize } from './gpt/network.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { Writer } from './gpt/writer.ts';
 export { countCorrect, lossSum, squaredErrorSum } from './loss.ts';
-export { buildModel, type JobModel } from './models.ts';
+export { buildModel, type JobModel, type KeptModel } from './models.ts';
 
 export interface LoadDataOptions {
   /** For data of kind "files": what this tab's user picked; of kind "spread": what this rank was handed. */

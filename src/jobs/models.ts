@@ -15,14 +15,18 @@ const CNN_KERNEL = 5;
 /** The convolutions halve the image themselves: a pooling layer behind would compute four times as many positions. */
 const CNN_STRIDE = 2;
 
-/** A model as the training loop needs it: variables to differentiate and a function to logits. */
-export interface JobModel {
+/** What of a model is kept in a file. */
+export interface KeptModel {
   /** Trainable variables in the order the forward pass uses them; the same shapes on all ranks. */
   readonly variables: readonly tf.Variable[];
   /** `layer/weight` for each variable, e.g. `dense1/kernel`: the same for every model built from this job. */
   readonly names: readonly string[];
   /** What computes with them, for programs that are to do the same; `null` where it is not made of layers. */
   readonly topology: Topology | null;
+}
+
+/** A model as the training loop needs it: variables to differentiate and a function to logits. */
+export interface JobModel extends KeptModel {
   /**
    * Forward pass in training mode, differentiable. The caller disposes of the result, or works in a tidy.
    *

@@ -106,7 +106,7 @@ export async function decodeCheckpoint(name: string, blob: Blob): Promise<Checkp
 
 /** Whether a file that begins like this is meant to be a checkpoint. @param head 21 bytes or more. */
 export function looksLikeCheckpoint(head: Uint8Array): boolean {
-  const isHash = /^[0-9a-f]{16}$/.test(new TextDecoder('latin1').decode(head.subarray(0, HASH_BYTES)));
+  const isHash = /^[0-9a-f]{16}$/.test(new TextDecoder().decode(head.subarray(0, HASH_BYTES)));
   return isHash && head[PREFIX_BYTES] === '{'.charCodeAt(0);
 }
 

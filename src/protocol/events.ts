@@ -9,6 +9,7 @@ import type { JobCodec, JobSpec, StrategyName } from './job.ts';
 import type { Learned } from './learned.ts';
 import type { LessonOrder, LessonState } from './lesson.ts';
 import type { Preview } from './preview.ts';
+import type { ModelFormat } from './modelFile.ts';
 
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
@@ -219,6 +220,13 @@ export interface RunResult {
   ms: number;
 }
 
+/** A model as a file, of the state after `step` steps. */
+export interface ModelFile {
+  name: string;
+  step: number;
+  bytes: Uint8Array<ArrayBuffer>;
+}
+
 export type EngineEvent =
   | ({ type: 'state' } & RankStatus)
   /** `note` says in a sentence why this is not WebGPU, when it is not. */
@@ -280,6 +288,8 @@ export type EngineEvent =
   | { type: 'spread'; epoch: number; total: number; held: readonly number[] }
   /** The room's first run will go on from a checkpoint of this tab's, after `step` steps. */
   | { type: 'checkpoint'; step: number }
+  /** The room's first run will begin with the weights of this tab's file `file`. */
+  | { type: 'weights'; file: string }
   /** The state after `step` steps was saved in this browser. */
   | { type: 'saved'; step: number }
   /** Something to know that stops nothing, in a sentence. */
@@ -340,6 +350,8 @@ export type EngineEvent =
   | ({ type: 'sample'; bigramLoss: number } & WrittenSample)
   /** The answer to the command `write`, as `prediction` is to `predict`. */
   | { type: 'written'; id: number; answer: { text: string; steps: number } | null }
+  /** The answer to the command `export`, with its `id`: a file, or why there is none. */
+  | { type: 'exported'; id: number; file: ModelFile | null; problem: string | null }
   /**
    * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for in a step; `isMoving`: steps are
    * being taken.
@@ -351,7 +363,7 @@ export type EngineEvent =
 
 /**
  * What a page may ask of its engine. `rank`: the one that this tab wants. `watches`: it never trains. `resume`: the id of the
- * checkpoint to go on from.
+ * checkpoint in this browser to go on from. `origin`: a file to go on from, or to begin with: a checkpoint's, or weights.
  */
 export type EngineCommand =
   | {
@@ -363,8 +375,18 @@ export type EngineCommand =
       job: JobSpec;
       startAt: number | null;
       resume?: string;
+      origin?: File;
     }
-  | { type: 'join'; server: string; name: string; rank?: number; watches?: boolean; room: string; hostKey?: string }
+  | {
+      type: 'join';
+      server: string;
+      name: string;
+      rank?: number;
+      watches?: boolean;
+      room: string;
+      hostKey?: string;
+      origin?: File;
+    }
   | { type: 'configure'; job: JobSpec }
   | { type: 'start' }
   /** Hosts only: holds the run between two steps, and lets it go on. */
@@ -391,4 +413,6 @@ export type EngineCommand =
   | { type: 'examine' }
   /** Asks a language model to write on, also after its run; `temperature` is 0 for the likeliest, 1 as the model has it. */
   | { type: 'write'; id: number; prompt: string; temperature: number }
+  /** Asks for the model as a file, also after its run; for a checkpoint while it is on. */
+  | { type: 'export'; id: number; format: ModelFormat }
   | { type: 'leave' };

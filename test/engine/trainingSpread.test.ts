@@ -19,7 +19,7 @@ const jobOn = (shared: SharedFiles): JobSpec =>
 const prepare = (job: JobSpec, shared: SharedFiles): Promise<Training> =>
   Training.prepare({
     ...{ job, shared, run: 1, worldSize: 2, files: [], baseUrl: 'http://localhost/', clock: systemClock, from: null },
-    ...{ emit: () => {}, isHidden: () => false },
+    ...{ emit: () => {}, isHidden: () => false, weights: null },
     opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
   });
 

@@ -88,7 +88,7 @@ export async function createMember(
   name: string,
   task: Task,
   fields: Record<string, unknown>,
-  { from = null, checkDevice = () => {} }: { from?: RunState | null; checkDevice?: () => void } = {},
+  { from = null, checkDevice = () => {} }: { from?: RunState | 'model' | null; checkDevice?: () => void } = {},
 ): Promise<Member> {
   const events: EngineEvent[] = [];
   let heard: ((event: EngineEvent) => void) | null = null;

@@ -12,7 +12,13 @@ import { DataError } from '../../src/util/errors.ts';
 
 const META: CheckpointMeta = {
   ...{ id: 'K7F3QX-m-20', room: 'K7F3QX', job: parseJob({}), savedAt: 1_700_000_000_000, step: 20, worldSize: 4 },
-  ...{ position: { dataEpoch: 1, offset: 640 }, evaluateEvery: 5, losses: [2.5, 1 / 3], stateHash: '0123456789abcdef' },
+  ...{
+    position: { dataEpoch: 1, offset: 640 },
+    evaluateEvery: 5,
+    trainedMs: 0,
+    losses: [2.5, 1 / 3],
+    stateHash: '0123456789abcdef',
+  },
 };
 const ARRAYS = [Int32Array.of(1, 0), Float32Array.of(1.5, -2, 0.25), new Float32Array(), Float64Array.of(1 / 3)];
 const BYTES = encodeCheckpoint(META, ARRAYS);

@@ -38,6 +38,8 @@ export function dropoutPlaces({ layers }: Pick<NetworkSize, 'layers'>): number {
 
 export class Network {
   readonly size: NetworkSize;
+  /** Of each variable, `layer/weight`. */
+  readonly names: readonly string[];
   /** In the order in which a pass uses them; see {@link shapesOf}. */
   readonly variables: readonly tf.Variable[];
   readonly #embedding: tf.Variable;
@@ -50,6 +52,7 @@ export class Network {
   /** Initial weights are uniform, seeded by (seed, variable), and the same on every machine. */
   constructor(size: NetworkSize, seed: number) {
     this.size = size;
+    this.names = namesOf(size);
     const shapes = shapesOf(size);
     const deviations = deviationsOf(size);
     this.variables = shapes.map((shape, i) => createVariable(shape, deviations[i]!, mixSeed(seed, i)));
@@ -118,6 +121,13 @@ export class Network {
   #flat(x: tf.Tensor): tf.Tensor2D {
     return x.reshape([-1, this.size.width]);
   }
+}
+
+function namesOf({ layers }: NetworkSize): string[] {
+  const blocks = Array.from({ length: layers }, (_, layer) =>
+    LAYER_WEIGHTS.map((name) => `layer${layer + 1}.${name}/weight`),
+  );
+  return ['embedding/weight', 'positions/weight', ...blocks.flat(), 'norm/weight'];
 }
 
 /** Of each variable. */
