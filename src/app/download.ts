@@ -8,9 +8,9 @@ export function saveJson(name: string, value: unknown): void {
   saveFile(name, JSON.stringify(value), 'application/json');
 }
 
-/** Saves `text` as a file of that name and media type. */
-export function saveFile(name: string, text: string, type: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+/** Saves `content` as a file of that name and media type. */
+export function saveFile(name: string, content: string | Uint8Array<ArrayBuffer>, type: string): void {
+  const url = URL.createObjectURL(new Blob([content], { type }));
   const link = document.createElement('a');
   link.href = url;
   link.download = name;

@@ -7,9 +7,10 @@ import {
   followTitle,
   followVisibility,
   isWatching,
-  joinRoom,
+  joinByItself,
   reloadWhenRestored,
   route,
+  serveLauncher,
   simulate,
 } from './store.ts';
 import { applyTheme, lookAs } from './theme.ts';
@@ -38,11 +39,12 @@ export async function start(): Promise<void> {
   followTitle();
   followVisibility();
   reloadWhenRestored();
+  serveLauncher();
   keepAwake(isWatching);
   render(<App />, document.querySelector('#app')!);
 
   // Not in a component: a hidden tab draws nothing, and must join all the same.
   const { auto, page, room } = route.peek();
   if (page === 'simulated') simulate();
-  if (auto && room !== null) joinRoom(room);
+  if (auto && room !== null) void joinByItself(room);
 }

@@ -9,8 +9,10 @@ import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import type { LessonOrder } from '../protocol/lesson.ts';
+import type { ModelFormat } from '../protocol/modelFile.ts';
 import { saveJson } from './download.ts';
 import { pageHidden } from './env.ts';
+import { forgetModelFile, takeModelFile } from './keep/keeping.ts';
 import { takeAnswer } from './learned/answers.ts';
 import { remembered } from './remembered.ts';
 import { hostKeyOf, keepHostKey } from './hostKeys.ts';
@@ -26,6 +28,12 @@ declare global {
   /** Installed by a launcher that drives this page: gets every engine event, undelayed. */
   // oxlint-disable-next-line no-var -- only `var` declares a property of globalThis
   var peergradReport: ((event: EngineEvent) => void) | undefined;
+  /** Installed by a launcher whose tab is to go on from a file, or to begin with one: gives it. */
+  // oxlint-disable-next-line no-var
+  var peergradOrigin: (() => Promise<{ name: string; bytes: Uint8Array<ArrayBuffer> }>) | undefined;
+  /** For the launcher: has this tab's engine tell the model as a file. */
+  // oxlint-disable-next-line no-var
+  var peergradExport: ((format: ModelFormat) => void) | undefined;
 }
 
 /** Least time between two redraws, milliseconds: digits that change faster cannot be read. */
@@ -34,6 +42,8 @@ const PUBLISH_MS = 200;
 const THRIFTY_PUBLISH_MS = 500;
 /** The same for the title of a hidden tab. */
 const RETITLE_MS = 1000;
+/** Of a launcher's questions, none of which are this page's. */
+const LAUNCHERS_ID = 0;
 /** What a tab is called whose user was not asked. */
 const NAMELESS = 'tab';
 
@@ -77,21 +87,33 @@ let waiting: ReturnType<typeof setTimeout> | null = null;
 let lastPublished = -Infinity;
 let retitling: ReturnType<typeof setTimeout> | null = null;
 
-/** @param resume id of the checkpoint that the room's first run goes on from; `watches`: this tab never trains. */
+/**
+ * @param resume id of the checkpoint that the room's first run goes on from; `origin`: a file that it goes on from, or begins with;
+ * `watches`: this tab never trains.
+ */
 export function createRoom(
   job: JobSpec,
   startAt: number | null,
-  { resume, watches = false }: { resume?: string; watches?: boolean } = {},
+  { watches = false, ...from }: { resume?: string; origin?: File; watches?: boolean } = {},
 ): void {
-  const origin = resume === undefined ? {} : { resume };
-  enter({ type: 'create', server: location.origin, name: ownName(), ...askedRank(), watches, job, startAt, ...origin });
+  enter({ type: 'create', server: location.origin, name: ownName(), ...askedRank(), watches, job, startAt, ...from });
 }
 
 /** @param watches it never trains: without a GPU, or links to others. */
 export function joinRoom(room: string, watches = false): void {
+  join(room, { watches });
+}
+
+/** Joins as the address has asked for, with what a launcher gives. */
+export async function joinByItself(room: string): Promise<void> {
+  const given = await globalThis.peergradOrigin?.();
+  join(room, given === undefined ? {} : { origin: new File([given.bytes], given.name) });
+}
+
+function join(room: string, options: { watches?: boolean; origin?: File }): void {
   const hostKey = hostKeyOf(room);
   const key = hostKey === undefined ? {} : { hostKey };
-  enter({ type: 'join', server: location.origin, name: ownName(), ...askedRank(), watches, room, ...key });
+  enter({ type: 'join', server: location.origin, name: ownName(), ...askedRank(), room, ...key, ...options });
 }
 
 function ownName(): string {
@@ -171,8 +193,11 @@ export function giveFiles(files: File[]): void {
   send({ type: 'files', files });
 }
 
-/** Asks this tab's model what an image shows, or what it has learned: learned/answers.ts has the answer then. */
-export function ask(question: Extract<EngineCommand, { type: 'predict' | 'examine' }>): void {
+/**
+ * Asks this tab's model what an image shows, or what it has learned: learned/answers.ts has the answer then; or for itself as a file,
+ * which keep/keeping.ts takes.
+ */
+export function ask(question: Extract<EngineCommand, { type: 'predict' | 'examine' | 'export' }>): void {
   send(question);
 }
 
@@ -256,6 +281,7 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
 
 function onevent(event: EngineEvent): void {
   if (event.type === 'prediction' || event.type === 'learned') return takeAnswer(event);
+  if (event.type === 'exported') return takeModelFile(event);
   latest = reduce(latest, event);
   if (event.type === 'recording') takeRecording(event.recording);
   if (event.type === 'admitted') {
@@ -270,6 +296,12 @@ function onevent(event: EngineEvent): void {
   else publishSoon();
 }
 
+/** Lets a launcher ask for the model. */
+export function serveLauncher(): void {
+  if (globalThis.peergradReport === undefined) return;
+  globalThis.peergradExport = (format) => send({ type: 'export', id: LAUNCHERS_ID, format });
+}
+
 function send(command: EngineCommand): void {
   engine?.send(command);
 }
@@ -280,6 +312,7 @@ function stop(): void {
   session++;
   entering.value = false;
   saveRecording = false;
+  forgetModelFile();
   old?.stop();
 }
 

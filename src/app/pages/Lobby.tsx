@@ -76,7 +76,8 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
             {lobby.job.job === 'lesson' ? words.value.lesson.heading : says.jobWith(lobby.job.job, lobby.job.model)}
           </h2>
           {view.goesOnAfter !== null && <p>{says.goesOn(view.goesOnAfter)}</p>}
-          {host && lobby.phase === 'FORMING' && view.goesOnAfter === null ? (
+          {view.beginsWith !== null && <p>{says.beginsWith(view.beginsWith)}</p>}
+          {host && lobby.phase === 'FORMING' && view.goesOnAfter === null && view.beginsWith === null ? (
             <JobForm job={lobby.job} columns={columnsOf(view)} onjob={configure} />
           ) : (
             !hidden.value.has('job') && <p class="dim">{describeJob(lobby.job)}.</p>

@@ -2,7 +2,8 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/control.ts';
-import type { JobSpec } from '../../protocol/job.ts';
+import { isElastic, type JobSpec } from '../../protocol/job.ts';
+import { OriginField, type ChosenOrigin } from '../keep/OriginField.tsx';
 import { Banner } from '../parts/Banner.tsx';
 import { CopyButton } from '../parts/CopyButton.tsx';
 import { NameField, NumberField } from '../parts/Fields.tsx';
@@ -19,9 +20,16 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const { job: asked, problem } = useMemo(() => jobOfLink(route.peek().query), []);
   const job = useSignal<JobSpec>(asked);
   const startAt = useSignal<number | null>(null);
+  const origin = useSignal<ChosenOrigin | null>(null);
   const blocked = useSignal(false);
   useEffect(() => void askForServerData(), []);
   const nameless = name.value.trim() === '';
+  const { checkpoint = null } = origin.value ?? {};
+  const open = (watches: boolean): void => {
+    const chosen = origin.peek();
+    const options = chosen === null || watches ? { watches } : { origin: chosen.file };
+    createRoom(chosen?.checkpoint?.job ?? job.value, startAt.value, options);
+  };
   return (
     <main class="narrow wrap">
       <h1 class="page-title">{says.newTitle}</h1>
@@ -41,41 +49,47 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         class="stack"
         onSubmit={(event) => {
           event.preventDefault();
-          createRoom(job.value, startAt.value, { watches: blocked.value });
+          open(blocked.value);
         }}
       >
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
-        <JobForm
-          job={job.value}
-          onjob={(next) => {
-            job.value = next;
-            keepInAddress(linkOfJob(next));
-          }}
-        >
-          <NumberField
-            label={says.startAt}
-            value={startAt.value}
-            empty={says.startAtNone}
-            onpick={(value) => {
-              const possible = value === null || (Number.isInteger(value) && value >= 1 && value <= MAX_WORLD_SIZE);
-              if (possible) startAt.value = value;
-              return possible ? null : says.startAtWrong(MAX_WORLD_SIZE);
+        {/* A checkpoint says what is trained. */}
+        {checkpoint === null && (
+          <JobForm
+            job={job.value}
+            onjob={(next) => {
+              job.value = next;
+              keepInAddress(linkOfJob(next));
             }}
-          />
-        </JobForm>
+          >
+            <NumberField
+              label={says.startAt}
+              value={startAt.value}
+              empty={says.startAtNone}
+              onpick={(value) => {
+                const possible = value === null || (Number.isInteger(value) && value >= 1 && value <= MAX_WORLD_SIZE);
+                if (possible) startAt.value = value;
+                return possible ? null : says.startAtWrong(MAX_WORLD_SIZE);
+              }}
+            />
+          </JobForm>
+        )}
+        {((isElastic(job.value) && job.value.job !== 'lesson' && !blocked.value) || origin.value !== null) && (
+          <OriginField origin={origin.value} onorigin={(next) => (origin.value = next)} />
+        )}
         <Preflight blocked={blocked} />
         <div class="row">
           <button type="submit" class="primary grow" disabled={nameless || entering.value}>
             {entering.value ? says.opening : blocked.value ? says.openToWatch : says.open}
           </button>
           {/* A projector that leads, and leaves the training to others. A lesson needs nothing of it, and is led from within. */}
-          {!blocked.value && job.value.job !== 'lesson' && (
+          {!blocked.value && job.value.job !== 'lesson' && origin.value === null && (
             <button
               type="button"
               class="quiet"
               title={says.openToWatchAbout}
               disabled={nameless || entering.value}
-              onClick={() => createRoom(job.value, startAt.value, { watches: true })}
+              onClick={() => open(true)}
             >
               {says.openToWatch}
             </button>

@@ -1,4 +1,5 @@
 /** The end of a run: what came out, whether all ranks have it, and what it cost in bytes against theory. */
+import type { ComponentChildren } from 'preact';
 import type { RunResult } from '../../protocol/events.ts';
 import { dissenters } from '../../util/majority.ts';
 import { theoreticalBytes } from '../derive.ts';
@@ -13,9 +14,11 @@ interface Props {
   /** Whether this tab took every step in one world: then theory says what it sent. */
   isWhole: boolean;
   host: boolean;
+  /** What can be done with the model. */
+  children: ComponentChildren;
 }
 
-export function ResultPanel({ result, isWhole, host }: Props) {
+export function ResultPanel({ result, isWhole, host, children }: Props) {
   const { run: said } = words.value;
   const { worldSize } = result;
   const apart = dissenters(result.stateHash);
@@ -77,6 +80,7 @@ export function ResultPanel({ result, isWhole, host }: Props) {
           </dd>
         </div>
       </dl>
+      {children}
       <div class="row">
         {host ? (
           <>

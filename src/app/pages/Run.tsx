@@ -6,6 +6,7 @@ import { Curves, type Pointed } from '../charts/Curves.tsx';
 import { isHost, isSpreading, isUnderWay, ownRank, spokenState } from '../derive.ts';
 import { upperFirst } from '../format.ts';
 import { describeJob } from '../jobForm.ts';
+import { KeepModel } from '../keep/KeepModel.tsx';
 import { LearnedPanel } from '../learned/LearnedPanel.tsx';
 import { ExportButtons } from '../monitor/ExportButtons.tsx';
 import { Links } from '../monitor/Links.tsx';
@@ -61,16 +62,17 @@ export function Run({ view, run }: { view: View; run: RunView }) {
     () => <RankTable view={view} run={run} />,
     [statistics, telemetry, links, members, hashes, rank, run.result, view.lobby, view.member],
   );
+  // Of a run that has failed the weights of its last step are there, and nothing to go on with.
+  const keepModel =
+    view.member !== null && ownRank(view, run) !== null ? <KeepModel job={run.job} isOn={isUnderWay(view)} /> : null;
   return (
     <main class="run wrap">
       <h1 class="away">{said.title}</h1>
       {view.failure !== null && <Failed view={view} failure={view.failure} />}
       {run.result !== null && (
-        <ResultPanel
-          result={run.result}
-          isWhole={run.firstStep === 0 && run.result.restarts === 0}
-          host={isHost(view)}
-        />
+        <ResultPanel result={run.result} isWhole={run.firstStep === 0 && run.result.restarts === 0} host={isHost(view)}>
+          {keepModel}
+        </ResultPanel>
       )}
       <Strip view={view} run={run} />
       <div class="run-line">
@@ -132,6 +134,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       {!hides.has('learned') && view.member !== null && learnsDigits(run.job.job) && (
         <LearnedPanel key={run.number} run={run} />
       )}
+      {run.result === null && keepModel}
       {view.failure === null && (
         <div class="row">
           <ExportButtons run={run} records={ownRank(view, run) !== null} />

@@ -21,6 +21,14 @@ export const join = {
   back: 'Back',
   wrongLink: (problem: string) => `The link asked for something else, and here is the usual job instead. ${problem}`,
   copySetup: 'Copy this setup as a link',
+  origin: {
+    title: 'Go on from a file',
+    choose: 'Choose a file',
+    hint: 'Or drop it here: a checkpoint (.peergrad), or weights: .safetensors, a TensorFlow.js zip, Keras’s .weights.h5.',
+    beginsWith: (file: string) => `Begins with the weights of ${file}. Choose the model that they are of.`,
+    goesOn: (file: string, name: string, step: number) => `Goes on with ${name} after step ${step}, from ${file}.`,
+    without: 'Begin without it',
+  },
   checks: {
     title: 'What this tab can do',
     said: { checking: '', good: 'good: ', meh: 'slower: ', bad: 'problem: ' },

@@ -26,7 +26,8 @@ export const lobby = {
       {job} <span class="dim">with</span> {model}
     </>
   ),
-  goesOn: (step: number) => `Goes on from step ${step}, which this browser has saved.`,
+  goesOn: (step: number) => `Goes on from step ${step}, which this tab has saved.`,
+  beginsWith: (file: string) => `Begins with the weights of ${file}.`,
   start: 'Start',
   waitingForHost: 'Waiting for the host to start.',
   automatic: (at: number, missing: number) =>

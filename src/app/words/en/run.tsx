@@ -166,6 +166,23 @@ export const run = {
   parted: (a: string, b: string) =>
     `${upperFirst(a)} and ${b} are kept apart: the link between them held up the ring, so its order is another now.`,
 
+  // The model as a file.
+  keep: {
+    title: 'Save the model',
+    as: 'Save the model as',
+    formats: { safetensors: 'safetensors', tfjs: 'TensorFlow.js', keras: 'Keras 3' },
+    about: {
+      safetensors: 'Weights by name, for Python, PyTorch and others. All ranks have the same.',
+      tfjs: 'A zip of model.json and weights.bin: unpacked, tf.loadLayersModel takes it.',
+      keras: 'A .weights.h5 file for load_weights of a model of the same layers.',
+    },
+    noLayers: 'This model is not made of TensorFlow.js layers, so other formats could not say what computes.',
+    save: 'Save model',
+    saving: 'Saving …',
+    checkpoint: 'Save checkpoint',
+    checkpointAbout: 'Weights, optimizer and where the data stands: all that it takes to go on, in any number of tabs',
+  },
+
   // What can be taken along.
   curves: 'Curves (CSV)',
   curvesTitle: 'Loss, accuracy and world size by step, for a spreadsheet',

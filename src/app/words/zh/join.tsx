@@ -22,6 +22,14 @@ export const join: Words['join'] = {
   back: '返回',
   wrongLink: (problem) => `链接里要求的任务无效，这里改用默认任务。${problem}`,
   copySetup: '把这些设置复制成链接',
+  origin: {
+    title: '从文件继续',
+    choose: '选择文件',
+    hint: '也可以拖到这里：检查点（.peergrad），或者权重：.safetensors、TensorFlow.js 的 zip、Keras 的 .weights.h5。',
+    beginsWith: (file) => `以 ${file} 中的权重开始。请选择与之相同的模型。`,
+    goesOn: (file, name, step) => `从 ${file} 继续训练 ${name}，接在第 ${step} 步之后。`,
+    without: '不用它开始',
+  },
   checks: {
     title: '这个标签页能做什么',
     said: { checking: '', good: '正常：', meh: '较慢：', bad: '有问题：' },

@@ -24,7 +24,8 @@ export const lobby: Words['lobby'] = {
       {job} <span class="dim">用</span> {model}
     </>
   ),
-  goesOn: (step) => `从第 ${step} 步继续，本浏览器保存了它。`,
+  goesOn: (step) => `从第 ${step} 步继续，本标签页有它的检查点。`,
+  beginsWith: (file) => `以 ${file} 中的权重开始。`,
   start: '开始',
   waitingForHost: '等主持人开始。',
   automatic: (at, missing) => `${at} 个就绪时自动开始${missing > 0 ? `（还差 ${missing} 个）` : ''}。`,

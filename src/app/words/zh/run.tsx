@@ -140,6 +140,22 @@ export const run: Words['run'] = {
     `从 ${from} 到 ${to} 的连接拖慢了环：一块要 ${ms}，是其他连接的 ${times} 倍${relayed ? '，而且经过中继' : ''}。`,
   parted: (a, b) => `${a} 与 ${b} 不再相邻：它们之间的连接拖慢了环，因此换了顺序。`,
 
+  keep: {
+    title: '保存模型',
+    as: '模型保存为',
+    formats: { safetensors: 'safetensors', tfjs: 'TensorFlow.js', keras: 'Keras 3' },
+    about: {
+      safetensors: '按名称保存的权重，供 Python、PyTorch 等使用。所有 rank 的都相同。',
+      tfjs: '含 model.json 与 weights.bin 的 zip：解压后可用 tf.loadLayersModel 读取。',
+      keras: '.weights.h5 文件：供层相同的模型用 load_weights 读取。',
+    },
+    noLayers: '这个模型不是由 TensorFlow.js 的层构成的，其他格式无法说明如何计算。',
+    save: '保存模型',
+    saving: '正在保存……',
+    checkpoint: '保存检查点',
+    checkpointAbout: '权重、优化器状态与数据位置：用任意数量的标签页都能继续',
+  },
+
   curves: '曲线（CSV）',
   curvesTitle: '每一步的损失、准确率和 rank 数，可用电子表格打开',
   trace: '时间线（Perfetto）',

@@ -1,0 +1,60 @@
+/** Takes the model along: as weights in one of the formats, or, while the run is on, as a checkpoint to go on from. */
+import { signal } from '@preact/signals';
+import { useId } from 'preact/hooks';
+import { isElastic, type JobSpec } from '../../protocol/job.ts';
+import { WEIGHTS_FORMATS, weightsFormatsOf, type ModelFormat, type WeightsFormat } from '../../protocol/modelFile.ts';
+import { Select } from '../parts/Fields.tsx';
+import { ask } from '../store.ts';
+import { words } from '../words/index.ts';
+import { expectModelFile, keeping } from './keeping.ts';
+
+/** The user's choice: it stays when a run's end moves it to another place of the page. */
+const chosen = signal<WeightsFormat>('safetensors');
+
+const keep = (format: ModelFormat): void => ask({ type: 'export', id: expectModelFile(format), format });
+
+/** @param isOn whether the run can still be gone on with. */
+export function KeepModel({ job, isOn }: { job: JobSpec; isOn: boolean }) {
+  const { keep: says } = words.value.run;
+  const about = useId();
+  const offered = weightsFormatsOf(job);
+  const format = offered.find((one) => one === chosen.value) ?? offered[0]!;
+  const { format: pending, problem } = keeping.value;
+  const options = Object.fromEntries(offered.map((one) => [one, says.formats[one]])) as Record<WeightsFormat, string>;
+  return (
+    <section class="keep" aria-label={says.title}>
+      <div class="row">
+        <Select
+          label={says.as}
+          value={format}
+          options={options}
+          about={about}
+          onpick={(value) => (chosen.value = value)}
+        />
+        <button type="button" disabled={pending !== null} onClick={() => keep(format)}>
+          {pending !== null && pending !== 'checkpoint' ? says.saving : says.save}
+        </button>
+        {isOn && isElastic(job) && (
+          <button
+            type="button"
+            class="quiet"
+            title={says.checkpointAbout}
+            disabled={pending !== null}
+            onClick={() => keep('checkpoint')}
+          >
+            {pending === 'checkpoint' ? says.saving : says.checkpoint}
+          </button>
+        )}
+      </div>
+      <p id={about} class="dim small">
+        {says.about[format]}
+        {offered.length < WEIGHTS_FORMATS.length && ` ${says.noLayers}`}
+      </p>
+      {problem !== null && (
+        <p class="wrong small" role="alert">
+          ✕ <span lang="en">{problem}</span>
+        </p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,37 @@
+/** The model as a file, one at a time: what is asked for, and why the last one did not come. */
+import { signal, type ReadonlySignal } from '@preact/signals';
+import type { EngineEvent } from '../../protocol/events.ts';
+import type { ModelFormat } from '../../protocol/modelFile.ts';
+import { saveFile } from '../download.ts';
+
+export interface Keeping {
+  /** On its way; `null`: nothing is. */
+  format: ModelFormat | null;
+  /** In the engine's words. */
+  problem: string | null;
+}
+
+const NOTHING: Keeping = { format: null, problem: null };
+
+const current = signal<Keeping>(NOTHING);
+export const keeping: ReadonlySignal<Keeping> = current;
+
+/** Of the latest question: an answer to a launcher's is not this page's. */
+let lastId = 0;
+
+/** A file is asked for, and downloaded when it comes. @returns the question's id. */
+export function expectModelFile(format: ModelFormat): number {
+  current.value = { format, problem: null };
+  return ++lastId;
+}
+
+export function takeModelFile({ id, file, problem }: Extract<EngineEvent, { type: 'exported' }>): void {
+  if (id !== lastId || current.peek().format === null) return;
+  current.value = { format: null, problem };
+  if (file) saveFile(file.name, file.bytes, 'application/octet-stream');
+}
+
+/** Whoever was asked is gone. */
+export function forgetModelFile(): void {
+  current.value = NOTHING;
+}
