@@ -99,7 +99,11 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--max-restarts <n>', 'start all of it again so many times where it fails', wholeNumber(0, MAX_RESTARTS), 0)
     .option('--json', 'print the result as one JSON object, last on stdout')
     .option('--headed', 'show the browser')
-    .option('--screenshot <file>', "write a PNG of rank 0's page past the middle of the run");
+    .option('--screenshot <file>', "write a PNG of rank 0's page past the middle of the run")
+    .option('--out <file>', 'write the model at the end: .safetensors, .zip (TensorFlow.js), .weights.h5 (Keras 3)')
+    .option('--checkpoint <file>', 'write a checkpoint whenever ranks are compared, and on Ctrl-C')
+    .option('--resume <file>', 'go on from a checkpoint, with as many tabs as there are now')
+    .option('--from <file>', 'begin with the weights of a file, as --out writes them');
   addBrowserOptions(runCommand, RUN_TIMEOUT_S);
   addLengthOptions(addJobOptions(runCommand))
     .addHelpText('after', RUN_ENVIRONMENT)

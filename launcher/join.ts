@@ -3,6 +3,7 @@ import { parseRoomCode } from '../src/protocol/roomCode.ts';
 import { UsageError } from '../src/util/errors.ts';
 import { ensureBrowser } from './findBrowser.ts';
 import type { Io } from './io.ts';
+import { NOTHING_KEPT } from './keeper.ts';
 import type { GpuMode } from './browser.ts';
 import { rankOfJoin, type Environment } from './placement.ts';
 import { summarize } from './report.ts';
@@ -44,6 +45,8 @@ export async function join(address: string, options: JoinOptions, io: Io, env: E
       waitsForOthers: true,
       mayLoseTabs: true,
       screenshot: null,
+      kept: NOTHING_KEPT,
+      origin: null,
     },
     io,
   );

@@ -1,8 +1,11 @@
 /** `peergrad run`: headless tabs on this machine, as a world or as this machine's share of one, from nothing to the result. */
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { decodeCheckpoint } from '../src/protocol/checkpoint.ts';
 import type { RunResult } from '../src/protocol/events.ts';
-import { nameOfJob, type JobSpec } from '../src/protocol/job.ts';
+import { isElastic, nameOfJob, type JobSpec } from '../src/protocol/job.ts';
+import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf } from '../src/protocol/modelFile.ts';
 import { roomCodeOf } from '../src/protocol/roomCode.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { messageOf, UsageError } from '../src/util/errors.ts';
@@ -11,11 +14,13 @@ import { awaitServer } from './awaitServer.ts';
 import { ensureBrowser } from './findBrowser.ts';
 import { DIST, ensureBuilt } from './build.ts';
 import type { Io } from './io.ts';
-import { type JobOptions, type LengthOptions, resolveTraining } from './jobOptions.ts';
+import { checkData, type JobOptions, type LengthOptions, resolveTraining, saysJob } from './jobOptions.ts';
+import type { Kept } from './keeper.ts';
 import type { GpuMode } from './browser.ts';
 import { type Environment, type Placement, placementOf, type PlacementOptions } from './placement.ts';
 import { summarize } from './report.ts';
 import { trainInTabs } from './session.ts';
+import type { Origin } from './tabs.ts';
 
 export interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions {
   /** The run's name, by which its processes find the same room. */
@@ -27,6 +32,11 @@ export interface TrainOptions extends JobOptions, LengthOptions, PlacementOption
   /** Seconds, beside the minutes of training. */
   timeout: number;
   screenshot?: string;
+  /** Files: the model in the end; checkpoints as it goes; a checkpoint to go on from; weights to begin with. */
+  out?: string;
+  checkpoint?: string;
+  resume?: string;
+  from?: string;
 }
 
 export interface RunOptions extends TrainOptions {
@@ -57,11 +67,13 @@ export async function run(options: RunOptions, io: Io, env: Environment): Promis
 export async function train(options: TrainOptions, io: Io, env: Environment): Promise<RunResult> {
   const placement = placementOf(options, env);
   const { firstRank, worldSize, elastic } = placement;
-  const resolved = firstRank === 0 ? await resolveTraining(options, options) : null;
+  const begun = await readOrigin(options, firstRank);
+  const resolved = firstRank === 0 ? (begun?.resolved ?? (await resolveTraining(options, options))) : null;
+  if (resolved) checkKeeps(options, resolved.job);
   const screenshot = options.screenshot ?? null;
-  if (screenshot !== null && !existsSync(path.dirname(path.resolve(screenshot)))) {
-    throw new UsageError(`There is no folder for ${screenshot}: make it, or choose another path for --screenshot.`);
-  }
+  for (const name of ['screenshot', 'out', 'checkpoint'] as const) checkFolder(name, options[name]);
+  const out = outOf(options);
+  let origin = begun?.origin ?? null;
   const executable = await ensureBrowser(options.browser, io.err);
   const meeting =
     resolved === null ? meetThere(placement, options, io) : await meetHere(placement, options, resolved, io);
@@ -74,6 +86,8 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   try {
     return await withRestarts(options, io, async (timeoutMs, restarts) => {
       await meeting.open(timeoutMs);
+      let hasCheckpoint = false;
+      const kept: Kept = { checkpoint: options.checkpoint ?? null, out, onwritten: () => (hasCheckpoint = true) };
       io.err(`${tabs.length === 1 ? '1 tab' : `${tabs.length} tabs`} of ${executable} ...`);
       const trained = await trainInTabs(
         {
@@ -87,14 +101,75 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
           waitsForOthers: tabs.length < worldSize,
           mayLoseTabs: elastic !== null,
           screenshot,
+          kept,
+          origin,
         },
         io,
-      );
+      ).catch(async (error: unknown) => {
+        // Whoever starts again need not begin again.
+        if (hasCheckpoint) origin = await readFileOf(kept.checkpoint!);
+        throw error;
+      });
       return { ...trained, restarts: trained.restarts + restarts };
     });
   } finally {
     await meeting.close();
   }
+}
+
+/** What the run goes on from or begins with, and for a checkpoint its job. @throws (rejects) UsageError, DataError. */
+async function readOrigin(
+  options: TrainOptions,
+  firstRank: number,
+): Promise<{ origin: Origin; resolved: Awaited<ReturnType<typeof resolveTraining>> | null } | null> {
+  const { resume, from, data } = options;
+  if (resume === undefined && from === undefined) return null;
+  if (resume !== undefined && from !== undefined) {
+    throw new UsageError('--resume goes on with a run, and --from begins one with weights: choose one of the two.');
+  }
+  if (firstRank !== 0) {
+    throw new UsageError('The process of rank 0 has the file that a run begins with: give --resume or --from there.');
+  }
+  const origin = await readFileOf(resume ?? from!);
+  if (resume === undefined) return { origin, resolved: null };
+  if (saysJob(options)) {
+    throw new UsageError('The checkpoint says what is trained: leave options of the job out, or begin anew by --from.');
+  }
+  const { meta } = await decodeCheckpoint(resume, new Blob([origin.bytes]));
+  const served = data === undefined ? null : await checkData(data, meta.job.job);
+  return { origin, resolved: { job: meta.job, served } };
+}
+
+/** @throws (rejects) UsageError where it cannot be read. */
+async function readFileOf(file: string): Promise<Origin> {
+  try {
+    return { name: path.basename(file), bytes: new Uint8Array(await readFile(file)) };
+  } catch (error) {
+    throw new UsageError(`${file} cannot be read: check its path. (${messageOf(error)})`);
+  }
+}
+
+/** @throws UsageError where there is no folder for a file that an option names. */
+function checkFolder(option: string, file: string | undefined): void {
+  if (file === undefined || existsSync(path.dirname(path.resolve(file)))) return;
+  throw new UsageError(`There is no folder for ${file}: make it, or choose another path for --${option}.`);
+}
+
+/** @throws UsageError where the run cannot be gone on with, or begun with a file. */
+function checkKeeps({ checkpoint, from }: TrainOptions, job: JobSpec): void {
+  if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;
+  throw new UsageError(
+    `By the strategy ${job.strategy} ranks have state of their own, which no file holds: choose ring for --checkpoint and --from.`,
+  );
+}
+
+/** @throws UsageError where the file's name says no format. */
+function outOf({ out }: TrainOptions): Kept['out'] {
+  if (out === undefined) return null;
+  const format = weightsFormatOf(out);
+  if (format !== null) return { path: out, format };
+  const endings = WEIGHTS_FORMATS.map((one) => FILE_ENDINGS[one]).join(', ');
+  throw new UsageError(`The format of ${out} is not known by its name: choose one that ends in ${endings}.`);
 }
 
 /** The process with rank 0 serves: to other machines over https, for their pages must be secure to have WebGPU. */

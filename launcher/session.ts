@@ -4,9 +4,10 @@ import { systemClock } from '../src/util/clock.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
 import { closeBrowser, launchBrowsers, type LaunchOptions } from './browser.ts';
+import { Keeper, type Kept } from './keeper.ts';
 import { Progress } from './progress.ts';
 import { disagreement } from './report.ts';
-import { openTabs, type Tabs } from './tabs.ts';
+import { openTabs, type Origin, type Tabs } from './tabs.ts';
 import { RunWatch } from './watch.ts';
 
 export interface SessionOptions extends LaunchOptions {
@@ -18,6 +19,10 @@ export interface SessionOptions extends LaunchOptions {
   mayLoseTabs: boolean;
   /** Where to put a picture of rank 0's page, or `null`. */
   screenshot: string | null;
+  /** What is written of the run. */
+  kept: Kept;
+  /** The file that it goes on from, or begins with. */
+  origin: Origin | null;
 }
 
 /** Milliseconds without any news from any tab: shaders of a big model compile for tens of seconds in software. */
@@ -48,11 +53,19 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   const ranks = new Map<string, number>();
   const errors = new Set<string>();
   const camera = new Camera(options.screenshot, progress);
+  let pages: Tabs | null = null;
+  const keeper = new Keeper({
+    ...options.kept,
+    clock: systemClock,
+    ask: async (tab, format) => pages?.askForModel(tab, format),
+    note: (line) => progress.note(line),
+  });
 
   const onevent = (tab: string, event: EngineEvent): void => {
     if (event.type === 'epoch') ranks.set(tab, event.rank);
     if (tab === options.tabs[0]?.name) progress.on(event);
     if (ranks.get(tab) === 0) camera.on(tab, event);
+    keeper.on(tab, event);
     watch.on(tab, event);
   };
   const onerror = (tab: string, message: string): void => {
@@ -65,11 +78,11 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   io.signal.addEventListener('abort', interrupt);
   if (io.signal.aborted) interrupt();
   try {
-    const { tabs, remote = false, anyCertificate = false } = options;
+    const { tabs, remote = false, anyCertificate = false, origin } = options;
     const ondeath = (tab: string, message: string): void => watch.fail(tab, message);
     // A tab may fail while others still load: loading is not awaited, its errors end the watch.
-    openTabs<EngineEvent>(browsers, { tabs, onevent, ondeath, onerror, remote, anyCertificate }).then(
-      (opened) => (camera.tabs = opened),
+    openTabs<EngineEvent>(browsers, { tabs, onevent, ondeath, onerror, remote, anyCertificate, origin }).then(
+      (opened) => (camera.tabs = pages = opened),
       (error: unknown) => watch.abort(error),
     );
     const results = await watch.done;
@@ -78,7 +91,12 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     if (differ !== null) throw new PeergradError(differ);
     const finished = tabs.filter((tab) => watch.hasFinished(tab.name));
     const rank0 = finished.findIndex((tab) => ranks.get(tab.name) === 0);
-    return results[Math.max(rank0, 0)]!;
+    const teller = Math.max(rank0, 0);
+    await keeper.saveModel(finished[teller]!.name);
+    return results[teller]!;
+  } catch (error) {
+    if (io.signal.aborted) await keeper.saveLast();
+    throw error;
   } finally {
     io.signal.removeEventListener('abort', interrupt);
     progress.stop();

@@ -1,5 +1,6 @@
 /** Pages of one browser or several, each a rank: opens them, and hands on what they tell. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { ModelFormat } from '../src/protocol/modelFile.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { LaunchOptions } from './browser.ts';
 
@@ -11,9 +12,18 @@ export interface TabsOptions<Event> extends Pick<LaunchOptions, 'remote' | 'anyC
   ondeath: (tab: string, message: string) => void;
   /** The page printed an error; it may still go on. */
   onerror: (tab: string, message: string) => void;
+  /** The file that the first tab's run goes on from, or begins with. */
+  origin?: Origin | null | undefined;
+}
+
+export interface Origin {
+  name: string;
+  bytes: Uint8Array<ArrayBuffer>;
 }
 
 export interface Tabs {
+  /** Has a tab's engine tell its model. */
+  askForModel(tab: string, format: ModelFormat): Promise<void>;
   screenshot(tab: string, file: string): Promise<void>;
 }
 
@@ -37,10 +47,15 @@ export async function openTabs<Event>(browsers: readonly Browser[], options: Tab
   const share = Math.ceil(options.tabs.length / browsers.length);
   await Promise.all(
     browsers.map((browser, i) => {
-      return openShare(browser, { ...options, tabs: options.tabs.slice(i * share, (i + 1) * share) }, pages);
+      const tabs = options.tabs.slice(i * share, (i + 1) * share);
+      return openShare(browser, { ...options, tabs, origin: i === 0 ? options.origin : null }, pages);
     }),
   );
   return {
+    async askForModel(tab, format) {
+      // As text: a function would carry the transpiler's helpers into the page.
+      await pages.get(tab)?.evaluate(`globalThis.peergradExport(${JSON.stringify(format)})`);
+    },
     async screenshot(tab, file) {
       const page = pages.get(tab);
       // Under a launcher the ring waits for somebody to look: Space plays it.
@@ -65,7 +80,11 @@ async function openShare<Event>(
   browser.on('disconnected', () => {
     for (const name of names.values()) options.ondeath(name, 'the browser has ended');
   });
-  await Promise.all(options.tabs.map(({ name, url }) => openTab(context, name, url, names, options)));
+  await Promise.all(
+    options.tabs.map(({ name, url }, i) =>
+      openTab(context, name, url, names, i === 0 ? options : { ...options, origin: null }),
+    ),
+  );
   for (const [page, name] of names) pages.set(name, page);
 }
 
@@ -88,7 +107,7 @@ async function openTab(
   name: string,
   url: string,
   names: Map<Page, string>,
-  { ondeath, onerror }: Pick<TabsOptions<never>, 'ondeath' | 'onerror'>,
+  { ondeath, onerror, origin }: Pick<TabsOptions<never>, 'ondeath' | 'onerror' | 'origin'>,
 ): Promise<void> {
   const page = await context.newPage();
   names.set(page, name);
@@ -97,6 +116,7 @@ async function openTab(
   page.on('console', (message) => {
     if (message.type() === 'error') onerror(name, message.text());
   });
+  if (origin) await page.exposeBinding('peergradOrigin', () => origin);
   await loadPage(page, url);
 }
 
