@@ -1,0 +1,111 @@
+/** A model that leaves its run as a file, and comes back in another room: in real tabs. */
+import { readFile } from 'node:fs/promises';
+import { expect, test, vi } from 'vitest';
+import type { ModelFormat } from '../../src/protocol/modelFile.ts';
+import { type Tab, worldOfFile } from './world.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const world = await worldOfFile();
+
+const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
+
+/** Saves the model by the page's button, and gives the file that the browser was handed. */
+async function save(tab: Tab, format: string): Promise<{ name: string; bytes: Buffer }> {
+  await tab.page.getByLabel('Save the model as').selectOption(format);
+  return download(tab, 'Save model');
+}
+
+async function download(tab: Tab, name: string): Promise<{ name: string; bytes: Buffer }> {
+  const [file] = await Promise.all([tab.page.waitForEvent('download'), button(tab, name).click()]);
+  return { name: file.suggestedFilename(), bytes: await readFile(await file.path()) };
+}
+
+/** Opens a room that begins with a file, for a job as the address has it. */
+async function begin(file: { name: string; bytes: Buffer }, query = ''): Promise<Tab> {
+  const tab = await world.open(`#new?name=ann&${query}`);
+  await tab.page.getByText('Go on from a file').click();
+  const { name, bytes: buffer } = file;
+  await tab.page.locator('input[type=file]').setInputFiles({ name, mimeType: 'application/octet-stream', buffer });
+  return tab;
+}
+
+/** Weights of a tab's model by name, whatever order the file has. */
+async function weightsIn(tab: Tab): Promise<Record<string, string>> {
+  const before = tab.events.filter(({ type }) => type === 'exported').length;
+  await tab.page.evaluate(() => globalThis.peergradExport!('safetensors' satisfies ModelFormat));
+  await expect.poll(() => tab.events.filter(({ type }) => type === 'exported').length).toBe(before + 1);
+  const told = tab.events.findLast((event) => event.type === 'exported')!;
+  const { bytes } = told.file!;
+  const end = 8 + Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));
+  const header = JSON.parse(Buffer.from(bytes.subarray(8, end)).toString()) as Record<
+    string,
+    { data_offsets?: [number, number] }
+  >;
+  return Object.fromEntries(
+    Object.entries(header).flatMap(([name, { data_offsets: at }]) =>
+      at ? [[name, Buffer.from(bytes.subarray(end + at[0], end + at[1])).toString('base64')]] : [],
+    ),
+  );
+}
+
+test('a model of two tabs begins a room of others in each format, and a checkpoint goes on with one more tab', async () => {
+  const fields = { maxSteps: 40, batchSize: 4, hashEvery: 5, hidden: 6 };
+  const room = world.createRoom(fields, 2, { min: 1, max: 8 });
+  const [ann, ben] = (await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)))) as [Tab, Tab];
+  await ann.event('step', ({ step }) => step === 5);
+  const checkpoint = await download(ann, 'Save checkpoint');
+  expect(checkpoint.name).toMatch(/^peergrad-digits-mlp-step-\d+\.peergrad$/);
+  await Promise.all([ann, ben].map((tab) => tab.event('finished')));
+  const files = [await save(ann, 'safetensors'), await save(ann, 'tfjs'), await save(ben, 'keras')];
+  expect(files.map(({ name }) => name)).toEqual([
+    ...['peergrad-digits-mlp-step-40.safetensors', 'peergrad-digits-mlp-step-40.zip'],
+    'peergrad-digits-mlp-step-40.weights.h5',
+  ]);
+  const trained = await weightsIn(ann);
+  expect(await weightsIn(ben)).toEqual(trained);
+  expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);
+
+  for (const file of files) {
+    // Another seed would begin elsewhere; steps this small leave weights of this size as they are.
+    const tab = await begin(file, 'hidden=6&seed=9&maxSteps=1&batchSize=1&optimizer=sgd&learningRate=1e-30');
+    await tab.page.getByText(`Begins with the weights of ${file.name}`).waitFor();
+    await button(tab, 'Open the room').click();
+    await tab.event('weights', (event) => event.file === file.name);
+    const other = await world.join((await tab.event('admitted')).room, 'cid');
+    await tab.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
+    await button(tab, 'Start').click();
+    await Promise.all([tab, other].map((one) => one.event('finished')));
+    expect(await weightsIn(other), file.name).toEqual(trained);
+    expect(tab.violations).toEqual([]);
+    await Promise.all([tab.page.close(), other.page.close()]);
+  }
+
+  const back = await begin(checkpoint);
+  const saved = Number(/step-(\d+)/.exec(checkpoint.name)![1]);
+  await back.page.getByText(`Goes on with digits/mlp after step ${saved}`).waitFor();
+  await button(back, 'Open the room').click();
+  await back.event('checkpoint', ({ step }) => step === saved);
+  const others = await Promise.all(
+    ['dai', 'eve'].map(async (name) => world.join((await back.event('admitted')).room, name)),
+  );
+  await back.event('room', ({ members }) => members.length === 3 && members.every(({ device }) => device !== null));
+  await button(back, 'Start').click();
+  const results = await Promise.all([back, ...others].map(async (tab) => (await tab.event('finished')).result));
+  expect(results.map(({ steps, worldSize }) => [steps, worldSize])).toEqual(results.map(() => [40, 3]));
+  expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
+  // What was learned before, whoever saw it.
+  const losses = (await ann.event('finished')).result.losses.slice(0, saved);
+  expect(results[2]!.losses.slice(0, saved)).toEqual(losses);
+});
+
+test('a file that is cut off is refused, and so are weights of another model, and both say why', async () => {
+  const cut = await begin({
+    name: 'half.peergrad',
+    bytes: Buffer.from('0123456789abcdef\u0000\u0001\u0000\u0000{"format":1'),
+  });
+  await cut.page.getByText('Checkpoint half.peergrad is damaged (it is cut off').waitFor();
+  const text = await begin({ name: 'notes.txt', bytes: Buffer.from('nothing of the kind') });
+  await button(text, 'Open the room').click();
+  await text.page.getByText('notes.txt holds no weights that can be read here').waitFor();
+});
