@@ -109,7 +109,8 @@ function inKeras(tensors: readonly NamedTensor[], topology: Topology): NamedTens
 }
 
 function formatOf(bytes: Uint8Array): WeightsFormat | null {
-  const head = new TextDecoder('latin1').decode(bytes.subarray(0, 9));
+  // Not by a decoder: what browsers call latin1 has other characters for some bytes.
+  const head = String.fromCharCode(...bytes.subarray(0, 9));
   if (head.startsWith('PK')) return 'tfjs';
   if (head.startsWith('\x89HDF')) return 'keras';
   return head.at(8) === '{' ? 'safetensors' : null;
