@@ -40,9 +40,14 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
     return refuse(state, member, 'not-now', 'The job cannot change during a run: wait until it has ended.');
   }
   // Other data has to be there first: each tab says `ready` again once it has what the new job needs.
-  const isReadyStill = job.data.kind === state.job.data.kind;
+  const isReadyStill = needsOf(job) === needsOf(state.job);
   const next = { ...state, job };
   return tellRoom(isReadyStill ? next : unready(next, () => true));
+}
+
+/** What a tab has to have to be ready: its own files have to be fit for what is asked of them. */
+function needsOf({ data, job, target, task }: JobSpec): string {
+  return JSON.stringify(data.kind === 'files' ? [data.kind, job, target, task] : [data.kind]);
 }
 
 export function start(state: RoomState, member: string): Step {

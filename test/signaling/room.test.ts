@@ -147,6 +147,13 @@ describe('a room', () => {
     expect(play.said('Bo', 'room').members[0]?.device).toEqual(DEVICE);
     play.do({ type: 'configure', member: 'Ada', job: FILES_JOB });
     expect(play.said('Bo', 'room').members.map((m) => m.device)).toEqual([null, null]);
+    // Files that tabs have need not be fit for another job, or for another column of theirs.
+    const table = { ...FILES_JOB, job: 'table' as const };
+    for (const job of [table, { ...table, target: 'price' }, FILES_JOB]) {
+      play.do(ready('Bo'));
+      play.do({ type: 'configure', member: 'Ada', job: { ...job, epochs: 3 } });
+      expect(play.said('Bo', 'room').members.map((m) => m.device)).toEqual([null, null]);
+    }
     play.do({ type: 'start', member: 'Ada' });
     expect(play.said('Ada', 'refused').code).toBe('not-now');
     play.do(ready('Bo'));
