@@ -5,6 +5,8 @@ import { dissenters } from '../util/majority.ts';
 import type { Lobby, Run, View } from './view.ts';
 import { words } from './words/index.ts';
 
+const MINUTE_MS = 60_000;
+
 /** Samples a second of those that the last steps tell of; `null` before there are two. */
 export function samplesPerSecond(run: Run): number | null {
   const first = run.recent[0];
@@ -24,7 +26,9 @@ export function timeLeft(run: Run, totalSteps: number | null): number | null {
   const last = run.recent.at(-1);
   if (totalSteps === null || first === undefined || last === undefined || run.recent.length < 2) return null;
   const stepMs = (last.at - first.at) / (last.step - first.step);
-  return Math.max(0, totalSteps - last.step - 1) * stepMs;
+  const { maxMinutes } = run.job;
+  const untilTime = maxMinutes === null ? Infinity : maxMinutes * MINUTE_MS - last.at;
+  return Math.max(0, Math.min(untilTime, (totalSteps - last.step - 1) * stepMs));
 }
 
 /** Of a step's time, the share spent talking; of the talking, the share that something else ran beside. */

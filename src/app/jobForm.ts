@@ -1,5 +1,6 @@
 /** What the job form offers, and the changes it makes; pure. */
-import { DEFAULT_JOB, defaultOptimizer, type JobSpec, type StrategyName } from '../protocol/job.ts';
+import { PRESET_NAMES, PRESETS, type PresetName } from '../protocol/gpt.ts';
+import { DEFAULT_JOB, defaultsOf, readsFiles, type JobSpec, type StrategyName } from '../protocol/job.ts';
 import { words } from './words/index.ts';
 
 /** Rates that train both models well. */
@@ -11,21 +12,45 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
   adamw: 0.002,
 };
 
-/** Another job brings its own kind of data: from `folder`, if a server offers one, else files that every tab picks. */
+/** What jobs are usually trained with differs in these. */
+const PLANNED = [
+  ...(['optimizer', 'learningRate', 'batchSize', 'epochs', 'maxSteps'] as const),
+  ...(['schedule', 'warmupSteps', 'clipNorm'] as const),
+];
+
+/**
+ * Another job brings what it is usually trained with, unless somebody set something else, and its own kind of data: of mnist from
+ * `folder`, if a server offers one, else files that every tab picks.
+ */
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;
-  if (job === 'digits') return { ...spec, job, data: { kind: 'drawn' } };
-  if (job === 'lesson') return { ...withStrategy(spec, 'ring'), job, data: { kind: 'none' } };
+  const [before, usual] = [spec.job, job].map((one) => defaultsOf(one, spec.strategy)) as [JobSpec, JobSpec];
+  const untouched = PLANNED.filter((field) => spec[field] === before[field]);
+  const { target, task, side, channels } = usual;
+  const planned = {
+    ...{ ...spec, ...Object.fromEntries(untouched.map((field) => [field, usual[field]])), job },
+    ...{ model: job === 'table' ? 'mlp' : spec.model, target, task, side, channels },
+  } as const;
+  if (job === 'lesson') return { ...withStrategy(planned, 'ring'), data: usual.data };
+  if (!readsFiles(job)) return { ...planned, data: usual.data };
   // A server's folder has IDX files, unless it was started for another job.
-  if (job === 'mnist')
-    return { ...spec, job, data: folder === null ? { kind: 'files' } : { kind: 'url', url: folder } };
-  const { target, task, side, channels } = DEFAULT_JOB;
-  const asked = { target, task, side, channels, data: { kind: 'files' } } as const;
-  return { ...spec, job, model: job === 'table' ? 'mlp' : spec.model, ...asked };
+  return { ...planned, data: job === 'mnist' && folder !== null ? { kind: 'url', url: folder } : { kind: 'files' } };
+}
+
+/** A language model of another size, with the batch and rate that train it well. */
+export function withPreset(spec: JobSpec, name: PresetName): JobSpec {
+  const { model, batchSize, learningRate } = PRESETS[name];
+  return { ...spec, batchSize, learningRate, gpt: { ...spec.gpt, ...model } };
+}
+
+/** The name of a language model's size; `null`: somebody set another. */
+export function presetOf({ gpt }: Pick<JobSpec, 'gpt'>): PresetName | null {
+  const sizes = ['layers', 'heads', 'width', 'context', 'dropout', 'tokens', 'vocabulary'] as const;
+  return PRESET_NAMES.find((name) => sizes.every((size) => PRESETS[name].model[size] === gpt[size])) ?? null;
 }
 
 /** Where data may come from, of jobs that have a choice. */
-export type DataSourceName = 'files' | 'spread' | 'url';
+export type DataSourceName = 'built-in' | 'files' | 'spread' | 'url';
 
 /** Data from elsewhere: nobody has chosen files yet, and a folder is `folder` until another is typed. */
 export function withSource(spec: JobSpec, kind: DataSourceName, folder: string): JobSpec {
@@ -47,8 +72,8 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
   const { syncEvery, staleness, replicas, codec } = DEFAULT_JOB;
-  const untouched = spec.optimizer === defaultOptimizer(spec.strategy);
-  const optimized = untouched ? withOptimizer(spec, defaultOptimizer(strategy)) : spec;
+  const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
+  const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
   const next = { ...optimized, strategy, syncEvery, staleness, replicas, codec };
   return strategy === 'data-parallel' && spec.data.kind === 'spread' ? { ...next, data: { kind: 'files' } } : next;
 }

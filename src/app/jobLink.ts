@@ -2,28 +2,42 @@
  * A job as settings behind a link's question mark, by the names that a job's fields have: `#new?job=mnist&seed=7`. Only what
  * differs from the usual job is there, so that links stay short. Pure.
  */
-import { DEFAULT_JOB, defaultOptimizer, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../protocol/job.ts';
+import { DEFAULT_JOB, defaultsOf, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../protocol/job.ts';
 import { messageOf } from '../util/errors.ts';
 
-const TEXTS = ['job', 'model', 'strategy', 'optimizer', 'codec', 'transport', 'target', 'task'] as const;
+const TEXTS = [
+  ...(['job', 'model', 'strategy', 'optimizer', 'codec', 'transport', 'schedule'] as const),
+  ...(['target', 'task'] as const),
+];
 const NUMBERS = [
   ...(['learningRate', 'batchSize', 'epochs', 'maxSteps', 'seed', 'hashEvery'] as const),
   ...(['syncEvery', 'staleness', 'replicas', 'hidden', 'side', 'channels'] as const),
+  ...(['maxMinutes', 'warmupSteps', 'clipNorm', 'weightDecay'] as const),
 ];
+/** Of a language model. */
+const GPT_NUMBERS = ['layers', 'heads', 'width', 'context', 'dropout', 'vocabulary'] as const;
+const GPT_TEXTS = ['tokens', 'prompt'] as const;
+/** What a usual job has, and this one has not. */
+const NONE = 'none';
 const SWITCHES = ['errorFeedback'] as const;
-/** As a link's `source`: the host hands files on, which it has yet to choose. */
+/** As a link's `source`: the host hands files on, which it has yet to choose; every tab picks them, of a job that has data without, too. */
 const HOST = 'host';
+const TABS = 'tabs';
 
 /** The job that a link asks for; where it asks for what cannot be, the usual one, and what is wrong. */
 export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: string | null } {
   const fields: Record<string, unknown> = {};
   for (const name of TEXTS) if (query.has(name)) fields[name] = query.get(name);
   for (const name of NUMBERS) if (query.has(name)) fields[name] = numberOf(query.get(name)!);
+  const gpt: Record<string, unknown> = { ...DEFAULT_JOB.gpt };
+  for (const name of GPT_TEXTS) if (query.has(name)) gpt[name] = query.get(name);
+  for (const name of GPT_NUMBERS) if (query.has(name)) gpt[name] = numberOf(query.get(name)!);
+  fields['gpt'] = gpt;
   for (const name of SWITCHES) if (query.has(name)) fields[name] = switchOf(query.get(name)!);
-  const url = query.get('data');
+  const [url, source] = [query.get('data'), query.get('source')];
   if (url !== null) fields['data'] = { kind: 'url', url };
-  else if (query.get('source') === HOST) fields['data'] = { kind: 'spread', files: [] };
-  else if (JOB_NAMES.some((name) => name === fields['job'] && readsFiles(name))) fields['data'] = { kind: 'files' };
+  else if (source === HOST) fields['data'] = { kind: 'spread', files: [] };
+  else if (source === TABS || isOfFiles(fields['job'])) fields['data'] = { kind: 'files' };
   try {
     return { job: parseJob(fields), problem: null };
   } catch (error) {
@@ -33,17 +47,31 @@ export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: stri
 
 /** What to keep in the address of a page that sets up `job`; `null` for what need not be said. */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
-  const usual = { ...DEFAULT_JOB, optimizer: defaultOptimizer(job.strategy) };
+  const usual: JobSpec = { ...defaultsOf(job.job, job.strategy), job: DEFAULT_JOB.job };
   const said = [...TEXTS, ...NUMBERS, ...SWITCHES].map((name) => [
     name,
-    job[name] === usual[name] ? null : String(job[name]),
+    job[name] === usual[name] ? null : String(job[name] ?? NONE),
+  ]);
+  const sizes = [...GPT_TEXTS, ...GPT_NUMBERS].map((name) => [
+    name,
+    job.gpt[name] === usual.gpt[name] ? null : String(job.gpt[name]),
   ]);
   const { data } = job;
   return {
-    ...Object.fromEntries(said),
+    ...Object.fromEntries([...said, ...sizes]),
     data: data.kind === 'url' ? data.url : null,
-    source: data.kind === 'spread' ? HOST : null,
+    source: sourceOf(job),
   };
+}
+
+function sourceOf({ job, data }: JobSpec): string | null {
+  if (data.kind === 'spread') return HOST;
+  return data.kind === 'files' && !readsFiles(job) ? TABS : null;
+}
+
+/** Whether `job` is one that files need not be said of. */
+function isOfFiles(job: unknown): boolean {
+  return JOB_NAMES.some((name) => name === job && readsFiles(name));
 }
 
 /** A text that is neither is no field's value, either. */
@@ -52,6 +80,7 @@ function switchOf(text: string): boolean | string {
 }
 
 /** NaN for an empty text, which no field takes. */
-function numberOf(text: string): number {
+function numberOf(text: string): number | null {
+  if (text === NONE) return null;
   return text.trim() === '' ? Number.NaN : Number(text);
 }

@@ -23,6 +23,7 @@ import './styles/ring.css';
 import './styles/run.css';
 import './styles/monitor.css';
 import './styles/learned.css';
+import './styles/written.css';
 import './styles/lesson.css';
 
 export async function start(): Promise<void> {

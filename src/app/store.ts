@@ -194,10 +194,10 @@ export function giveFiles(files: File[]): void {
 }
 
 /**
- * Asks this tab's model what an image shows, or what it has learned: learned/answers.ts has the answer then; or for itself as a file,
- * which keep/keeping.ts takes.
+ * Asks this tab's model what an image shows, what it has learned, or to write: learned/answers.ts has the answer then; or for itself as
+ * a file, which keep/keeping.ts takes.
  */
-export function ask(question: Extract<EngineCommand, { type: 'predict' | 'examine' | 'export' }>): void {
+export function ask(question: Extract<EngineCommand, { type: 'predict' | 'examine' | 'write' | 'export' }>): void {
   send(question);
 }
 
@@ -280,7 +280,7 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
 }
 
 function onevent(event: EngineEvent): void {
-  if (event.type === 'prediction' || event.type === 'learned') return takeAnswer(event);
+  if (event.type === 'prediction' || event.type === 'learned' || event.type === 'written') return takeAnswer(event);
   if (event.type === 'exported') return takeModelFile(event);
   latest = reduce(latest, event);
   if (event.type === 'recording') takeRecording(event.recording);

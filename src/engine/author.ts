@@ -76,7 +76,7 @@ export class Author {
     const known = this.#tokenizer.encode(prompt);
     // What it has no tokens for is no beginning.
     const start = known.length > 0 ? known : Uint16Array.of(0);
-    const tokens = new Writer(size, weights).write(start, { temperature, seed: this.#seed });
+    const tokens = new Writer(size, this.#tokenizer.size, weights).write(start, { temperature, seed: this.#seed });
     const written: number[] = [];
     let since = performance.now();
     while (written.length < LENGTH) {

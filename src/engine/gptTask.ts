@@ -1,6 +1,6 @@
 /** The job `gpt` as a {@link Task}: windows of a text, and how well what follows each of their tokens is foretold. */
 import * as tf from '@tensorflow/tfjs';
-import { dropoutPlaces, Network, type Corpus, type Windows } from '../jobs/index.ts';
+import { dropoutPlaces, Network, rowsFor, type Corpus, type Windows } from '../jobs/index.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { hashState } from '../util/hash.ts';
 import { createRng, mixSeed } from '../util/rng.ts';
@@ -17,7 +17,7 @@ const DROPOUT_WORD = 0xd209;
  */
 export function createGptTask(job: JobSpec, { tokenizer, train, test, bigramLoss }: Corpus): JobTask {
   const { layers, heads, width, context, dropout } = job.gpt;
-  const network = new Network({ layers, heads, width, context, vocabulary: tokenizer.size }, job.seed);
+  const network = new Network({ layers, heads, width, context, vocabulary: rowsFor(tokenizer.size) }, job.seed);
   const author = new Author(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
   const trainBatch = new WindowBatch(train, job.batchSize);
   const testBatch = new WindowBatch(test, Math.min(EVALUATION_BATCH, test.size));

@@ -13,6 +13,7 @@ import {
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type JobSpec } from '../protocol/job.ts';
+import { hasPreview } from '../protocol/preview.ts';
 import { systemClock } from '../util/clock.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError } from '../util/errors.ts';
 import { Autosave, type AutosaveOptions } from './autosave.ts';
@@ -261,7 +262,7 @@ export class Session {
     if (!rendezvous || !room || this.#spectator || this.#isOut || this.#isRecovering) return;
     const { phase, run, job, members } = room;
     const { kind } = job.data;
-    if (kind === 'files' && this.#files.length > 0 && job.job !== 'mnist') {
+    if (kind === 'files' && this.#files.length > 0 && hasPreview(job.job)) {
       const isFit = await this.#inspect(job);
       // What came meanwhile has asked anew.
       if (!isFit || this.#room !== room || this.#rendezvous !== rendezvous) return;

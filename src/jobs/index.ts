@@ -12,7 +12,7 @@ import { DataError, messageOf, UsageError } from '../util/errors.ts';
 export { sampleLength, type Dataset, type Labels } from './dataset.ts';
 export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
 export { loadText } from './gpt/loadText.ts';
-export { dropoutPlaces, Network, type NetworkSize } from './gpt/network.ts';
+export { dropoutPlaces, Network, rowsFor, type NetworkSize } from './gpt/network.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { Writer } from './gpt/writer.ts';
 export { countCorrect, lossSum, squaredErrorSum } from './loss.ts';

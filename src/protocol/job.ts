@@ -163,10 +163,15 @@ export function learnsDigits(job: (typeof JOB_NAMES)[number]): boolean {
   return job === 'digits' || job === 'mnist';
 }
 
-/** Jobs that learn from files that somebody gives them, and from nothing else. */
-export type FilesJob = 'mnist' | 'images' | 'table';
+/** Jobs that learn from files that somebody gives them. */
+export type FilesJob = 'mnist' | 'images' | 'table' | 'gpt';
 
-export function readsFiles(job: (typeof JOB_NAMES)[number]): job is FilesJob {
+export function takesFiles(job: (typeof JOB_NAMES)[number]): job is FilesJob {
+  return readsFiles(job) || job === 'gpt';
+}
+
+/** Whether the job learns from such files and from nothing else. */
+export function readsFiles(job: (typeof JOB_NAMES)[number]): job is Exclude<FilesJob, 'gpt'> {
   return job === 'mnist' || job === 'images' || job === 'table';
 }
 

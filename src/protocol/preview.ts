@@ -1,5 +1,10 @@
 /** What a tab's files hold, told before anything is trained: small, however large they are. */
-import type { TaskName } from './job.ts';
+import type { JobName, TaskName } from './job.ts';
+
+/** Jobs whose files are looked into before they are trained on. */
+export function hasPreview(job: JobName): boolean {
+  return job === 'images' || job === 'table';
+}
 
 /** What a column holds: numbers, a few different words, words that differ from row to row, nothing. */
 export const COLUMN_KINDS = ['number', 'category', 'text', 'empty'] as const;

@@ -1,6 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { describeJob, withJob, withOptimizer, withSource, withStrategy } from '../../src/app/jobForm.ts';
+import {
+  describeJob,
+  presetOf,
+  withJob,
+  withOptimizer,
+  withPreset,
+  withSource,
+  withStrategy,
+} from '../../src/app/jobForm.ts';
 import { SETTINGS } from '../../src/app/strategies.ts';
+import { PRESET_NAMES } from '../../src/protocol/gpt.ts';
 import { DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../src/protocol/job.ts';
 
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
@@ -17,6 +26,8 @@ describe('another strategy', () => {
     expect(withStrategy(chosen, 'diloco')).toMatchObject({ optimizer: 'sgd', learningRate: 0.1 });
     const inner = withOptimizer(withStrategy(DEFAULT_JOB, 'diloco'), 'momentum');
     expect(withStrategy(inner, 'ring').optimizer).toBe('momentum');
+    const gpt = parseJob({ job: 'gpt' });
+    expect(withStrategy(withStrategy(gpt, 'diloco'), 'ring')).toEqual(gpt);
   });
 
   test('takes no settings of the last one along, and picking the same keeps them', () => {
@@ -48,6 +59,34 @@ describe('another job', () => {
     const images = withJob({ ...table, target: 'price', task: 'regression' }, 'images', null);
     expect(parseJob(images)).toMatchObject({ target: null, task: null, data: { kind: 'files' } });
   });
+
+  test('is the job that its name alone would give, and back again', () => {
+    const gpt = withJob(DEFAULT_JOB, 'gpt', null);
+    expect(gpt).toEqual(parseJob({ job: 'gpt' }));
+    expect(withJob(gpt, 'digits', null)).toEqual(DEFAULT_JOB);
+  });
+
+  test('of a text takes it from all the places that there are', () => {
+    const gpt = parseJob({ job: 'gpt' });
+    const folder = '/data/';
+    const places = (['files', 'spread', 'url'] as const).map((kind) => withSource(gpt, kind, folder));
+    const data = [{ kind: 'files' }, { kind: 'spread', files: [] }, { kind: 'url', url: folder }];
+    expect(places.map((job) => parseJob(job).data)).toEqual(data);
+    for (const job of places) expect(withSource(job, 'built-in', folder)).toEqual(gpt);
+    expect(withJob(places[1]!, 'digits', null)).toEqual(DEFAULT_JOB);
+  });
+
+  test('leaves what somebody set', () => {
+    const set = { ...DEFAULT_JOB, epochs: 3, seed: 7 };
+    expect(withJob(set, 'gpt', null)).toEqual(parseJob({ job: 'gpt', epochs: 3, seed: 7 }));
+  });
+
+  test.each(PRESET_NAMES)('of the size %s is told as such, until a number is set', (name) => {
+    const job = withPreset(parseJob({ job: 'gpt' }), name);
+    expect(parseJob(job)).toEqual(job);
+    expect(presetOf(job)).toBe(name);
+    expect(presetOf({ gpt: { ...job.gpt, layers: 9 } })).toBeNull();
+  });
 });
 
 describe('a job in words', () => {
@@ -66,6 +105,9 @@ describe('a job in words', () => {
     expect(described({ transport: 'auto' })).toBe(`Ring${rest}; tabs of one browser linked in memory`);
     expect(described({ strategy: 'data-parallel', replicas: 2 })).toBe(
       '2 workers in one tab; 1 pass over the data, 32 samples per step and worker, Adam at 0.002',
+    );
+    expect(described({ job: 'gpt', maxMinutes: 5, maxSteps: null, epochs: 1 })).toBe(
+      '1 layer of 64 channels, 2 heads, 32 characters at a time; ring; 1 pass over the data, at most 5 minutes, 8 samples per step and tab, AdamW at 0.005',
     );
   });
 

@@ -17,6 +17,14 @@ test.each([
   { transport: 'auto' },
   { strategy: 'data-parallel', replicas: 3, optimizer: 'sgd' },
   { codec: 'int8', errorFeedback: false, hidden: 256 },
+  { job: 'gpt' },
+  { job: 'gpt', maxSteps: null, clipNorm: null, maxMinutes: 15, schedule: 'constant', data: { kind: 'files' } },
+  { job: 'gpt', data: { kind: 'spread', files: [] } },
+  {
+    job: 'gpt',
+    data: { kind: 'url', url: '/data/a b.txt' },
+    gpt: { ...DEFAULT_JOB.gpt, layers: 3, tokens: 'byte-pairs', prompt: 'O' },
+  },
 ])('a job in a link is the same job again: %o', (fields) => {
   const job = parseJob(fields);
   expect(jobOfLink(queryOf(withQuery('#new', linkOfJob(job))))).toEqual({ job, problem: null });

@@ -4,7 +4,7 @@ import type { Author } from '../../src/engine/author.ts';
 import { createGptTask } from '../../src/engine/gptTask.ts';
 import { Samples } from '../../src/engine/samples.ts';
 import { TrainingRun } from '../../src/engine/trainingRun.ts';
-import { createCorpus, loadText } from '../../src/jobs/index.ts';
+import { createCorpus, loadText, rowsFor } from '../../src/jobs/index.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import type { GptModel } from '../../src/protocol/gpt.ts';
 import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
@@ -58,7 +58,7 @@ test.each(['characters', 'byte-pairs'] as const)(
     const { results, authors } = await train(1, { maxSteps: 1, batchSize: 4 }, { tokens, vocabulary: 300 });
     const text = (await loadText({ job: 'gpt', data: { kind: 'built-in' } }, { baseUrl: '' })).slice(0, 3000);
     const { tokenizer, train: windows, bigramLoss } = createCorpus(text, { ...TINY, tokens, vocabulary: 300 });
-    expect(results[0]!.losses[0]).toBeCloseTo(Math.log(tokenizer.size) * windows.tokensPerCharacter, 1);
+    expect(results[0]!.losses[0]).toBeCloseTo(Math.log(rowsFor(tokenizer.size)) * windows.tokensPerCharacter, 1);
     expect(windows.tokensPerCharacter).toBe(tokens === 'characters' ? 1 : windows.tokens.length / 2700);
     expect(authors[0]!.bigramLoss).toBe(bigramLoss);
   },

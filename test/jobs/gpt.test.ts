@@ -135,9 +135,9 @@ describe('the network', () => {
   test('is as large as its presets say', () => {
     const parameters = (['tiny', 'small', 'medium', 'large'] as const).map((name) => {
       const { layers, width, context } = PRESETS[name].model;
-      return (65 + context + 1) * width + layers * (12 * width * width + 2 * width);
+      return (68 + context + 1) * width + layers * (12 * width * width + 2 * width);
     });
-    expect(parameters).toEqual([106_880, 1_009_152, 4_771_328, 10_745_088]);
+    expect(parameters).toEqual([55_744, 1_009_536, 4_772_096, 10_746_240]);
   });
 
   test('knows nothing at first: its loss is the logarithm of the vocabulary', async () => {
@@ -223,7 +223,7 @@ describe('writing', () => {
     const { network, weights } = loudNetwork();
     const { context, vocabulary } = SIZE;
     const written: number[] = [];
-    const tokens = new Writer(SIZE, weights).write([3, 1], { temperature: 0, seed: 1 });
+    const tokens = new Writer(SIZE, SIZE.vocabulary, weights).write([3, 1], { temperature: 0, seed: 1 });
     // What is in view when the next token is drawn: half of it is forgotten when it is full.
     let view = [3, 1];
     while (written.length < 12) {
@@ -243,7 +243,7 @@ describe('writing', () => {
   test('draws the same with the same seed, and bolder when it is hotter', () => {
     const { network, weights } = loudNetwork();
     const write = (temperature: number, seed: number): number[] => {
-      const tokens = new Writer(SIZE, weights).write([0], { temperature, seed });
+      const tokens = new Writer(SIZE, SIZE.vocabulary, weights).write([0], { temperature, seed });
       return Array.from({ length: 200 }, () => tokens.next().value);
     };
     expect(write(1, 5)).toEqual(write(1, 5));

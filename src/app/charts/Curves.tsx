@@ -129,7 +129,7 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
   const { evaluations, losses } = run;
   const isAmount = evaluations.some(({ accuracy }) => accuracy === null);
   const say = (one: Evaluation): string => (isAmount ? formatAmount(valueOf(one)) : formatShare(valueOf(one), 1));
-  const name = isAmount ? charts.error : charts.accuracy;
+  const name = isAmount ? charts.error : run.job.job === 'gpt' ? charts.foretold : charts.accuracy;
   const hovered = useSignal<number | null>(null);
   const start = losses.points[0] ?? ORIGIN;
   const end = losses.pending.at(-1) ?? losses.points.at(-1) ?? { step: 0, at: 1000 };

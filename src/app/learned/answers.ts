@@ -4,15 +4,19 @@ import type { EngineEvent } from '../../protocol/events.ts';
 
 export type Prediction = Extract<EngineEvent, { type: 'prediction' }>;
 export type Learning = Extract<EngineEvent, { type: 'learned' }>;
+export type Writing = Extract<EngineEvent, { type: 'written' }>;
 
 const lastPrediction = signal<Prediction | null>(null);
 const lastLearning = signal<Learning | null>(null);
+const lastWriting = signal<Writing | null>(null);
 
 export const prediction: ReadonlySignal<Prediction | null> = lastPrediction;
 export const learning: ReadonlySignal<Learning | null> = lastLearning;
+export const writing: ReadonlySignal<Writing | null> = lastWriting;
 
-export function takeAnswer(event: Prediction | Learning): void {
+export function takeAnswer(event: Prediction | Learning | Writing): void {
   if (event.type === 'prediction') lastPrediction.value = event;
+  else if (event.type === 'written') lastWriting.value = event;
   else lastLearning.value = event;
 }
 
@@ -20,4 +24,5 @@ export function takeAnswer(event: Prediction | Learning): void {
 export function forgetAnswers(): void {
   lastPrediction.value = null;
   lastLearning.value = null;
+  lastWriting.value = null;
 }

@@ -1,10 +1,10 @@
 /** Before a run: the code to join by, who is here, what will be trained, and the one button that starts it. */
 import { useSignal } from '@preact/signals';
-import { readsFiles } from '../../protocol/job.ts';
+import { takesFiles, type JobSpec } from '../../protocol/job.ts';
 import { seats } from '../../protocol/ranks.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, missingToStart, runFromOutside, startNote, startObstacle } from '../derive.ts';
-import { describeJob } from '../jobForm.ts';
+import { describeJob, presetOf } from '../jobForm.ts';
 import { Banner } from '../parts/Banner.tsx';
 import { CopyButton } from '../parts/CopyButton.tsx';
 import { GuestView } from '../parts/GuestView.tsx';
@@ -73,7 +73,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
         </section>
         <section aria-labelledby="what" class="lobby-job">
           <h2 id="what">
-            {lobby.job.job === 'lesson' ? words.value.lesson.heading : says.jobWith(lobby.job.job, lobby.job.model)}
+            <JobTitle job={lobby.job} />
           </h2>
           {view.goesOnAfter !== null && <p>{says.goesOn(view.goesOnAfter)}</p>}
           {view.beginsWith !== null && <p>{says.beginsWith(view.beginsWith)}</p>}
@@ -82,12 +82,12 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           ) : (
             !hidden.value.has('job') && <p class="dim">{describeJob(lobby.job)}.</p>
           )}
-          {lobby.job.data.kind === 'files' && readsFiles(lobby.job.job) && (
+          {lobby.job.data.kind === 'files' && takesFiles(lobby.job.job) && (
             <FileDrop key={lobby.job.job} job={lobby.job.job} found={view.files} onfiles={giveFiles}>
               <p class="dim small">{says.files.stay}</p>
             </FileDrop>
           )}
-          {lobby.job.data.kind === 'spread' && readsFiles(lobby.job.job) && (
+          {lobby.job.data.kind === 'spread' && takesFiles(lobby.job.job) && (
             <HandedOnFiles key={lobby.job.job} job={lobby.job.job} view={view} files={lobby.job.data.files} />
           )}
           <Starting view={view} lobby={lobby} />
@@ -100,6 +100,14 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
 /** Of the table that this tab's files hold. */
 function columnsOf({ files }: View): string[] {
   return files?.preview?.kind === 'table' ? files.preview.columns.map(({ name }) => name) : [];
+}
+
+function JobTitle({ job }: { job: JobSpec }) {
+  const { lobby: says, lesson, job: jobs } = words.value;
+  if (job.job === 'lesson') return <>{lesson.heading}</>;
+  const preset = presetOf(job);
+  const size = preset === null ? `${job.gpt.layers} × ${job.gpt.width}` : jobs.presets[preset];
+  return <>{says.jobWith(job.job, job.job === 'gpt' ? size : job.model)}</>;
 }
 
 function People({ view, lobby }: { view: View; lobby: LobbyView }) {

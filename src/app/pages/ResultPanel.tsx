@@ -21,6 +21,7 @@ interface Props {
 export function ResultPanel({ result, isWhole, host, children }: Props) {
   const { run: said } = words.value;
   const { worldSize } = result;
+  const [value, meaning] = outcome(result);
   const apart = dissenters(result.stateHash);
   const theory = theoreticalBytes(worldSize, result.gradientBytes, result.steps);
   const sent =
@@ -28,10 +29,8 @@ export function ResultPanel({ result, isWhole, host, children }: Props) {
   return (
     <section class="result" aria-labelledby="result-title">
       <div class="result-words">
-        <h2 id="result-title">
-          {result.error === undefined ? formatShare(result.accuracy ?? NaN, 1) : formatAmount(result.error)}
-        </h2>
-        <p>{(result.error === undefined ? said.classified : said.predicted)(result.steps, formatClock(result.ms))}</p>
+        <h2 id="result-title">{value}</h2>
+        <p>{meaning}</p>
       </div>
       <dl class="facts">
         <div>
@@ -102,6 +101,17 @@ export function ResultPanel({ result, isWhole, host, children }: Props) {
       </div>
     </section>
   );
+}
+
+/** How well held-out samples are answered, and what that says: of a text the loss, of amounts the typical error, else the share that is right. */
+function outcome({ accuracy, error, valLoss, bigramLoss, steps, ms }: RunResult): [value: string, meaning: string] {
+  const { run: said, written } = words.value;
+  const time = formatClock(ms);
+  if (bigramLoss !== undefined) {
+    return [formatLoss(valLoss ?? NaN), written.result(formatLoss(bigramLoss), steps, time)];
+  }
+  if (error !== undefined) return [formatAmount(error), said.predicted(steps, time)];
+  return [formatShare(accuracy ?? NaN, 1), said.classified(steps, time)];
 }
 
 function overhead(sent: number, theory: number): string {

@@ -29,6 +29,7 @@ import { closeRun, hidden, start } from '../store.ts';
 import { insteadOfRing, type Instead } from '../strategies.ts';
 import type { Failure, Run as RunView, View } from '../view.ts';
 import { words } from '../words/index.ts';
+import { WrittenPanel } from '../written/WrittenPanel.tsx';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
 import { ResultPanel } from './ResultPanel.tsx';
@@ -131,8 +132,11 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
       </div>
       {/* Where nobody trains, nothing is learned. */}
-      {!hides.has('learned') && view.member !== null && learnsDigits(run.job.job) && (
+      {!hides.has('learned') && view.member !== null && learnsDigits(job.job) && (
         <LearnedPanel key={run.number} run={run} />
+      )}
+      {!hides.has('learned') && view.member !== null && job.job === 'gpt' && (
+        <WrittenPanel key={run.number} run={run} asks={ownRank(view, run) !== null} />
       )}
       {run.result === null && keepModel}
       {view.failure === null && (

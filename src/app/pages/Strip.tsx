@@ -18,19 +18,21 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   const share = talking(run);
   const left = isOn && view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
   const alone = run.worldSize === 1;
+  // Time ends it before passes and steps do.
+  const isTimed = run.job.maxMinutes !== null && run.job.maxSteps === null;
   const ownOnly = tellsOwnOnly(run.job, run.worldSize);
   return (
     <dl class="strip">
       <Cell label={<StatusLine view={view} brief />}>
-        {run.job.job} <span class="dim">{run.job.model}</span>
+        {run.job.job} <span class="dim">{run.job.job === 'gpt' ? '' : run.job.model}</span>
       </Cell>
       <Cell label={<Term of="epoch" />}>
         {last === null ? '–' : last.dataEpoch + 1}
-        <span class="dim"> / {run.job.epochs}</span>
+        {!isTimed && <span class="dim"> / {run.job.epochs}</span>}
       </Cell>
       <Cell label={said.stepLabel}>
         {last === null ? '–' : last.step + 1}
-        {model !== null && <span class="dim"> / {model.totalSteps}</span>}
+        {model !== null && !isTimed && <span class="dim"> / {model.totalSteps}</span>}
       </Cell>
       <Cell label={ownOnly ? said.ownRate : said.sampleRate}>{rate === null ? '–' : formatCount(rate)}</Cell>
       <Cell label={ownOnly ? <Term of="own loss" /> : said.loss}>{last === null ? '–' : formatLoss(last.loss)}</Cell>

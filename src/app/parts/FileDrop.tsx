@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import type { FilesJob } from '../../protocol/job.ts';
+import { hasPreview } from '../../protocol/preview.ts';
 import { formatBytes } from '../format.ts';
 import type { View } from '../view.ts';
 import { words } from '../words/index.ts';
@@ -26,7 +27,7 @@ export function FileDrop({ job, found, onfiles, children }: Props) {
   const files = useSignal<File[]>([]);
   const take = (picked: File[]): void => {
     // They may come in two goes, and the later of a name wins; anything else takes the place of what was there.
-    const isPair = job !== 'table' && picked.every(({ name }) => IDX.test(name));
+    const isPair = (job === 'mnist' || job === 'images') && picked.every(({ name }) => IDX.test(name));
     const kept = isPair ? files.peek().filter(({ name }) => IDX.test(name)) : [];
     files.value = [...new Map([...kept, ...picked].map((file) => [file.name, file])).values()];
     onfiles(files.peek());
@@ -52,7 +53,7 @@ export function FileDrop({ job, found, onfiles, children }: Props) {
         </ul>
       )}
       {children}
-      {job !== 'mnist' && files.value.length > 0 && found !== null && <FilesPreview {...found} />}
+      {hasPreview(job) && files.value.length > 0 && found !== null && <FilesPreview {...found} />}
     </DropZone>
   );
 }

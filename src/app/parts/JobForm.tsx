@@ -1,9 +1,18 @@
 /** What to train and how to share it: three choices in front, the rest under "advanced". Says what is wrong instead of sending it. */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import { codecsOf, parseJob, readsFiles, type JobSpec, type PlannedCodec, type TaskName } from '../../protocol/job.ts';
+import { codecsOf, parseJob, takesFiles, type JobSpec, type PlannedCodec, type TaskName } from '../../protocol/job.ts';
 import { messageOf } from '../../util/errors.ts';
-import { withJob, withOptimizer, withSource, withStrategy, workerWord, type DataSourceName } from '../jobForm.ts';
+import {
+  presetOf,
+  withJob,
+  withOptimizer,
+  withPreset,
+  withSource,
+  withStrategy,
+  workerWord,
+  type DataSourceName,
+} from '../jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../serverData.ts';
 import { SETTINGS } from '../strategies.ts';
 import { words } from '../words/index.ts';
@@ -41,7 +50,8 @@ export function JobForm({
           options={says.jobs}
           onpick={(value) => offer(withJob(job, value, serverHasData.value ? SERVER_DATA : null))}
         />
-        {trains && job.job !== 'table' && (
+        {job.job === 'gpt' && <PresetField job={job} offer={offer} />}
+        {trains && job.job !== 'gpt' && job.job !== 'table' && (
           <Select
             label={says.model}
             value={job.model}
@@ -56,9 +66,10 @@ export function JobForm({
         <details class="fold">
           <summary>{says.advanced}</summary>
           <div class="fields three">
+            {job.job === 'gpt' && <GptFields job={job} offer={offer} />}
             {trains && <TrainingFields job={job} offer={offer} />}
             {job.job === 'images' && <PictureFields job={job} offer={offer} />}
-            {readsFiles(job.job) && <DataFields job={job} offer={offer} />}
+            {takesFiles(job.job) && <DataFields job={job} offer={offer} />}
             {children}
           </div>
         </details>
@@ -95,8 +106,33 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
         empty={says.noLimit}
         onpick={(maxSteps) => set({ maxSteps })}
       />
+      <NumberField
+        label={says.maxMinutes}
+        value={job.maxMinutes}
+        empty={says.noLimit}
+        onpick={(maxMinutes) => set({ maxMinutes })}
+      />
       <NumberField label={says.seed} value={job.seed} onpick={(seed) => set({ seed })} />
-      {job.model === 'mlp' && (
+      <Select
+        label={says.schedule}
+        value={job.schedule}
+        options={says.schedules}
+        onpick={(schedule) => set({ schedule })}
+      />
+      <NumberField label={says.warmupSteps} value={job.warmupSteps} onpick={(warmupSteps) => set({ warmupSteps })} />
+      <NumberField
+        label={says.clipNorm}
+        value={job.clipNorm}
+        empty={says.noLimit}
+        onpick={(clipNorm) => set({ clipNorm })}
+      />
+      <NumberField
+        label={says.weightDecay}
+        value={job.weightDecay}
+        empty={says.asUsual}
+        onpick={(weightDecay) => set({ weightDecay })}
+      />
+      {job.job !== 'gpt' && job.model === 'mlp' && (
         <NumberField label={says.hidden} value={job.hidden} onpick={(hidden) => set({ hidden })} />
       )}
       {codecsOf(job.strategy).length > 1 && (
@@ -209,6 +245,41 @@ function TableFields({
   );
 }
 
+/** Of a language model: a size by its name, or what was set under "advanced". */
+function PresetField({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+  const { job: says } = words.value;
+  const preset = presetOf(job);
+  return (
+    <Select
+      label={says.size}
+      value={preset ?? 'own'}
+      options={{ ...says.presets, own: says.ownSize }}
+      onpick={(name) => {
+        if (name !== 'own') offer(withPreset(job, name));
+      }}
+    />
+  );
+}
+
+function GptFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+  const { job: says } = words.value;
+  const { layers, heads, width, context, dropout, tokens, vocabulary } = job.gpt;
+  const set = (change: Partial<JobSpec['gpt']>): string | null => offer({ ...job, gpt: { ...job.gpt, ...change } });
+  return (
+    <>
+      <NumberField label={says.layers} value={layers} onpick={(value) => set({ layers: value })} />
+      <NumberField label={says.heads} value={heads} onpick={(value) => set({ heads: value })} />
+      <NumberField label={says.width} value={width} onpick={(value) => set({ width: value })} />
+      <NumberField label={says.context} value={context} onpick={(value) => set({ context: value })} />
+      <NumberField label={says.dropout} value={dropout} onpick={(value) => set({ dropout: value })} />
+      <Select label={says.tokens} value={tokens} options={says.tokenKinds} onpick={(value) => set({ tokens: value })} />
+      {tokens === 'byte-pairs' && (
+        <NumberField label={says.vocabulary} value={vocabulary} onpick={(value) => set({ vocabulary: value })} />
+      )}
+    </>
+  );
+}
+
 /** What pictures are brought to. */
 function PictureFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
   const { job: says } = words.value;
@@ -225,11 +296,18 @@ function PictureFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => 
   );
 }
 
-/** One tab's workers have no other to hand files on to. */
-function sourceOptions({ strategy }: JobSpec): Record<DataSourceName, string> {
+/** Only texts are built in, and one tab's workers have no other to hand files on to. */
+function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
   const { sources } = words.value.job;
-  const fitting = Object.entries(sources).filter(([kind]) => kind !== 'spread' || strategy !== 'data-parallel');
+  const unfit = [...(job === 'gpt' ? [] : ['built-in']), ...(strategy === 'data-parallel' ? ['spread'] : [])];
+  const fitting = Object.entries(sources).filter(([kind]) => !unfit.includes(kind));
   return Object.fromEntries(fitting) as Record<DataSourceName, string>;
+}
+
+function addressLabel({ job }: JobSpec): string {
+  const { folder, textAddress, fileAddress } = words.value.job;
+  if (job === 'mnist') return folder;
+  return job === 'gpt' ? textAddress : fileAddress;
 }
 
 function DataFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
@@ -239,13 +317,13 @@ function DataFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => str
     <>
       <Select
         label={says.data}
-        value={folder === null ? (job.data.kind as DataSourceName) : 'url'}
+        value={job.data.kind as DataSourceName}
         options={sourceOptions(job)}
         onpick={(kind) => offer(withSource(job, kind, SERVER_DATA))}
       />
       {folder !== null && (
         <label class="field wide">
-          <span>{job.job === 'mnist' ? says.folder : says.fileAddress}</span>
+          <span>{addressLabel(job)}</span>
           <input
             type="text"
             inputMode="url"

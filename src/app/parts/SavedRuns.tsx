@@ -1,6 +1,7 @@
 /** Runs that can go on, and checkpoints that cannot be read; nothing where there are none. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { nameOfJob } from '../../protocol/job.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { formatAgo } from '../format.ts';
 import { roomHash } from '../route.ts';
@@ -54,7 +55,7 @@ function Saved({ run }: { run: SavedRun }) {
     if (whole) createRoom(whole.job, null, { resume: whole.id });
     checking.value = false;
   };
-  const name = `${job.job}/${job.model}`;
+  const name = nameOfJob(job);
   return (
     <li>
       <p>

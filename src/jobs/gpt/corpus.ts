@@ -7,7 +7,7 @@ import { createTokenizer, type Tokenizer } from './tokenizer.ts';
 /** Of the text, at its end. */
 const HELD_OUT_SHARE = 0.1;
 /** Characters: more do not make the loss more certain, and all are tested at the end of every pass. */
-const MOST_HELD_OUT = 65_536;
+const MOST_HELD_OUT = 16_384;
 
 /** Windows that lie one behind the other: each token but the first is what a model is to tell once in a pass. */
 export class Windows {

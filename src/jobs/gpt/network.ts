@@ -11,9 +11,17 @@ import type { GptModel } from '../../protocol/gpt.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 
 export type NetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context'> & {
-  /** Of tokens. */
+  /** Rows of the shared matrix: see {@link rowsFor}. */
   vocabulary: number;
 };
+
+/**
+ * Rows for so many tokens. WebGPU's products take four columns at a time where their number allows it, and are twice as slow where not:
+ * what is added stands for no token.
+ */
+export function rowsFor(tokens: number): number {
+  return 4 * Math.ceil(tokens / 4);
+}
 
 /** Of the inner layer between two of `width`. */
 export const EXPANSION = 4;

@@ -22,6 +22,7 @@ interface Seen {
 
 export class Writer {
   readonly #size: NetworkSize;
+  readonly #choices: number;
   readonly #embedding: Float32Array;
   readonly #positions: Float32Array;
   readonly #layers: readonly LayerWeights[];
@@ -30,10 +31,14 @@ export class Writer {
   /** Tokens in view. */
   #tokens: number[] = [];
 
-  /** @param weights all of a network's variables, one after the other; they must stay as they are. */
-  constructor(size: NetworkSize, weights: Float32Array) {
+  /**
+   * @param tokens that there are: rows behind stand for none.
+   * @param weights all of a network's variables, one after the other; they must stay as they are.
+   */
+  constructor(size: NetworkSize, tokens: number, weights: Float32Array) {
     const { layers, width, context } = size;
     this.#size = size;
+    this.#choices = tokens;
     let at = 0;
     const parts = shapesOf(size).map((shape) => {
       const length = shape.reduce((all, side) => all * side, 1);
@@ -88,7 +93,7 @@ export class Writer {
   }
 
   #forward(token: number): Float32Array<ArrayBuffer> {
-    const { width, vocabulary } = this.#size;
+    const { width } = this.#size;
     const place = this.#tokens.length;
     this.#tokens.push(token);
     const x = new Float32Array(width);
@@ -100,8 +105,8 @@ export class Writer {
       addTo(x, product(inner, layer.contract, width));
     }
     const last = normalize(x, this.#norm);
-    const logits = new Float32Array(vocabulary);
-    for (let row = 0; row < vocabulary; row++) logits[row] = dot(last, 0, this.#embedding, row * width, width);
+    const logits = new Float32Array(this.#choices);
+    for (let row = 0; row < logits.length; row++) logits[row] = dot(last, 0, this.#embedding, row * width, width);
     return logits;
   }
 

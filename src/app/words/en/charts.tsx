@@ -12,6 +12,8 @@ export const charts = {
   accuracy: 'accuracy',
   /** Of amounts: the root of the mean squared error. */
   error: 'typical error',
+  /** The same of a text. */
+  foretold: 'next characters told right',
   notMeasured: 'not measured yet',
   noLoss: 'Loss: no step yet.',
   noAccuracy: 'Accuracy: not measured yet.',

@@ -11,6 +11,7 @@ import { run } from './run.tsx';
 import { shell } from './shell.tsx';
 import { state } from './state.tsx';
 import { terms } from './terms.tsx';
+import { written } from './written.tsx';
 
-export const en = { shell, terms, home, join, lobby, job, state, ring, run, charts, lesson, learned };
+export const en = { shell, terms, home, join, lobby, job, state, ring, run, charts, lesson, learned, written };
 export type Words = typeof en;

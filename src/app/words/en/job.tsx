@@ -25,6 +25,10 @@ const optimizers = {
   adamw: 'AdamW',
 };
 
+/** `2 layers of 64 channels, 4 heads, 64 characters at a time` */
+const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
+  `${plural(layers, 'layer')} of ${width} channels, ${plural(heads, 'head')}, ${context} ${tokens === 'characters' ? tokens : 'byte pairs'} at a time`;
+
 export const job = {
   job: 'Job',
   jobs: {
@@ -60,8 +64,30 @@ export const job = {
   batch: { tab: 'Batch per tab', worker: 'Batch per worker' },
   epochs: 'Passes (epochs)',
   maxSteps: 'At most, steps',
+  maxMinutes: 'At most, minutes',
   noLimit: 'no limit',
   seed: 'Seed',
+  schedule: 'Rate',
+  schedules: { constant: 'stays', cosine: 'falls (cosine)' },
+  warmupSteps: 'Steps of rising rate',
+  clipNorm: 'Cut gradients above',
+  weightDecay: 'Weight decay',
+  size: 'Size',
+  presets: {
+    tiny: 'tiny (56 k, quick without a GPU)',
+    small: 'small (1 M)',
+    medium: 'medium (5 M)',
+    large: 'large (11 M)',
+  },
+  ownSize: 'as set under “Advanced”',
+  layers: 'Layers',
+  heads: 'Heads of attention',
+  width: 'Width',
+  context: 'Tokens seen at once',
+  dropout: 'Dropout',
+  tokens: 'Tokens are',
+  tokenKinds: { characters: 'characters', 'byte-pairs': 'byte pairs' },
+  vocabulary: 'How many byte pairs',
   hidden: 'Hidden units',
   codec: 'Gradients travel as',
   /** Short: a select of them is narrow on a phone. */
@@ -80,8 +106,14 @@ export const job = {
   exchange: 'Exchange every … steps',
   asUsual: 'as usual',
   data: 'Data from',
-  sources: { files: 'files each tab picks', spread: 'files the host hands on', url: 'a web folder' },
+  sources: {
+    'built-in': 'here: fables',
+    files: 'files each tab picks',
+    spread: 'files the host hands on',
+    url: 'the web',
+  },
   folder: 'Folder’s address',
+  textAddress: 'Address of the text, or its folder',
   /** Of the jobs `images` and `table`. */
   fileAddress: 'Address of a file or folder',
   side: 'Pixels per side',
@@ -95,9 +127,11 @@ export const job = {
   /** `Ring; 1 pass over the data, 32 samples per step and tab, Adam at 0.002` */
   describe: (spec: JobSpec, who: 'tab' | 'worker') => {
     if (spec.job === 'lesson') return 'Every tab has a few small numbers, and all add them up together, step by step';
-    const length = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
+    const steps = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
+    const length = spec.maxMinutes === null ? steps : `${steps}, at most ${plural(spec.maxMinutes, 'minute')}`;
+    const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}; ` : '';
     const codec = spec.codec === 'fp32' ? '' : `, gradients as ${codecs[spec.codec]}`;
-    return `${upperFirst(job.describeStrategy(spec))}${codec}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
+    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
   },
   /** `local SGD, an exchange every 8 steps` */
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec): string => {

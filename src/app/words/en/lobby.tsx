@@ -63,13 +63,19 @@ export const lobby = {
     soon: 'This room is training: you will join in a moment.',
   },
   files: {
-    choose: { mnist: 'Choose the MNIST files', images: 'Choose files', table: 'Choose a CSV file' },
+    choose: {
+      mnist: 'Choose the MNIST files',
+      images: 'Choose files',
+      table: 'Choose a CSV file',
+      gpt: 'Choose a text',
+    },
     chooseFolder: 'Choose a folder',
     drop: {
       mnist: 'Or drop them here: images and labels (IDX, gzipped or not). One pair will do.',
       images:
         'Or drop them here: a folder or zip file of pictures, in a folder for each class; a pair of IDX files; an npz file with x and y.',
       table: 'Or drop it here: a line of names, and rows below. What columns hold is guessed.',
+      gpt: 'Or drop it here: plain text (UTF-8). Several files are read one after the other, by their names.',
     },
     stay: 'They stay in this tab; every tab needs the same files.',
     reading: 'Reading the files …',

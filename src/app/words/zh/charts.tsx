@@ -10,6 +10,7 @@ export const charts: Words['charts'] = {
   ownLoss: '本 rank 的损失',
   accuracy: '准确率',
   error: '典型误差',
+  foretold: '下一个字符猜对的比例',
   notMeasured: '尚未测量',
   noLoss: '损失：还没有一步。',
   noAccuracy: '准确率：尚未测量。',

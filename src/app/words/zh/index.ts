@@ -12,5 +12,6 @@ import { run } from './run.tsx';
 import { shell } from './shell.tsx';
 import { state } from './state.tsx';
 import { terms } from './terms.tsx';
+import { written } from './written.tsx';
 
-export const zh: Words = { shell, terms, home, join, lobby, job, state, ring, run, charts, lesson, learned };
+export const zh: Words = { shell, terms, home, join, lobby, job, state, ring, run, charts, lesson, learned, written };

@@ -24,6 +24,9 @@ const optimizers = {
   adamw: 'AdamW',
 };
 
+const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
+  `${layers} 层、每层 ${width} 个通道、${heads} 个头，一次看 ${context} 个${tokens === 'characters' ? '字符' : '字节对'}`;
+
 export const job: Words['job'] = {
   job: '任务',
   jobs: {
@@ -54,8 +57,30 @@ export const job: Words['job'] = {
   batch: { tab: '每个标签页的批大小', worker: '每个工作线程的批大小' },
   epochs: '轮数（epochs）',
   maxSteps: '最多几步',
+  maxMinutes: '最多几分钟',
   noLimit: '不限',
   seed: '随机种子',
+  schedule: '学习率走势',
+  schedules: { constant: '不变', cosine: '按余弦下降' },
+  warmupSteps: '升到学习率的步数',
+  clipNorm: '梯度长度上限',
+  weightDecay: '权重衰减',
+  size: '大小',
+  presets: {
+    tiny: '微型（5.6 万参数，没有 GPU 也快）',
+    small: '小（100 万）',
+    medium: '中（500 万）',
+    large: '大（1100 万）',
+  },
+  ownSize: '按“更多设置”',
+  layers: '层数',
+  heads: '注意力头数',
+  width: '宽度',
+  context: '一次看到的 token 数',
+  dropout: '随机失活',
+  tokens: '以什么为 token',
+  tokenKinds: { characters: '字符', 'byte-pairs': '字节对' },
+  vocabulary: '字节对的数目',
   hidden: '隐藏单元数',
   codec: '梯度传输格式',
   codecs: {
@@ -73,8 +98,9 @@ export const job: Words['job'] = {
   exchange: '每几步交换一次',
   asUsual: '默认',
   data: '数据来自',
-  sources: { files: '每个标签页自选文件', spread: '主持人分发的文件', url: '网络文件夹' },
+  sources: { 'built-in': '自带的寓言', files: '每个标签页自选文件', spread: '主持人分发的文件', url: '网络' },
   folder: '文件夹地址',
+  textAddress: '文章或其文件夹的地址',
   fileAddress: '文件或文件夹地址',
   side: '每边像素',
   channels: '颜色',
@@ -86,10 +112,12 @@ export const job: Words['job'] = {
   notNumber: '这里要填一个数。',
   describe: (spec, who) => {
     if (spec.job === 'lesson') return '每个标签页有几个小数字，大家一步一步一起把它们加起来';
-    const length = spec.maxSteps === null ? '' : `，最多 ${formatCount(spec.maxSteps)} 步`;
+    const steps = spec.maxSteps === null ? '' : `，最多 ${formatCount(spec.maxSteps)} 步`;
+    const length = spec.maxMinutes === null ? steps : `${steps}，最多 ${spec.maxMinutes} 分钟`;
+    const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}；` : '';
     const each = who === 'tab' ? '标签页' : '工作线程';
     const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;
-    return `${job.describeStrategy(spec)}${codec}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
+    return `${size}${job.describeStrategy(spec)}${codec}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec) => {
     const name = strategies[strategy];

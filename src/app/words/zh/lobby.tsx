@@ -59,12 +59,13 @@ export const lobby: Words['lobby'] = {
     soon: '这个房间正在训练：你马上就会加入。',
   },
   files: {
-    choose: { mnist: '选择 MNIST 文件', images: '选择文件', table: '选择 CSV 文件' },
+    choose: { mnist: '选择 MNIST 文件', images: '选择文件', table: '选择 CSV 文件', gpt: '选择文章' },
     chooseFolder: '选择文件夹',
     drop: {
       mnist: '或者拖到这里：图像和标签（IDX，压缩与否都行）。一对就够。',
       images: '或者拖到这里：一个文件夹或 zip，每个类别的图片各放一个文件夹；一对 IDX 文件；含 x 和 y 的 npz 文件。',
       table: '或者拖到这里：第一行是列名，下面是数据。各列的内容会自动判断。',
+      gpt: '或者拖到这里：纯文本（UTF-8）。多个文件按文件名依次读取。',
     },
     stay: '文件只留在本标签页；每个标签页都需要同样的文件。',
     reading: '正在读取文件……',

@@ -1,0 +1,47 @@
+/** A language model in real tabs: it learns together, writes as it learns, and writes on when asked. */
+import { expect, test, vi } from 'vitest';
+import { worldOfFile } from './world.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const world = await worldOfFile();
+
+test('two tabs learn a text together, show what they write, and continue a prompt', async () => {
+  const gpt = { ...DEFAULT_JOB.gpt, width: 16, context: 8, prompt: 'The ' };
+  const room = world.createRoom({ job: 'gpt', gpt, maxSteps: 6, batchSize: 2, hashEvery: 2 }, 2);
+  const [ann, ben] = await Promise.all([world.join(room, 'ann'), world.join(room, 'ben')]);
+  const results = await Promise.all([ann, ben].map((tab) => tab.event('finished')));
+  const [{ result }] = results as [(typeof results)[0]];
+  expect(new Set(results.flatMap((one) => one.result.stateHash)).size).toBe(1);
+  expect(result.losses[0]).toBeCloseTo(Math.log(60), 0);
+  expect(result.losses.at(-1)!).toBeLessThan(result.losses[0]!);
+  expect(result.samples!.map(({ steps }) => steps)).toEqual([1, 2, 5, 6]);
+  expect(result.bigramLoss!).toBeLessThan(result.valLoss!);
+  expect(result.memoryBytesPerRank.every((bytes) => bytes > 0)).toBe(true);
+  const memory = ann.events.flatMap((event) => (event.type === 'ranks' ? [event.ranks[0]!.memoryBytes] : []));
+  expect(new Set(memory).size).toBe(1);
+
+  const { page } = ann;
+  await page.getByText('after 6 steps, loss').waitFor();
+  await page.getByLabel('Prompt').fill('An old ');
+  await page.getByRole('button', { name: 'Write', exact: true }).click();
+  const { answer } = await ann.event('written');
+  expect(answer!.steps).toBe(6);
+  expect(answer!.text).toHaveLength(160);
+  await page.locator('.written [role=status] strong', { hasText: 'An old' }).waitFor();
+  // Nothing of what classifies images is there.
+  expect(await page.getByText('Draw a digit').count()).toBe(0);
+  expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);
+});
+
+test('a text that was dropped on the page is learned', async () => {
+  const gpt = { ...DEFAULT_JOB.gpt, width: 16, context: 8 };
+  const job = { job: 'gpt', gpt, maxSteps: 1, batchSize: 2, data: { kind: 'files' } };
+  const tab = await world.join(world.createRoom(job, 1), 'ann');
+  await tab.page.getByRole('button', { name: 'Choose a text' }).waitFor();
+  const buffer = Buffer.from('the cat sat on the mat. '.repeat(20));
+  await tab.page.locator('input[type=file]').setInputFiles({ name: 'cat.txt', mimeType: 'text/plain', buffer });
+  const { result } = await tab.event('finished');
+  expect(result.losses[0]).toBeCloseTo(Math.log(12), 0);
+});
