@@ -1,5 +1,5 @@
 /** See it learn to write: what it wrote after ever more steps, how well it foretells a text that it has not read, and a prompt to continue. */
-import { useSignal } from '@preact/signals';
+import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { MAX_PROMPT } from '../../protocol/gpt.ts';
 import { formatLoss } from '../format.ts';
@@ -8,7 +8,7 @@ import { Subtitle } from '../learned/Subtitle.tsx';
 import { Fold } from '../parts/Fold.tsx';
 import type { Run } from '../view.ts';
 import { words } from '../words/index.ts';
-import { useWriting } from './useWriting.ts';
+import { useWriting, type WritingState } from './useWriting.ts';
 
 /** Of the temperature: 0 takes the likeliest character each time, 1 draws as the model has it. */
 const HOTTEST = 1.5;
@@ -17,6 +17,10 @@ const USUAL_TEMPERATURE = 0.8;
 
 /** Of one run: another's model is another model. @param asks whether this tab has a model to ask. */
 export function WrittenPanel({ run, asks }: { run: Run; asks: boolean }) {
+  // Out here, so that nothing is lost when a phone is turned and the panel folds or unfolds.
+  const prompt = useSignal(run.job.gpt.prompt.trim());
+  const temperature = useSignal(USUAL_TEMPERATURE);
+  const writing = useWriting();
   useEffect(() => forgetAnswers, []);
   return (
     <Fold title={words.value.written.title} class="written-panel">
@@ -24,7 +28,7 @@ export function WrittenPanel({ run, asks }: { run: Run; asks: boolean }) {
         <Comparison run={run} />
         <div class={asks ? 'written-columns' : ''}>
           <Samples run={run} />
-          {asks && <Ask prompt={run.job.gpt.prompt.trim()} />}
+          {asks && <Ask prompt={prompt} temperature={temperature} writing={writing} />}
         </div>
       </div>
     </Fold>
@@ -60,11 +64,14 @@ function Samples({ run }: { run: Run }) {
   );
 }
 
-function Ask({ prompt: usual }: { prompt: string }) {
+interface AskProps {
+  prompt: Signal<string>;
+  temperature: Signal<number>;
+  writing: WritingState;
+}
+
+function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskProps) {
   const say = words.value.written;
-  const prompt = useSignal(usual);
-  const temperature = useSignal(USUAL_TEMPERATURE);
-  const { last, isPending, write } = useWriting();
   return (
     <div>
       <Subtitle>{say.ask}</Subtitle>

@@ -74,7 +74,7 @@ export const job = {
   weightDecay: 'Weight decay',
   size: 'Size',
   presets: {
-    tiny: 'tiny (56 k, quick without a GPU)',
+    tiny: 'tiny (56 k)',
     small: 'small (1 M)',
     medium: 'medium (5 M)',
     large: 'large (11 M)',

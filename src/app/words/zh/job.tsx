@@ -67,7 +67,7 @@ export const job: Words['job'] = {
   weightDecay: '权重衰减',
   size: '大小',
   presets: {
-    tiny: '微型（5.6 万参数，没有 GPU 也快）',
+    tiny: '微型（5.6 万）',
     small: '小（100 万）',
     medium: '中（500 万）',
     large: '大（1100 万）',
