@@ -248,6 +248,8 @@ const GPT_PLAN = {
 export function defaultsOf(job: unknown, strategy: unknown): JobSpec {
   const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
   if (job === 'gpt') return { ...plan, ...GPT_PLAN, job };
+  // What people bring is small: one pass over two hundred rows is seven steps, after which nothing is learned.
+  if (job === 'images' || job === 'table') return { ...plan, job, epochs: 20 };
   return job === 'lesson' ? { ...plan, job, data: { kind: 'none' } } : plan;
 }
 
