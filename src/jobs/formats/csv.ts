@@ -107,7 +107,7 @@ export class CsvFile {
       for (const { fields, line, offset } of records) {
         if (fields.length !== this.columns.length) {
           throw new DataError(
-            `${this.name}, line ${line}: ${fields.length} fields, and line 1 has ${this.columns.length}. Correct the line; a ` +
+            `${this.name}, line ${line}: ${fields.length === 1 ? '1 field' : `${fields.length} fields`}, and line 1 has ${this.columns.length}. Correct the line; a ` +
               'field with a separator in it needs quotes.',
           );
         }

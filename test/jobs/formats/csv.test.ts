@@ -97,8 +97,8 @@ describe('CSV', () => {
   test.each([
     ['nothing', '', 'a.csv, line 1: there is no record'],
     ['a field too many', 'a,b\n1,x\n2,y,z\n', 'a.csv, line 3: 3 fields, and line 1 has 2'],
-    ['a field missing behind a field of two lines', 'a,b\n1,"x\ny"\n2\n', 'a.csv, line 4: 1 fields'],
-    ['a line far away', `${long}1\n`, 'a.csv, line 300002: 1 fields'],
+    ['a field missing behind a field of two lines', 'a,b\n1,"x\ny"\n2\n', 'a.csv, line 4: 1 field,'],
+    ['a line far away', `${long}1\n`, 'a.csv, line 300002: 1 field,'],
     ['a quote that stays open', 'a,b\n1,"x\n2,y\n', 'a.csv, line 2: a quote that opens in this record is never closed'],
     ['an open quote in a large file', long.replace('x', '"x'), 'a.csv, line 2: a quote that opens'],
     ['words behind a quote', 'a,b\n1,"x"y\n2,y\n', 'a.csv, line 2: a quoted field goes on behind its quote'],
