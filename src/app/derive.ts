@@ -221,16 +221,18 @@ export function missingToStart(lobby: Lobby): number | null {
   return Math.max(0, lobby.startAt - lobby.members.filter((one) => one.device !== null).length);
 }
 
-/** Why this host cannot start yet, in one sentence; `null` when nothing stands in the way. */
-export function startObstacle(lobby: Lobby, host: string | null): string | null {
+/** Why this host cannot start yet, in one sentence; `null` when nothing stands in the way. `files`: what is known of its own. */
+export function startObstacle(lobby: Lobby, host: string | null, files: View['files'] = null): string | null {
   const { obstacle } = words.value.lobby;
   const ready = lobby.members.filter((one) => one.device !== null);
   const isSpectator = lobby.spectators.some((one) => one.member === host);
   if (isSpectator && ready.length === 0) return obstacle.onlySpectators;
   if (!isSpectator && !ready.some((one) => one.member === host)) {
     const { data } = lobby.job;
-    const lacksFiles = data.kind === 'files' || (data.kind === 'spread' && data.files.length === 0);
-    return lacksFiles ? obstacle.files : obstacle.warming;
+    if (data.kind === 'spread' && data.files.length === 0) return obstacle.files;
+    if (data.kind !== 'files') return obstacle.warming;
+    if (files === null) return obstacle.files;
+    return files.problem === null ? obstacle.warming : obstacle.unfit;
   }
   if (lobby.job.strategy === 'data-parallel' && ready.length > 1) return obstacle.oneTab(ready.length);
   if (isOpen(lobby) && ready.length < lobby.nodes!.min) return obstacle.tooFew(lobby.nodes!.min, ready.length);

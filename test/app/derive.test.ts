@@ -134,6 +134,10 @@ describe('starting', () => {
     expect(startObstacle(lobby(host), ada!.member)).toContain('still getting ready');
     // Of several hosts each speaks for itself.
     expect(startObstacle(lobby(host), 'member-grace')).toBeNull();
+    const table = lobby({ ...host, job: { ...DEFAULT_JOB, job: 'table', data: { kind: 'files' } } });
+    expect(startObstacle(table, ada!.member)).toContain('Choose the data files');
+    expect(startObstacle(table, ada!.member, { preview: null, problem: null })).toContain('getting ready');
+    expect(startObstacle(table, ada!.member, { preview: null, problem: 'line 3' })).toContain('said above');
     expect(startNote(lobby({ members: [member('Ada')] }))).toContain('alone');
   });
 

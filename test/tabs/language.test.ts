@@ -84,6 +84,7 @@ async function englishOn(page: Page): Promise<string[]> {
 test.each([
   ['', '用许多标签页'],
   ['new', '新建房间'],
+  ['new?job=table', '要预测的列'],
   ['K7F-3QX', '你正在加入'],
   ['lesson', '1 页'],
   ['lesson?page=11', '11'],

@@ -153,6 +153,8 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
         </span>
       </figcaption>
       <Chart
+        // A chart keeps the range that it began with.
+        key={name}
         {...chartProps(axis, shown, pointed, losses.points)}
         data={data}
         marks={NO_MARKS}

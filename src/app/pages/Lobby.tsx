@@ -184,7 +184,7 @@ function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
   const missing = missingToStart(lobby);
   const automatic = missing === null ? null : says.automatic(lobby.startAt ?? 0, missing);
   if (!isHost(view)) return <p class="waiting">{automatic ?? says.waitingForHost}</p>;
-  const obstacle = startObstacle(lobby, view.member);
+  const obstacle = startObstacle(lobby, view.member, view.files);
   return (
     <div class="starting">
       <button type="button" class="primary" disabled={obstacle !== null} aria-describedby="start-note" onClick={start}>

@@ -53,7 +53,9 @@ export function FileDrop({ job, found, onfiles, children }: Props) {
         </ul>
       )}
       {children}
-      {hasPreview(job) && files.value.length > 0 && found !== null && <FilesPreview {...found} />}
+      {found !== null && (found.preview?.kind === job || (hasPreview(job) && files.value.length > 0)) && (
+        <FilesPreview {...found} />
+      )}
     </DropZone>
   );
 }

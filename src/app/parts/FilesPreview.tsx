@@ -1,6 +1,13 @@
 /** What files hold, before anything is trained: rows and columns, classes, a dozen pictures; and what is wrong with them. */
 import { useEffect, useRef } from 'preact/hooks';
-import type { ImagesPreview, Preview, PreviewClass, PreviewPicture, TablePreview } from '../../protocol/preview.ts';
+import type {
+  ColumnKind,
+  ImagesPreview,
+  Preview,
+  PreviewClass,
+  PreviewPicture,
+  TablePreview,
+} from '../../protocol/preview.ts';
 import { formatCount } from '../format.ts';
 import { words } from '../words/index.ts';
 
@@ -35,15 +42,15 @@ function TableFound({ table }: { table: TablePreview }) {
         <table>
           <thead>
             <tr lang="und">
-              {table.columns.map(({ name }) => (
-                <th key={name} scope="col" class={name === table.target ? 'target' : undefined}>
+              {table.columns.map(({ name, kind }) => (
+                <th key={name} scope="col" class={classOf(kind, name === table.target)}>
                   {name}
                 </th>
               ))}
             </tr>
             <tr>
               {table.columns.map(({ name, kind, missing, distinct }) => (
-                <td key={name} class="dim">
+                <td key={name} class={`dim ${classOf(kind)}`}>
                   {[
                     says.kinds[kind],
                     ...(kind === 'category' && distinct !== null ? [says.distinct(distinct)] : []),
@@ -57,7 +64,7 @@ function TableFound({ table }: { table: TablePreview }) {
             {table.sample.map((fields, row) => (
               <tr key={row}>
                 {fields.map((field, i) => (
-                  <td key={i} class={table.columns[i]!.kind === 'number' ? 'number' : undefined}>
+                  <td key={i} class={classOf(table.columns[i]!.kind)}>
                     {field}
                   </td>
                 ))}
@@ -69,6 +76,10 @@ function TableFound({ table }: { table: TablePreview }) {
       <Classes classes={table.classes} />
     </>
   );
+}
+
+function classOf(kind: ColumnKind, isTarget = false): string {
+  return `${kind === 'number' ? 'number' : ''} ${isTarget ? 'target' : ''}`.trim();
 }
 
 function ImagesFound({ images }: { images: ImagesPreview }) {

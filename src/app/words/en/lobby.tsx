@@ -35,6 +35,7 @@ export const lobby = {
   obstacle: {
     onlySpectators: 'Nobody is ready who trains: this tab only watches.',
     files: 'Choose the data files first.',
+    unfit: 'These files cannot be trained on: what is wrong is said above.',
     warming: 'This tab is still getting ready.',
     oneTab: (ready: number) => `Workers in one tab train alone, and ${ready} tabs are ready: choose another strategy.`,
     tooFew: (min: number, ready: number) =>
@@ -88,7 +89,7 @@ export const lobby = {
     predicts: (target: ComponentChildren, task: 'classification' | 'regression' | null) => (
       <>
         To predict: {target}
-        {task !== null && (task === 'classification' ? ', as a class' : ', as an amount')}
+        {task !== null && (task === 'classification' ? ', as a class' : ', as an amount')}.
       </>
     ),
     samples: (samples: number, heldOut: number) =>

@@ -32,6 +32,7 @@ export const lobby: Words['lobby'] = {
   obstacle: {
     onlySpectators: '还没有能训练的标签页就绪：本标签页只观看。',
     files: '先选择数据文件。',
+    unfit: '这些文件无法用来训练：问题见上。',
     warming: '本标签页还在准备。',
     oneTab: (ready) => `“单页多工作线程”只能独自训练，而现在有 ${ready} 个标签页就绪：请换一种策略。`,
     tooFew: (min, ready) => `这里至少要 ${min} 个标签页才能开始，现在就绪 ${ready} 个。`,
@@ -78,7 +79,7 @@ export const lobby: Words['lobby'] = {
     predicts: (target, task) => (
       <>
         要预测：{target}
-        {task !== null && (task === 'classification' ? '（作为类别）' : '（作为数量）')}
+        {task !== null && (task === 'classification' ? '（作为类别）' : '（作为数量）')}。
       </>
     ),
     samples: (samples, heldOut) => `${samples} 个样本，其中 ${formatCount(heldOut)} 个留作测试。`,
