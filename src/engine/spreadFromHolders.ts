@@ -7,6 +7,9 @@ import type { Clock } from '../util/clock.ts';
 import { PeergradError } from '../util/errors.ts';
 import type { SharedFiles } from './sharedFiles.ts';
 
+/** Files that a message names. */
+const MOST_NAMED = 4;
+
 export interface SpreadFromHoldersOptions {
   /** What this tab has of them. */
   shared: SharedFiles;
@@ -47,7 +50,8 @@ export class SpreadFromHolders {
     const here = new Set(members.map(({ member }) => member));
     const gone = [...this.#holders].flatMap(([member, name]) => (here.has(member) ? [] : [name]));
     const { shared } = this.#options;
-    const files = shared.manifest.map(({ name }) => name).join(', ');
+    const names = shared.manifest.map(({ name }) => name);
+    const files = names.length > MOST_NAMED ? `${names.slice(0, MOST_NAMED).join(', ')} and others` : names.join(', ');
     const left = gone.length === 0 ? '' : `${gone.join(' and ')}, who had all of it, has left. `;
     const { spoilt } = shared;
     const changed =

@@ -9,8 +9,9 @@ import { SLICE_BYTES } from '../../src/protocol/spread.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
-import { systemClock } from '../../src/util/clock.ts';
-import { asError } from '../../src/util/errors.ts';
+import { systemClock, type Clock } from '../../src/util/clock.ts';
+import { asError, TimeoutError } from '../../src/util/errors.ts';
+import { ManualClock } from '../manualClock.ts';
 import { wrap } from './links.ts';
 import { changingFile, contentOf, fileOf } from './spreadFiles.ts';
 
@@ -21,10 +22,10 @@ interface Rank {
   readonly events: Extract<EngineEvent, { type: 'spread' }>[];
 }
 
-function rankOf(name: string, shared: SharedFiles): Rank {
+function rankOf(name: string, shared: SharedFiles, clock: Clock = systemClock): Rank {
   const events: Rank['events'] = [];
   const emit = (event: EngineEvent): void => void (event.type === 'spread' && events.push(event));
-  return { name, shared, events, spreading: new SpreadFromHolders({ shared, clock: systemClock, emit }) };
+  return { name, shared, events, spreading: new SpreadFromHolders({ shared, clock, emit }) };
 }
 
 /** The first has the files, the others nothing. */
@@ -245,4 +246,23 @@ test('a file that changes while it goes round is told, and what came of it befor
   for (const error of errors) expect(error!.message).toMatch(/Nobody here has all of a: 1 of 20 parts are missing/);
   expect(errors[0]!.message).toMatch(/^Changed, moved or deleted since it was chosen here: a\. /);
   expect(ranks[1]!.shared.heldBytes).toBe(19 * SLICE_BYTES);
+});
+
+test('nobody waits for ever for a rank that is stuck', async () => {
+  const source = await SharedFiles.chosen([fileOf('a', 3 * SLICE_BYTES)], () => {});
+  source.read = () => new Promise(() => {});
+  const clock = new ManualClock();
+  const ranks = [rankOf('host', source, clock), rankOf('guest', SharedFiles.awaited(source.manifest), clock)];
+  let isOver = false;
+  const run = runEpoch(ranks).finally(() => (isOver = true));
+  while (!isOver) {
+    clock.advance(500);
+    for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
+  }
+  const { errors } = await run;
+  for (const error of errors) expect(error).toBeInstanceOf(TimeoutError);
+  expect(errors.map((error) => error!.message).join()).toMatch(
+    /for 60 s no rank has got anything of the files; rank 1 waits/,
+  );
+  expect(clock.now()).toBeGreaterThanOrEqual(60_000);
 });
