@@ -31,6 +31,7 @@ const NAMES = new RegExp(
       'MNIST',
       'mlp',
       'cnn',
+      'gpt',
       'SGD',
       'Nesterov',
       'AdamW?',

@@ -31,6 +31,9 @@ test('two tabs train: lanes of both, exports that are valid, and recordings that
   ]);
   expect(ranks[1 - rank]).toMatchObject({ isHidden: false, right: { route: 'direct' } });
 
+  // The page draws what it is told a little later.
+  await ada.page.getByText('are classified right').waitFor();
+
   // The timeline is worked by keys, and says what is looked at.
   const timeline = ada.page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ });
   await timeline.focus();
