@@ -253,9 +253,9 @@ test('nobody waits for ever for a rank that is stuck', async () => {
   source.read = () => new Promise(() => {});
   const clock = new ManualClock();
   const ranks = [rankOf('host', source, clock), rankOf('guest', SharedFiles.awaited(source.manifest), clock)];
-  let isOver = false;
-  const run = runEpoch(ranks).finally(() => (isOver = true));
-  while (!isOver) {
+  const over = new AbortController();
+  const run = runEpoch(ranks).finally(() => over.abort());
+  while (!over.signal.aborted) {
     clock.advance(500);
     for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
   }

@@ -64,11 +64,11 @@ test('a host that only watches starts, pauses and sees the run', async () => {
   await button(ann, 'Go on').click();
   const soon = Math.max(...before) + 5;
   await Promise.all([ann, ...tabs].map((tab) => tab.event('step', ({ step }) => step > soon)));
-  // None is missing, none came twice.
-  for (const tab of tabs) {
-    const steps = tab.events.flatMap((event) => (event.type === 'step' ? [event.step] : []));
-    expect(steps).toEqual(steps.map((_, i) => i));
-  }
+  // None is missing, and none came twice. Who was told to pause at the very end of a step gets its outcome from another who had it.
+  const taken = tabs.map((tab) => tab.events.flatMap((event) => (event.type === 'step' ? [event.step] : [])));
+  for (const steps of taken) expect(steps).toEqual([...new Set(steps)].sort((a, b) => a - b));
+  const all = [...new Set(taken.flat())].sort((a, b) => a - b);
+  expect(all).toEqual(all.map((_, i) => i));
 
   await button(ann, 'Stop the run').click();
   await button(ann, 'Stop').click();
