@@ -293,7 +293,7 @@ export class Session {
   /** Tells what the files hold for `job`, once; whether they can be trained on. */
   #inspect(job: JobSpec): Promise<boolean> {
     const files = this.#files;
-    const of = JSON.stringify([job.job, job.model, job.target, job.task, job.side, job.channels, job.seed]);
+    const of = JSON.stringify([job.job, job.model, job.target, job.task, job.side, job.channels, job.seed, job.gpt]);
     if (this.#inspection?.files === files && this.#inspection.of === of) return this.#inspection.isFit;
     const isFit = inspectFiles(job, files).then((found) => {
       if (this.#inspection?.isFit === isFit) this.#options.emit({ type: 'preview', ...found });

@@ -1,12 +1,14 @@
 /** The built-in jobs: data, models, loss. */
 import type { Dataset } from './dataset.ts';
 import { DrawnDigits } from './digits.ts';
+import { createCorpus } from './gpt/corpus.ts';
+import { loadText } from './gpt/loadText.ts';
 import { loadImages, type ImagesJob } from './images.ts';
 import { loadMnist } from './mnist.ts';
 import { fetchFiles, folderSource, pickedSource } from './source.ts';
 import { Table, type TableJob } from './table.ts';
 import { DEFAULT_JOB, readsFiles, type JobSpec } from '../protocol/job.ts';
-import type { Preview } from '../protocol/preview.ts';
+import type { Preview, TextPreview } from '../protocol/preview.ts';
 import { DataError, messageOf, UsageError } from '../util/errors.ts';
 
 export { sampleLength, type Dataset, type Labels } from './dataset.ts';
@@ -25,6 +27,9 @@ export interface LoadDataOptions {
   baseUrl: string;
   signal?: AbortSignal;
 }
+
+/** Characters of a text that are shown. */
+const BEGINNING = 300;
 
 /** What loading data needs to know of a job; what only files are read by may be left out. */
 export type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & TableJob>;
@@ -74,12 +79,22 @@ export async function inspectFiles(
   files: readonly File[],
 ): Promise<{ preview: Preview | null; problem: string | null }> {
   try {
+    if (job.job === 'gpt') return { preview: await inspectText(job, files), problem: null };
     if (job.job !== 'table') return { preview: (await loadImages(files, job)).preview, problem: null };
     const table = await Table.open(oneTable(files), job);
     return { preview: table.preview, problem: table.problem?.message ?? null };
   } catch (error) {
     return { preview: null, problem: messageOf(error) };
   }
+}
+
+async function inspectText(job: JobSpec, files: readonly File[]): Promise<TextPreview> {
+  const text = await loadText({ job: job.job, data: { kind: 'files' } }, { files, baseUrl: '' });
+  const { tokenizer, train, test } = createCorpus(text, job.gpt);
+  return {
+    ...{ kind: 'gpt', characters: Array.from(text).length, vocabulary: tokenizer.size },
+    ...{ samples: train.size + test.size, heldOut: test.size, beginning: text.slice(0, BEGINNING) },
+  };
 }
 
 function oneTable(files: readonly File[]): File {

@@ -3,7 +3,7 @@ import type { JobName, TaskName } from './job.ts';
 
 /** Jobs whose files are looked into before they are trained on. */
 export function hasPreview(job: JobName): boolean {
-  return job === 'images' || job === 'table';
+  return job === 'images' || job === 'table' || job === 'gpt';
 }
 
 /** What a column holds: numbers, a few different words, words that differ from row to row, nothing. */
@@ -62,4 +62,15 @@ export interface ImagesPreview {
   ignored: number;
 }
 
-export type Preview = TablePreview | ImagesPreview;
+export interface TextPreview {
+  kind: 'gpt';
+  characters: number;
+  /** Different tokens. */
+  vocabulary: number;
+  /** Samples to train and to test on: stretches of as many tokens as the model sees at once. */
+  samples: number;
+  heldOut: number;
+  beginning: string;
+}
+
+export type Preview = TablePreview | ImagesPreview | TextPreview;

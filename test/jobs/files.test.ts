@@ -100,3 +100,20 @@ test('an amount is learned by squared error, and told in its own unit', async ()
   expect(lossSum).toBeCloseTo(expected, 4);
   task.dispose();
 });
+
+test('what a picked text holds is told as it will be learned, and what is wrong with it', async () => {
+  const job = parseJob({ job: 'gpt', data: { kind: 'files' } });
+  const context = job.gpt.context;
+  const text = '0123456789'.repeat(2 * context);
+  expect(await inspectFiles(job, [new File([text], 'a.txt')])).toEqual({
+    preview: {
+      ...{ kind: 'gpt', characters: 20 * context, vocabulary: 10, samples: 18, heldOut: 1 },
+      beginning: text.slice(0, 300),
+    },
+    problem: null,
+  });
+  expect(await inspectFiles(job, [new File(['too short'], 'a.txt')])).toMatchObject({
+    preview: null,
+    problem: expect.stringContaining('The text has 9 characters'),
+  });
+});

@@ -1,6 +1,7 @@
 /** People's own files in real tabs: dropped on the page, looked at, and trained on; what is wrong with one is said first. */
 import { expect, test, vi } from 'vitest';
 import type { RunResult } from '../../src/protocol/events.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { npyFile } from '../jobs/formats/npyFiles.ts';
 import { pngFile } from '../jobs/formats/pngFiles.ts';
 import { zipFile } from '../jobs/formats/zipFiles.ts';
@@ -125,4 +126,17 @@ test('an npz file of features', async () => {
     seen: '2 numbers each.',
   });
   expect(result!.accuracy).toBe(1);
+});
+
+test('a text, of which two tabs learn to write on', async () => {
+  const text = 'the cat sat on the mat. '.repeat(20);
+  const [result] = await train(2, {
+    job: { job: 'gpt', gpt: { ...DEFAULT_JOB.gpt, width: 16, context: 8 }, maxSteps: 3, batchSize: 2 },
+    bad: { 'cat.txt': Buffer.concat([Buffer.from(text), Buffer.of(0xff)]) },
+    sentence: 'cat.txt is not a text in UTF-8: byte 480 (255) is part of no character',
+    good: { 'cat.txt': text },
+    seen: '480 characters, as 11 different tokens.',
+  });
+  expect(result!.losses[0]).toBeCloseTo(Math.log(11), 0);
+  expect(result!.samples!.map(({ steps }) => steps)).toContain(3);
 });

@@ -44,14 +44,3 @@ test('two tabs learn a text together, show what they write, and continue a promp
   expect(await page.getByText('Draw a digit').count()).toBe(0);
   expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);
 });
-
-test('a text that was dropped on the page is learned', async () => {
-  const gpt = { ...DEFAULT_JOB.gpt, width: 16, context: 8 };
-  const job = { job: 'gpt', gpt, maxSteps: 1, batchSize: 2, data: { kind: 'files' } };
-  const tab = await world.join(world.createRoom(job, 1), 'ann');
-  await tab.page.getByRole('button', { name: 'Choose a text' }).waitFor();
-  const buffer = Buffer.from('the cat sat on the mat. '.repeat(20));
-  await tab.page.locator('input[type=file]').setInputFiles({ name: 'cat.txt', mimeType: 'text/plain', buffer });
-  const { result } = await tab.event('finished');
-  expect(result.losses[0]).toBeCloseTo(Math.log(12), 0);
-});

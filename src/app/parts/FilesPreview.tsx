@@ -7,6 +7,7 @@ import type {
   PreviewClass,
   PreviewPicture,
   TablePreview,
+  TextPreview,
 } from '../../protocol/preview.ts';
 import { formatCount } from '../format.ts';
 import { words } from '../words/index.ts';
@@ -26,6 +27,7 @@ export function FilesPreview({ preview, problem }: { preview: Preview | null; pr
       {preview === null && problem === null && <p class="dim small">{says.reading}</p>}
       {preview?.kind === 'table' && <TableFound table={preview} />}
       {preview?.kind === 'images' && <ImagesFound images={preview} />}
+      {preview?.kind === 'gpt' && <TextFound text={preview} />}
     </div>
   );
 }
@@ -103,6 +105,20 @@ function ImagesFound({ images }: { images: ImagesPreview }) {
         </ul>
       )}
       <Classes classes={images.classes} />
+    </>
+  );
+}
+
+function TextFound({ text }: { text: TextPreview }) {
+  const { files: says } = words.value.lobby;
+  return (
+    <>
+      <p class="small">
+        {says.characters(text.characters, text.vocabulary)} {says.samples(text.samples, text.heldOut)}
+      </p>
+      <blockquote class="preview-text small" lang="und">
+        {text.beginning}
+      </blockquote>
     </>
   );
 }

@@ -92,6 +92,8 @@ export const lobby = {
         {task !== null && (task === 'classification' ? ', as a class' : ', as an amount')}.
       </>
     ),
+    characters: (characters: number, vocabulary: number) =>
+      `${plural(characters, 'character')}, as ${plural(vocabulary, 'different token')}.`,
     samples: (samples: number, heldOut: number) =>
       `${plural(samples, 'sample')}, of which ${formatCount(heldOut)} are held out to test on.`,
     shape: (height: number, width: number, channels: number) =>

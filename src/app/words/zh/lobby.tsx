@@ -82,6 +82,8 @@ export const lobby: Words['lobby'] = {
         {task !== null && (task === 'classification' ? '（作为类别）' : '（作为数量）')}。
       </>
     ),
+    characters: (characters, vocabulary) =>
+      `${formatCount(characters)} 个字符，${formatCount(vocabulary)} 种不同的 token。`,
     samples: (samples, heldOut) => `${samples} 个样本，其中 ${formatCount(heldOut)} 个留作测试。`,
     shape: (height, width, channels) =>
       height * width === 1 ? `每个 ${channels} 个数。` : `每个 ${height} × ${width} × ${channels}。`,
