@@ -51,13 +51,14 @@ const ALLOWED: Record<string, string[]> = {
 };
 
 /**
- * Narrower than a folder: the app draws the ring plan, where the cost model takes it, starts the engine, shows what this
- * browser keeps, plays the lesson alone by the lesson's rules, and draws with the pen that digits are drawn with; the launcher
+ * Narrower than a folder: the app draws the ring plan, where the cost model takes it for what a codec sends, starts the engine, shows
+ * what this browser keeps, plays the lesson alone by the lesson's rules, and draws with the pen that digits are drawn with; the launcher
  * knows the examples' names, what their page tells, and medians, as benchmarks do.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
-    ...['src/collectives/costModel.ts', 'src/collectives/plans.ts', 'src/collectives/ringPlan.ts'],
+    ...['src/collectives/costModel.ts', 'src/collectives/codecs.ts', 'src/collectives/plans.ts'],
+    'src/collectives/ringPlan.ts',
     ...['src/collectives/simulation/schedule.ts', 'src/collectives/simulation/simulate.ts'],
   ],
   'src/app -> src/engine': ['src/engine/checkpoints.ts', 'src/engine/lessonRound.ts', 'src/engine/page.ts'],

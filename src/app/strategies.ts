@@ -1,9 +1,13 @@
 /** The strategies: what there is to set, and what of each can be watched; pure. */
+import { codecOf } from '../collectives/codecs.ts';
 import { chooseAllReduce } from '../collectives/costModel.ts';
 import { ringStepCount } from '../collectives/ringPlan.ts';
 import { Algorithm } from '../protocol/frame.ts';
 import type { JobSpec, StrategyName } from '../protocol/job.ts';
 import { words } from './words/index.ts';
+
+/** Of a gradient's element. */
+const FLOAT_BYTES = 4;
 
 /** What a strategy lets one set; the others ignore it. */
 export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' | 'replicas')[]> = {
@@ -48,7 +52,10 @@ export function insteadOfRing(
     case 'ring': {
       if (codec === 'powersgd') return { lines: 'none', words: instead.powersgd };
       if (bucketBytes === null) return null;
-      if (bucketBytes.some((bytes) => chooseAllReduce(worldSize, bytes) === Algorithm.RING)) return null;
+      const travelling = codec === 'auto' ? null : codecOf(codec);
+      const goesRound = (bytes: number): boolean =>
+        chooseAllReduce(worldSize, bytes, travelling?.bytesOf(bytes / FLOAT_BYTES)) === Algorithm.RING;
+      if (bucketBytes.some(goesRound)) return null;
       return { lines: 'none', words: instead.otherwise(worldSize, ringStepCount(worldSize)) };
     }
     case 'parameter-server':

@@ -31,6 +31,13 @@ describe('instead of a ring', () => {
     expect(insteadOfRing(RING, 32, [16 * MIB])).toBeNull();
   });
 
+  test('a codec, which rides on the ring only, has a ring where plain gradients have none', () => {
+    const [ranks, bytes] = [12, 512 * 1024];
+    expect(insteadOfRing(RING, ranks, [bytes])).not.toBeNull();
+    expect(insteadOfRing({ ...RING, codec: 'auto' }, ranks, [bytes])).not.toBeNull();
+    expect(insteadOfRing({ ...RING, codec: 'int8' }, ranks, [bytes])).toBeNull();
+  });
+
   test.each(['parameter-server', 'async-parameter-server', 'data-parallel'])('%s is a star', (strategy) => {
     const instead = insteadOfRing(parseJob({ strategy }), 3, [MIB]);
     expect(instead).toMatchObject({ lines: 'star', words: expect.stringMatching(/to rank 0 and get parameters back/) });
