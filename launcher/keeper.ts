@@ -60,6 +60,17 @@ export class Keeper {
     this.#saveCheckpoint();
   }
 
+  /** The tab is gone: what it was asked for will not come. */
+  lose(tab: string): void {
+    if (this.#asked?.tab === tab)
+      this.#asked.answer.reject(new PeergradError(`${tab} was lost before it gave its model.`));
+  }
+
+  /** Resolves once nothing is being written. Never rejects. */
+  get idle(): Promise<void> {
+    return this.#work;
+  }
+
   /** The last checkpoint of a run that is interrupted. Never rejects. */
   async saveLast(): Promise<void> {
     this.#saveCheckpoint();
@@ -109,7 +120,6 @@ export class Keeper {
     const cancel = clock.after(ANSWER_MS, () =>
       answer.reject(new TimeoutError(`${tab} did not give its model within ${ANSWER_MS / 1000} s.`)),
     );
-    // A tab that is lost does not answer.
     ask(tab, format).catch((error: unknown) => answer.reject(error));
     try {
       return await answer.promise;

@@ -79,7 +79,10 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   if (io.signal.aborted) interrupt();
   try {
     const { tabs, remote = false, anyCertificate = false, origin } = options;
-    const ondeath = (tab: string, message: string): void => watch.fail(tab, message);
+    const ondeath = (tab: string, message: string): void => {
+      keeper.lose(tab);
+      watch.fail(tab, message);
+    };
     // A tab may fail while others still load: loading is not awaited, its errors end the watch.
     openTabs<EngineEvent>(browsers, { tabs, onevent, ondeath, onerror, remote, anyCertificate, origin }).then(
       (opened) => (camera.tabs = pages = opened),

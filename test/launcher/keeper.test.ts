@@ -68,6 +68,21 @@ test('comparisons that come while one is written are answered by one more', asyn
   expect(asked).toHaveLength(2);
 });
 
+test('a tab that is lost is not waited for: the next comparison asks another', async () => {
+  const { keeper, asked, answer, notes, written } = keeperIn({ checkpoint: 'run.peergrad' });
+  keeper.on('a', hashes(3));
+  await turns();
+  keeper.lose('b');
+  keeper.lose('a');
+  await keeper.idle;
+  expect(notes).toEqual([expect.stringMatching(/a was lost before it gave its model\./)]);
+  keeper.on('b', hashes(7));
+  await turns();
+  expect(asked.map(({ tab }) => tab)).toEqual(['a', 'b']);
+  answer('b', 8);
+  await expect.poll(written).toBe(1);
+});
+
 test('Ctrl-C asks for one more, and waits three seconds for it at most', async () => {
   const { keeper, asked, answer, inFolder, clock } = keeperIn({ checkpoint: 'run.peergrad' });
   keeper.on('a', hashes(1));
