@@ -97,6 +97,25 @@ export async function closeBrowser(browser: Browser): Promise<void> {
   cancel();
 }
 
+/** Ends a browser and all its tabs at once, by the signal that no process can catch: none of them does anything about it. */
+export async function killBrowser(browser: Browser): Promise<void> {
+  if (!browser.isConnected()) return;
+  const ended = deferred();
+  browser.on('disconnected', () => ended.resolve());
+  const cdp = await browser.newBrowserCDPSession();
+  const { processInfo } = await cdp.send('SystemInfo.getProcessInfo');
+  // The browser's own process first: it would start others anew.
+  const inOrder = [...processInfo].sort((a, b) => Number(b.type === 'browser') - Number(a.type === 'browser'));
+  for (const { id } of inOrder) {
+    try {
+      process.kill(id, 'SIGKILL');
+    } catch {
+      // It has ended by itself, with the browser.
+    }
+  }
+  await ended.promise;
+}
+
 function hardwareFlags(): string[] {
   return process.platform === 'linux' ? HARDWARE_LINUX : [];
 }

@@ -2,12 +2,13 @@
 import { Argument, type Command, Option } from 'commander';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
 import { chaos, type ChaosOptions } from './chaos/chaos.ts';
+import { kills, type KillsOptions } from './chaos/kills.ts';
 import { MIN_TABS } from './chaos/schedule.ts';
 import { example, EXAMPLE_NAMES, type ExampleOptions } from './example.ts';
 import type { Io } from './io.ts';
 import { addJobOptions, addLengthOptions, nodes, wholeNumber } from './jobOptions.ts';
 import { join, type JoinOptions } from './join.ts';
-import { GPU_MODES } from './browser.ts';
+import { GPU_MODES, TABS_PER_SOFTWARE_GPU } from './browser.ts';
 import type { Environment } from './placement.ts';
 import { createProgram, runProgram } from './program.ts';
 import { run, type RunOptions } from './run.ts';
@@ -37,6 +38,8 @@ Environment, as torch.distributed has it; an option that says otherwise is refus
 
 const collect = (value: string, before: string[]): string[] => [...before, value];
 
+/** Most kills of a run: a night of them. */
+const MAX_KILLS = 1000;
 /** Restarts that can be asked for: more are a loop. */
 const MAX_RESTARTS = 1000;
 const MAX_PORT = 65535;
@@ -147,6 +150,18 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--headed', 'show the browsers');
   addBrowserOptions(chaosCommand, CHAOS_TIMEOUT_S);
   addJobOptions(chaosCommand).action((options: ChaosOptions) => chaos(options, io));
+
+  const killsCommand = program
+    .command('kills')
+    .description(
+      'train with N headless tabs, kill all of them at random steps, go on from the checkpoint each time, and say what was lost and ' +
+        'whether the end is that of a run that nobody disturbed',
+    )
+    .option('--tabs <n>', 'number of tabs', wholeNumber(1, TABS_PER_SOFTWARE_GPU), 2)
+    .option('--kills <n>', 'how often all are killed', wholeNumber(1, MAX_KILLS), 20)
+    .option('--json', 'print the report as one JSON object, last on stdout');
+  addBrowserOptions(killsCommand, RUN_TIMEOUT_S);
+  addJobOptions(killsCommand).action((options: KillsOptions) => kills(options, io));
   return program;
 }
 

@@ -16,7 +16,7 @@ const PAGES = [
 /** Pages whose every option is the launcher's: others name options of benchmarks and browsers. */
 const GUIDES = ['MACHINES', 'CLASSROOM', 'FOOTGUNS', 'COMPARISON', 'HOW-IT-WORKS'].map((name) => `docs/${name}.md`);
 
-const COMMANDS = ['serve', 'run', 'join', 'example', 'chaos'];
+const COMMANDS = ['serve', 'run', 'join', 'example', 'chaos', 'kills'];
 
 const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8');
 

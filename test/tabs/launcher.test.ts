@@ -4,6 +4,7 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import type { KillsReport } from '../../launcher/chaos/kills.ts';
 import { runCli } from '../../launcher/cli.ts';
 import { ensureBrowser } from '../../launcher/findBrowser.ts';
 import { startSignaling } from '../../signaling/index.ts';
@@ -33,8 +34,13 @@ async function freePort(): Promise<number> {
   return brief.port;
 }
 
+/** `peergrad run`, as {@link runCommand}. */
+function run(args: string[], env: Record<string, string> = {}, onerr: (line: string) => void = () => {}) {
+  return runCommand(['run', '--gpu', 'software', ...args], env, onerr);
+}
+
 /** A command line run to its end. `onerr` sees each line of stderr as it comes. */
-async function run(args: string[], env: Record<string, string> = {}, onerr: (line: string) => void = () => {}) {
+async function runCommand(argv: string[], env: Record<string, string> = {}, onerr: (line: string) => void = () => {}) {
   const out: string[] = [];
   const err: string[] = [];
   const io = {
@@ -46,7 +52,7 @@ async function run(args: string[], env: Record<string, string> = {}, onerr: (lin
     terminal: null,
     signal: new AbortController().signal,
   };
-  const code = await runCli(['run', '--gpu', 'software', ...args], io, env);
+  const code = await runCli(argv, io, env);
   return { code, out, err: err.join('\n') };
 }
 
@@ -129,4 +135,13 @@ test('more tabs than SwiftShader carries are spread over several browsers', asyn
   const result = resultOf(await run(['--tabs', '5', '--steps', '2', '--batch', '2', '--json', '--browser', counted]));
   expect(result).toMatchObject({ worldSize: 5, transport: 'webrtc', steps: 2, restarts: 0 });
   expect((await readFile(pids, 'utf8')).trim().split('\n')).toHaveLength(2);
+});
+
+test('a run whose tabs are all killed goes on from its last checkpoint', async () => {
+  const job = '--steps 12 --hash-every 4 --batch 4 --hidden 8 --transport auto';
+  const { code, out, err } = await runCommand(`kills --tabs 2 --kills 1 --seed 3 ${job} --json`.split(' '));
+  const { lives, mostLost, interval, whileWriting } = JSON.parse(out.at(-1)!) as KillsReport;
+  expect(lives, err).toHaveLength(1);
+  expect(mostLost).toBeLessThanOrEqual(interval + whileWriting);
+  expect(code).toBe(0);
 });
