@@ -55,6 +55,8 @@ export {
   PeerGoneError,
   PeergradError,
   ProtocolError,
+  RemovedError,
+  RunOverError,
   SignalingError,
   StorageError,
   TimeoutError,

@@ -304,7 +304,7 @@ function expelUnreachable(state: RoomState, culprits: readonly RosterEntry[]): S
       retries: 0,
     },
     effects: [...gone].map((member) => ({
-      ...{ type: 'expel', member, code: 'removed' },
+      ...{ type: 'expel', member, code: 'unreachable' },
       message:
         'The other ranks could not reach this tab over the network, so it had to leave. Check its network; between different ' +
         'networks the server needs a TURN relay (--turn).',

@@ -13,7 +13,7 @@ import { connectTab } from '../transport/tabLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
-import { messageOf, PeerGoneError, PeergradError, TimeoutError, UsageError } from '../util/errors.ts';
+import { messageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
 import type { StateReport } from './membership.ts';
 import { Rendezvous } from './rendezvous.ts';
 
@@ -136,7 +136,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     scopeOf: () => 'run',
     onended: (_, message) => {
       over.resolve();
-      joined.reject(new PeergradError(message));
+      joined.reject(new RunOverError(message));
     },
     onrefused: joined.reject,
     onfatal: (error) => {

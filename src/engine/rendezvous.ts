@@ -18,7 +18,7 @@ import type { Mesh } from '../collectives/mesh.ts';
 import { localRankOf, type LocalRank } from '../protocol/ranks.ts';
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
-import { asError, PeerGoneError, PeergradError, SignalingError, TimeoutError } from '../util/errors.ts';
+import { asError, PeerGoneError, PeergradError, RemovedError, SignalingError, TimeoutError } from '../util/errors.ts';
 import { browserId } from './browserId.ts';
 import { EpochLinks } from './epochLinks.ts';
 import type { PeerConnector, TabConnector } from './linking.ts';
@@ -231,7 +231,8 @@ export class Rendezvous {
   }
 
   #onRefused({ code, message }: Extract<ServerMessage, { type: 'refused' }>): void {
-    const error = new SignalingError(message, { room: this.#admission?.room });
+    const RefusedError = code === 'removed' ? RemovedError : SignalingError;
+    const error = new RefusedError(message, { room: this.#admission?.room });
     if (code === 'not-host' || code === 'not-now') return this.#options.onrefused(error);
     const mayReturn = code === 'silent' || code === 'server-closing' || code === 'not-member';
     if (!mayReturn || this.#admission === null) return this.#fatal(error);

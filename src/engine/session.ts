@@ -15,7 +15,7 @@ import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type JobSpec } from '../protocol/job.ts';
 import { hasPreview } from '../protocol/preview.ts';
 import { systemClock } from '../util/clock.ts';
-import { DataError, DeviceError, DivergenceError, messageOf, PeergradError } from '../util/errors.ts';
+import { DataError, DeviceError, DivergenceError, messageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import { Autosave, type AutosaveOptions } from './autosave.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
@@ -528,7 +528,7 @@ export class Session {
     if (outcome === 'finished' && result) this.#options.emit({ type: 'finished', result });
     // A lesson's last state has told.
     else if (outcome !== 'finished' || !(this.#current instanceof LessonRun))
-      this.#fail(new PeergradError(message), false);
+      this.#fail(new RunOverError(message), false);
     this.#recoveries = 0;
     this.#divergences = 0;
     this.#announced = null;

@@ -5,7 +5,7 @@
 import type { ServerMessage } from '../protocol/control.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import { parseNews, type NewsEvent } from '../protocol/news.ts';
-import { PeergradError } from '../util/errors.ts';
+import { RunOverError } from '../util/errors.ts';
 
 type Room = Extract<ServerMessage, { type: 'room' }>;
 type Ended = Extract<ServerMessage, { type: 'ended' }>;
@@ -40,7 +40,7 @@ export class Spectator {
     this.#run = 0;
     this.#finished = null;
     if (outcome === 'finished' && finished) this.#emit(finished);
-    else this.#emit({ type: 'failed', name: PeergradError.name, message, fatal: false });
+    else this.#emit({ type: 'failed', name: RunOverError.name, message, fatal: false });
   }
 
   #show(event: NewsEvent): void {

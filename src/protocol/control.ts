@@ -241,8 +241,10 @@ export const REFUSALS = [
   'room-running',
   /** The room is locked: only members who return are let in. */
   'room-locked',
-  /** The host has sent this member out, or the others could not reach it. */
+  /** The host has sent this member out. */
   'removed',
+  /** The others could not reach it over the network. */
+  'unreachable',
   /** The message does not fit the protocol, or is of another version. */
   'bad-message',
   /** What the newcomer asked for contradicts the room: a rank that is taken or does not exist, another world size. */

@@ -70,6 +70,16 @@ export class SignalingError extends PeergradError {
   override readonly name: string = 'SignalingError';
 }
 
+/** The host has sent this member out of the room: do not come back unasked. */
+export class RemovedError extends SignalingError {
+  override readonly name: string = 'RemovedError';
+}
+
+/** The room has ended a run before it was finished, and this member is still there: wait for the next one. */
+export class RunOverError extends PeergradError {
+  override readonly name: string = 'RunOverError';
+}
+
 /** The GPU device was lost or rejected an operation: this rank's step is void. */
 export class DeviceError extends PeergradError {
   override readonly name: string = 'DeviceError';

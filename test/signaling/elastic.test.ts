@@ -247,7 +247,7 @@ describe('a link that breaks', () => {
 
   test('twice costs one of three its place, where there is no relay', () => {
     const play = breakLink(breakLink(open(3), 'Ada', 'Bo'), 'Bo', 'Ada');
-    expect(play.effects).toContainEqual(expect.objectContaining({ type: 'expel', member: 'Bo', code: 'removed' }));
+    expect(play.effects).toContainEqual(expect.objectContaining({ type: 'expel', member: 'Bo', code: 'unreachable' }));
     expect(play.ring).toEqual(['Ada', 'Cy']);
     expect(play.state.members.map((m) => m.member)).toEqual(['Ada', 'Cy']);
   });
