@@ -6,6 +6,7 @@ import { kills, type KillsOptions } from './chaos/kills.ts';
 import { MIN_TABS } from './chaos/schedule.ts';
 import { example, EXAMPLE_NAMES, type ExampleOptions } from './example.ts';
 import type { Io } from './io.ts';
+import { inJsonLines } from './jsonLines.ts';
 import { addJobOptions, addLengthOptions, nodes, wholeNumber } from './jobOptions.ts';
 import { join, type JoinOptions } from './join.ts';
 import { GPU_MODES, TABS_PER_SOFTWARE_GPU } from './browser.ts';
@@ -16,8 +17,6 @@ import { serve, type ServeOptions } from './serve.ts';
 
 /** Seconds a run may take before it is given up: ten times the demo on two slow cores. */
 const RUN_TIMEOUT_S = 15 * 60;
-/** Seconds a joining machine stays: a class may start late and train long. */
-const JOIN_TIMEOUT_S = 24 * 60 * 60;
 /** Seconds an example may take: the longest takes about ten on two slow cores. */
 const EXAMPLE_TIMEOUT_S = 5 * 60;
 /** Seconds a run under faults may take. */
@@ -43,10 +42,13 @@ const MAX_KILLS = 1000;
 /** Restarts that can be asked for: more are a loop. */
 const MAX_RESTARTS = 1000;
 const MAX_PORT = 65535;
+const JSON_LINES = '--json-lines';
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
 export function runCli(argv: readonly string[], io: Io, env: Environment = process.env): Promise<number> {
-  return runProgram(buildProgram(io, env), argv, io);
+  // Before it is parsed: what is wrong with the line is a line of JSON, too.
+  const voice = argv.includes(JSON_LINES) ? inJsonLines(io) : io;
+  return runProgram(buildProgram(voice, env), argv, voice);
 }
 
 function buildProgram(io: Io, env: Environment): Command {
@@ -101,6 +103,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--rdzv-id <text>', "the run's name, the same on every machine (default: none)")
     .option('--max-restarts <n>', 'start all of it again so many times where it fails', wholeNumber(0, MAX_RESTARTS), 0)
     .option('--json', 'print the result as one JSON object, last on stdout')
+    .option(JSON_LINES, 'log as JSON lines on stderr, an event a line')
     .option('--headed', 'show the browser')
     .option('--screenshot <file>', "write a PNG of rank 0's page past the middle of the run")
     .option('--out <file>', 'write the model at the end: .safetensors, .zip (TensorFlow.js), .weights.h5 (Keras 3)')
@@ -116,13 +119,14 @@ function buildProgram(io: Io, env: Environment): Command {
     .command('join')
     .argument('<url>', "the room's address, e.g. https://192.168.1.5:8080/#K7F3QX")
     .description(
-      'join a room with N headless tabs, and stay until its run has ended; 1 tab asks for the rank RANK, if set',
+      'join a room with N headless tabs, and stay until its run has ended; tabs come back where they are lost, and wait for a server ' +
+        'or a room that is not there yet; 1 tab asks for the rank RANK, if set',
     )
     .option('--tabs <n>', 'number of tabs', wholeNumber(1, MAX_WORLD_SIZE), 1)
-    .option('--name <name>', "the tabs' name", 'tab');
-  addBrowserOptions(joinCommand, JOIN_TIMEOUT_S).action((url: string, options: JoinOptions) =>
-    join(url, options, io, env),
-  );
+    .option('--name <name>', "the tabs' name", 'tab')
+    .option('--stay', 'stay for the runs that follow, too, until Ctrl-C or until the host sends the tabs out')
+    .option(JSON_LINES, 'log as JSON lines on stderr, an event a line');
+  addBrowserOptions(joinCommand, null).action((url: string, options: JoinOptions) => join(url, options, io, env));
 
   const exampleCommand = program
     .command('example')
@@ -165,7 +169,8 @@ function buildProgram(io: Io, env: Environment): Command {
   return program;
 }
 
-function addBrowserOptions(command: Command, timeoutSeconds: number): Command {
+/** @param timeoutSeconds `null`: there is none, unless it is said. */
+function addBrowserOptions(command: Command, timeoutSeconds: number | null): Command {
   return command
     .option('--browser <path>', 'Chrome, Chromium or Edge to use (default: PEERGRAD_BROWSER, or the first found)')
     .addOption(new Option('--gpu <mode>', 'what WebGPU runs on').choices(GPU_MODES).default('auto'))
@@ -173,6 +178,6 @@ function addBrowserOptions(command: Command, timeoutSeconds: number): Command {
       '--timeout <seconds>',
       'give up after so long, beside --minutes',
       wholeNumber(1, MAX_TIMEOUT_S),
-      timeoutSeconds,
+      timeoutSeconds ?? undefined,
     );
 }

@@ -1,3 +1,6 @@
+/** Writes an event: its name, what programs may want of it, and the same in a sentence. */
+export type Tell = (event: string, fields: object, line: string) => void;
+
 /** What a command may touch of its process; tests pass their own. */
 export interface Io {
   /** One line for programs and people: the result, the link. */
@@ -6,6 +9,8 @@ export interface Io {
   readonly err: (line: string) => void;
   /** stderr where it is a terminal (progress is a bar there), else `null`. */
   readonly terminal: NodeJS.WriteStream | null;
+  /** Where stderr has JSON lines. */
+  readonly tell?: Tell;
   /** Aborts on Ctrl-C. */
   readonly signal: AbortSignal;
 }

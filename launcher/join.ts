@@ -1,21 +1,22 @@
 /** `peergrad join`: headless tabs of this machine in somebody else's room. */
 import { parseRoomCode } from '../src/protocol/roomCode.ts';
-import { UsageError } from '../src/util/errors.ts';
+import { PeergradError, UsageError } from '../src/util/errors.ts';
+import { attend } from './attendance.ts';
+import type { GpuMode } from './browser.ts';
 import { ensureBrowser } from './findBrowser.ts';
 import type { Io } from './io.ts';
-import { NOTHING_KEPT } from './keeper.ts';
-import type { GpuMode } from './browser.ts';
 import { rankOfJoin, type Environment } from './placement.ts';
-import { summarize } from './report.ts';
-import { trainInTabs } from './session.ts';
+import { disagreement, summarize } from './report.ts';
 
 export interface JoinOptions {
   tabs: number;
   name: string;
+  /** Run after run, until the host sends it out. */
+  stay?: true;
   browser?: string;
   gpu: GpuMode;
-  /** Seconds. */
-  timeout: number;
+  /** Seconds; left out, it has all the time. */
+  timeout?: number;
 }
 
 /** Longest name the protocol takes, less room for "-64". */
@@ -32,25 +33,31 @@ export async function join(address: string, options: JoinOptions, io: Io, env: E
     const asked = rank === null ? '' : `&rank=${rank}`;
     return { name: own, url: `${page}#${room}?name=${encodeURIComponent(own)}&auto${asked}` };
   });
-  const result = await trainInTabs(
+  const partings = await attend(
     {
       executable: await ensureBrowser(options.browser, io.err),
       gpu: options.gpu,
-      headed: false,
       probeUrl: new URL('/healthz', page).href,
       remote: true,
       anyCertificate: true,
       tabs,
-      timeoutMs: options.timeout * 1000,
-      waitsForOthers: true,
-      mayLoseTabs: true,
-      screenshot: null,
-      kept: NOTHING_KEPT,
-      origin: null,
+      stays: options.stay ?? false,
+      timeoutMs: options.timeout === undefined ? null : options.timeout * 1000,
+      origin: new URL(page).origin,
     },
     io,
   );
-  io.out(summarize(result));
+  const results = partings.flatMap((parting) => (parting.kind === 'finished' ? [parting.result] : []));
+  if (results.length > 0) {
+    const differ = disagreement(results);
+    if (differ !== null) throw new PeergradError(differ);
+    // Among JSON lines it has been told.
+    if (io.tell === undefined) io.out(summarize(results[0]!));
+    return;
+  }
+  const ended = partings.find(({ kind }) => kind === 'ended');
+  // Who was sent out has said so, and has nothing to add.
+  if (ended?.kind === 'ended') throw new PeergradError(ended.message);
 }
 
 /** Splits a room's link. @throws UsageError where it is not one. */

@@ -1,14 +1,14 @@
-/** Tabs in their browser (or browsers) from launch to the end of their run: what `run` and `join` share. */
+/** Tabs in their browser (or browsers) from launch to the end of their run. */
 import type { EngineEvent, RunResult } from '../src/protocol/events.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
 import { closeBrowser, launchBrowsers, type LaunchOptions } from './browser.ts';
 import { Keeper, type Kept } from './keeper.ts';
-import { Progress } from './progress.ts';
+import { createLog, errorsOf, type Log } from './log.ts';
 import { disagreement } from './report.ts';
 import { openTabs, type Origin, type Tabs } from './tabs.ts';
-import { RunWatch } from './watch.ts';
+import { RunWatch, STALL_MS } from './watch.ts';
 
 export interface SessionOptions extends LaunchOptions {
   tabs: readonly { name: string; url: string }[];
@@ -25,12 +25,8 @@ export interface SessionOptions extends LaunchOptions {
   origin: Origin | null;
 }
 
-/** Milliseconds without any news from any tab: shaders of a big model compile for tens of seconds in software. */
-const STALL_MS = 120_000;
 /** Share of the steps after which the screenshot is taken: charts have something to show, and the ring still moves. */
 const SCREENSHOT_AT = 0.55;
-/** Distinct page errors shown; a broken page repeats itself. */
-const MAX_ERRORS = 20;
 
 /**
  * Opens the tabs, follows their run, closes the browsers whatever happens.
@@ -41,7 +37,7 @@ const MAX_ERRORS = 20;
 export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunResult> {
   io.signal.throwIfAborted();
   const browsers = await launchBrowsers(options.tabs.length, options);
-  const progress = new Progress(io, systemClock);
+  const log = createLog(io, options.tabs[0]!.name, systemClock);
   const watch = new RunWatch({
     tabs: options.tabs.map((tab) => tab.name),
     timeoutMs: options.timeoutMs,
@@ -51,40 +47,35 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     clock: systemClock,
   });
   const ranks = new Map<string, number>();
-  const errors = new Set<string>();
-  const camera = new Camera(options.screenshot, progress);
+  const camera = new Camera(options.screenshot, log);
   let pages: Tabs | null = null;
   const keeper = new Keeper({
     ...options.kept,
     clock: systemClock,
     ask: async (tab, format) => pages?.askForModel(tab, format),
-    note: (line) => progress.note(line),
+    note: (line) => log.note(line),
   });
 
   const onevent = (tab: string, event: EngineEvent): void => {
     if (event.type === 'epoch') ranks.set(tab, event.rank);
-    if (tab === options.tabs[0]?.name) progress.on(event);
+    log.on(tab, event);
     if (ranks.get(tab) === 0) camera.on(tab, event);
     keeper.on(tab, event);
     watch.on(tab, event);
-  };
-  const onerror = (tab: string, message: string): void => {
-    if (errors.has(message) || errors.size >= MAX_ERRORS) return;
-    errors.add(message);
-    progress.note(`${tab}: ${message}`);
   };
 
   const interrupt = (): void => watch.abort(io.signal.reason);
   io.signal.addEventListener('abort', interrupt);
   if (io.signal.aborted) interrupt();
   try {
-    const { tabs, remote = false, anyCertificate = false, origin } = options;
+    const { tabs, anyCertificate = false, origin } = options;
+    const onerror = errorsOf(log);
     const ondeath = (tab: string, message: string): void => {
       keeper.lose(tab);
       watch.fail(tab, message);
     };
     // A tab may fail while others still load: loading is not awaited, its errors end the watch.
-    openTabs<EngineEvent>(browsers, { tabs, onevent, ondeath, onerror, remote, anyCertificate, origin }).then(
+    openTabs<EngineEvent>(browsers, { tabs, onevent, ondeath, onerror, anyCertificate, origin }).then(
       (opened) => (camera.tabs = pages = opened),
       (error: unknown) => watch.abort(error),
     );
@@ -102,7 +93,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
     throw error;
   } finally {
     io.signal.removeEventListener('abort', interrupt);
-    progress.stop();
+    log.stop();
     await Promise.all(browsers.map(closeBrowser));
   }
 }
@@ -114,12 +105,12 @@ class Camera {
   /** Settles when no picture is being taken. Never rejects. */
   idle: Promise<void> = Promise.resolve();
   #file: string | null;
-  readonly #progress: Progress;
+  readonly #log: Log;
   #totalSteps = Number.POSITIVE_INFINITY;
 
-  constructor(file: string | null, progress: Progress) {
+  constructor(file: string | null, log: Log) {
     this.#file = file;
-    this.#progress = progress;
+    this.#log = log;
   }
 
   on(tab: string, event: EngineEvent): void {
@@ -129,7 +120,7 @@ class Camera {
     const file = this.#file;
     this.#file = null;
     this.idle = this.tabs.screenshot(tab, file).catch((error: unknown) => {
-      this.#progress.note(`No screenshot was written to ${file}: ${messageOf(error).split('\n', 1)[0]}`);
+      this.#log.note(`No screenshot was written to ${file}: ${messageOf(error).split('\n', 1)[0]}`);
     });
   }
 }

@@ -4,6 +4,9 @@ import type { Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, TimeoutError } from '../src/util/errors.ts';
 
+/** Milliseconds without any news from any tab: shaders of a big model compile for tens of seconds in software. */
+export const STALL_MS = 120_000;
+
 export interface WatchOptions {
   /** Names of the tabs to wait for. */
   tabs: readonly string[];

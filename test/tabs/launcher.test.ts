@@ -8,6 +8,8 @@ import type { KillsReport } from '../../launcher/chaos/kills.ts';
 import { runCli } from '../../launcher/cli.ts';
 import { ensureBrowser } from '../../launcher/findBrowser.ts';
 import { startSignaling } from '../../signaling/index.ts';
+import { DIST } from '../../launcher/build.ts';
+import { parseJob } from '../../src/protocol/job.ts';
 import type { RunResult } from '../../src/protocol/events.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
@@ -40,7 +42,12 @@ function run(args: string[], env: Record<string, string> = {}, onerr: (line: str
 }
 
 /** A command line run to its end. `onerr` sees each line of stderr as it comes. */
-async function runCommand(argv: string[], env: Record<string, string> = {}, onerr: (line: string) => void = () => {}) {
+async function runCommand(
+  argv: string[],
+  env: Record<string, string> = {},
+  onerr: (line: string) => void = () => {},
+  { signal } = new AbortController(),
+) {
   const out: string[] = [];
   const err: string[] = [];
   const io = {
@@ -50,7 +57,7 @@ async function runCommand(argv: string[], env: Record<string, string> = {}, oner
       onerr(line);
     },
     terminal: null,
-    signal: new AbortController().signal,
+    signal,
   };
   const code = await runCli(argv, io, env);
   return { code, out, err: err.join('\n') };
@@ -135,6 +142,39 @@ test('more tabs than SwiftShader carries are spread over several browsers', asyn
   const result = resultOf(await run(['--tabs', '5', '--steps', '2', '--batch', '2', '--json', '--browser', counted]));
   expect(result).toMatchObject({ worldSize: 5, transport: 'webrtc', steps: 2, restarts: 0 });
   expect((await readFile(pids, 'utf8')).trim().split('\n')).toHaveLength(2);
+});
+
+test('a machine that joins waits for server and room, comes back when its browser dies, and stays after a run', async () => {
+  const pids = path.join(folder, 'pids-that-join');
+  const mortal = await browserAfter('mortal-joiner', `echo $$ >> '${pids}'`);
+  const port = await freePort();
+  const told: { event: string; msg: string }[] = [];
+  const tells = (event: string, msg = /./, count = 1) =>
+    vi.waitFor(
+      () => expect(told.filter((line) => line.event === event && msg.test(line.msg))).toHaveLength(count),
+      60_000,
+    );
+  const controller = new AbortController();
+  const joined = runCommand(
+    ['join', `http://127.0.0.1:${port}/#K7F3QX`, '--stay', '--json-lines', '--gpu', 'software', '--browser', mortal],
+    {},
+    (line) => told.push(JSON.parse(line) as (typeof told)[number]),
+    controller,
+  );
+  await tells('note', /Waiting for the server/);
+  const server = await startSignaling({ port, dist: DIST, logLevel: 'silent' });
+  await tells('lost', /no room.*Trying again in \d s/i);
+  const job = parseJob({ maxSteps: 3, batchSize: 4, hidden: 8 });
+  server.createRoom({ code: 'K7F3QX', job, startAt: 2, nodes: { min: 1, max: 8 } });
+  await tells('admitted');
+  process.kill(Number(await readFile(pids, 'utf8')), 'SIGKILL');
+  await tells('lost', /the browser has ended\. Trying again/);
+  await tells('admitted', /is in the room/, 2);
+  await runCommand(['join', `http://127.0.0.1:${port}/#K7F3QX`, '--gpu', 'software', '--name', 'other']);
+  await tells('waiting', /has finished after 3 steps/);
+  controller.abort(new Error('Ctrl-C'));
+  expect((await joined).code).toBe(130);
+  await server.close();
 });
 
 test('a run whose tabs are all killed goes on from its last checkpoint', async () => {

@@ -1,0 +1,172 @@
+/** Tabs that are kept in somebody else's room: opened, followed, and opened anew where they are lost. */
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { EngineEvent } from '../src/protocol/events.ts';
+import { systemClock } from '../src/util/clock.ts';
+import { deferred } from '../src/util/deferred.ts';
+import { messageOf, TimeoutError } from '../src/util/errors.ts';
+import { awaitServer } from './awaitServer.ts';
+import { closeBrowser, launchBrowser, launchBrowsers, type LaunchOptions } from './browser.ts';
+import type { Io } from './io.ts';
+import { createLog, errorsOf, type Log } from './log.ts';
+import { Door, keepComing, type Stay } from './returning.ts';
+import { loadPage, openProfile } from './tabs.ts';
+import { type Parting, Visit } from './visit.ts';
+
+export interface AttendanceOptions extends LaunchOptions {
+  tabs: readonly { name: string; url: string }[];
+  /** Also for runs that follow the first. */
+  stays: boolean;
+  /** For all of it; `null`: it has all the time. */
+  timeoutMs: number | null;
+  /** The server's origin. */
+  origin: string;
+}
+
+/** Milliseconds that a machine's other tabs have to hear the room's last word, too. */
+const FAREWELL_MS = 10_000;
+
+/** A browser, and the profile that all of its tabs share. */
+interface Berth {
+  browser: Browser;
+  profile: BrowserContext;
+}
+
+/**
+ * Keeps the tabs in their room until its last word; a tab that is just on its way back then is not waited for.
+ *
+ * @returns what tabs heard, in their order.
+ * @throws (rejects) PeergradError where no browser starts; TimeoutError; the reason of `io.signal`.
+ */
+export async function attend(options: AttendanceOptions, io: Io): Promise<Parting[]> {
+  io.signal.throwIfAborted();
+  const log = createLog(io, options.tabs[0]!.name, systemClock);
+  const fleet = await Fleet.launch(options, log, io.signal);
+  const over = deferred();
+  const interrupt = (): void => over.reject(io.signal.reason);
+  io.signal.addEventListener('abort', interrupt);
+  const partings = new Map<number, Parting>();
+  // Ends the tabs that are still coming once the others are through.
+  const ended = new AbortController();
+  const signal = AbortSignal.any([io.signal, ended.signal]);
+  const { timeoutMs } = options;
+  const cancels: (() => void)[] = [];
+  if (timeoutMs !== null) {
+    const late = new TimeoutError(`The room was not over within ${timeoutMs / 1000} s: allow more with --timeout.`);
+    cancels.push(systemClock.after(timeoutMs, () => over.reject(late)));
+  }
+  const door = new Door();
+  const attendances = options.tabs.map(async ({ name }, i) => {
+    const parting = await keepComing({
+      ...{ enter: () => fleet.open(i), door, clock: systemClock, random: Math.random, signal },
+      onpause: (why, pauseMs) => {
+        const line = `${why} Trying again in ${Math.round(pauseMs / 1000)} s.`;
+        log.tell('lost', { tab: name, pauseMs: Math.round(pauseMs) }, line);
+      },
+    });
+    partings.set(i, parting);
+    if (parting.kind === 'removed') log.tell('removed', { tab: name }, `${name}: ${parting.message}`);
+    else cancels.push(systemClock.after(FAREWELL_MS, () => over.resolve()));
+  });
+  Promise.all(attendances).then(() => over.resolve(), over.reject);
+  try {
+    if (io.signal.aborted) interrupt();
+    await over.promise;
+    return [...partings].sort(([a], [b]) => a - b).map(([, parting]) => parting);
+  } finally {
+    for (const cancel of cancels) cancel();
+    io.signal.removeEventListener('abort', interrupt);
+    ended.abort();
+    log.stop();
+    await fleet.close();
+  }
+}
+
+class Fleet {
+  readonly #options: AttendanceOptions;
+  readonly #log: Log;
+  readonly #berths: Berth[] = [];
+  readonly #visits = new Map<Page, (event: EngineEvent) => void>();
+  readonly #onerror: (tab: string, message: string) => void;
+  readonly #signal: AbortSignal;
+
+  private constructor(options: AttendanceOptions, log: Log, signal: AbortSignal) {
+    this.#options = options;
+    this.#log = log;
+    this.#onerror = errorsOf(log);
+    this.#signal = signal;
+  }
+
+  /** Starts the browsers once the server is there. */
+  static async launch(options: AttendanceOptions, log: Log, signal: AbortSignal): Promise<Fleet> {
+    const fleet = new Fleet(options, log, signal);
+    await fleet.#serverIsThere();
+    for (const browser of await launchBrowsers(options.tabs.length, options)) {
+      fleet.#berths.push(await fleet.#moor(browser));
+    }
+    return fleet;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#berths.map(({ browser }) => closeBrowser(browser)));
+  }
+
+  /** Opens a tab, in a new browser if its own has ended. @throws (rejects) PeergradError where the room does not let it in. */
+  async open(i: number): Promise<Stay> {
+    const { tabs, stays } = this.#options;
+    const { name, url } = tabs[i]!;
+    const { browser, profile } = await this.#berthOf(i);
+    const page = await profile.newPage();
+    const visit = new Visit({ name, stays, clock: systemClock });
+    const ondeath = (): void => visit.fail('the browser has ended');
+    this.#visits.set(page, (event) => {
+      this.#log.on(name, event);
+      if (event.type === 'admitted') this.#log.tell('admitted', { tab: name }, `${name} is in the room.`);
+      if (event.type === 'finished' || event.type === 'failed') this.#log.stop();
+      if (event.type === 'finished' && stays) {
+        const line = `${name}: the run has finished after ${event.result.steps} steps. Waiting for the next one.`;
+        this.#log.tell('waiting', { tab: name }, line);
+      }
+      visit.on(event);
+    });
+    page.on('crash', () => visit.fail('the tab crashed, as one does that runs out of memory'));
+    page.on('pageerror', (error) => this.#onerror(name, messageOf(error)));
+    page.on('console', (message) => {
+      if (message.type() === 'error') this.#onerror(name, message.text());
+    });
+    browser.on('disconnected', ondeath);
+    const close = async (): Promise<void> => {
+      visit.close();
+      browser.off('disconnected', ondeath);
+      this.#visits.delete(page);
+      await page.close().catch(() => {});
+    };
+    try {
+      await Promise.all([loadPage(page, url), visit.admitted]);
+    } catch (error) {
+      await close();
+      throw error;
+    }
+    return { over: visit.over, close };
+  }
+
+  async #berthOf(i: number): Promise<Berth> {
+    const k = Math.floor(i / Math.ceil(this.#options.tabs.length / this.#berths.length));
+    const berth = this.#berths[k]!;
+    if (berth.browser.isConnected()) return berth;
+    await this.#serverIsThere();
+    return (this.#berths[k] = await this.#moor(await launchBrowser(this.#options)));
+  }
+
+  /** A browser that starts before would find no WebGPU, which it tries on a page of the server. */
+  async #serverIsThere(): Promise<void> {
+    const { origin, timeoutMs } = this.#options;
+    this.#log.note(`Waiting for the server at ${origin} ...`);
+    await awaitServer(origin, timeoutMs ?? Number.POSITIVE_INFINITY, this.#signal);
+  }
+
+  async #moor(browser: Browser): Promise<Berth> {
+    const { remote = false, anyCertificate = false } = this.#options;
+    const onevent = (page: Page, event: unknown): void => this.#visits.get(page)?.(event as EngineEvent);
+    return { browser, profile: await openProfile(browser, { remote, anyCertificate, onevent }) };
+  }
+}

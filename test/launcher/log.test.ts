@@ -1,0 +1,61 @@
+/** Logs as JSON lines. */
+import { expect, test } from 'vitest';
+import { runCli } from '../../launcher/cli.ts';
+import { inJsonLines } from '../../launcher/jsonLines.ts';
+import { createLog, errorsOf } from '../../launcher/log.ts';
+import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import { ManualClock } from '../manualClock.ts';
+
+function listen() {
+  const lines: string[] = [];
+  const io = { out: () => {}, err: (line: string) => void lines.push(line), terminal: null };
+  return {
+    io: { ...io, signal: new AbortController().signal },
+    told: () => lines.map((line) => JSON.parse(line) as object),
+  };
+}
+
+const step = (n: number): EngineEvent => ({
+  ...{ type: 'step', step: n, dataEpoch: 0, offset: 0, loss: 0.5, samples: 8, at: 0 },
+  ms: { total: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 },
+});
+
+test('are an event a line: a step now and then, a result without every loss, each error of a page once', () => {
+  const { io, told } = listen();
+  const clock = new ManualClock();
+  const log = createLog(inJsonLines(io), 'a', clock);
+  log.on('a', step(0));
+  log.on('a', step(1));
+  log.on('b', step(1));
+  clock.advance(5_000);
+  log.on('a', step(2));
+  log.on('a', { type: 'finished', result: { steps: 3, losses: [1, 2, 3] } as RunResult });
+  const complain = errorsOf(log);
+  complain('a', 'Oh.');
+  complain('b', 'Oh.');
+  expect(told()).toEqual([
+    expect.objectContaining({
+      level: 30,
+      time: expect.any(Number) as number,
+      event: 'step',
+      tab: 'a',
+      step: 0,
+      loss: 0.5,
+    }),
+    expect.objectContaining({ event: 'step', tab: 'b', step: 1 }),
+    expect.objectContaining({ event: 'step', tab: 'a', step: 2, msg: 'a has taken 3 steps.' }),
+    expect.objectContaining({ event: 'finished', tab: 'a', result: { steps: 3 } }),
+    expect.objectContaining({ event: 'page-error', tab: 'a', msg: 'a: Oh.' }),
+  ]);
+});
+
+test('have what is wrong with a command line, too', async () => {
+  const { io, told } = listen();
+  expect(await runCli(['join', 'nowhere', '--json-lines'], io, {})).toBe(2);
+  expect(told()).toEqual([
+    expect.objectContaining({
+      event: 'note',
+      msg: expect.stringMatching(/"nowhere" is not a room's address/) as string,
+    }),
+  ]);
+});

@@ -1,0 +1,59 @@
+/** What of a tab's events is the room's last word, and what means that the tab is lost. */
+import { expect, test } from 'vitest';
+import { Visit } from '../../launcher/visit.ts';
+import { STALL_MS } from '../../launcher/watch.ts';
+import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import { ManualClock } from '../manualClock.ts';
+
+const RESULT = { steps: 3 } as RunResult;
+const ADMITTED: EngineEvent = { type: 'admitted', member: 'a', room: 'K7F3QX', hostKey: null };
+const FINISHED: EngineEvent = { type: 'finished', result: RESULT };
+const failed = (name: string, fatal: boolean): EngineEvent => ({ type: 'failed', name, message: 'Why', fatal });
+const state = (name: 'WAITING' | 'RUNNING'): EngineEvent => ({
+  ...{ type: 'state', state: name, epoch: 1, detail: '', isServerAway: false, connecting: [] },
+});
+
+function visit(stays: boolean) {
+  const clock = new ManualClock();
+  const visited = new Visit({ name: 'gpu', stays, clock });
+  visited.on(ADMITTED);
+  return { visited, clock };
+}
+
+test.each([
+  [FINISHED, { kind: 'finished', result: RESULT }],
+  [failed('RunOverError', false), { kind: 'ended', message: 'Why' }],
+  [failed('RemovedError', true), { kind: 'removed', message: 'Why' }],
+])('%j is the last word', async (event, parting) => {
+  const { visited } = visit(false);
+  visited.on(event);
+  expect(await visited.over).toEqual(parting);
+});
+
+test('who stays hears of run after run, until it is sent out', async () => {
+  const { visited } = visit(true);
+  for (const event of [FINISHED, failed('RunOverError', false), FINISHED]) visited.on(event);
+  visited.on(failed('RemovedError', true));
+  expect(await visited.over).toEqual({ kind: 'removed', message: 'Why' });
+});
+
+test.each([failed('SignalingError', true), failed('DataError', false)])('after %j the tab is lost', async (event) => {
+  const { visited } = visit(true);
+  visited.on(event);
+  await expect(visited.over).rejects.toThrow('gpu: Why.');
+});
+
+test('a tab that is refused or whose browser ends before it is let in says why', async () => {
+  const visited = new Visit({ name: 'gpu', stays: true, clock: new ManualClock() });
+  visited.fail('the browser has ended');
+  await expect(visited.admitted).rejects.toThrow('gpu: the browser has ended.');
+});
+
+test('a tab that is silent while it trains is lost, and one that waits for a start is not', async () => {
+  const { visited, clock } = visit(true);
+  visited.on(state('WAITING'));
+  clock.advance(10 * STALL_MS);
+  visited.on(state('RUNNING'));
+  clock.advance(STALL_MS);
+  await expect(visited.over).rejects.toThrow('There was no progress for 120 s');
+});
