@@ -16,6 +16,13 @@ const PAGES = [
 /** Pages whose every option is the launcher's: others name options of benchmarks and browsers. */
 const GUIDES = ['MACHINES', 'CLASSROOM', 'FOOTGUNS', 'COMPARISON', 'HOW-IT-WORKS'].map((name) => `docs/${name}.md`);
 
+/** Of these, every option on a line that starts a command of ours is the launcher's. */
+const DEPLOYED = [
+  'docs/SERVERS.md',
+  'docs/DEPLOY.md',
+  ...readdirSync(path.join(ROOT, 'deploy')).map((name) => `deploy/${name}`),
+];
+
 const COMMANDS = ['serve', 'run', 'join', 'example', 'chaos', 'kills'];
 
 const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8');
@@ -42,6 +49,12 @@ const headingsOf = (text: string): string[] =>
 const optionsOf = (text: string): string[] =>
   Array.from(text.matchAll(/^```[\s\S]*?^```|`[^`\n]+`/gm), ([code]) =>
     Array.from(code.matchAll(/(?<![\w-])--[a-z][\w-]*/g), ([option]) => option),
+  ).flat();
+
+/** Of lines that start a command of ours, or give a container its arguments. */
+const optionsOnOwnLines = (text: string): string[] =>
+  Array.from(text.matchAll(/(?:peergrad (?:serve|run|join)\b|args: \[).*/g), ([line]) =>
+    Array.from(line.split(/ [12]> /)[0]!.matchAll(/(?<![\w-])--[a-z][\w-]*/g), ([option]) => option),
   ).flat();
 
 describe('links', () => {
@@ -79,6 +92,17 @@ describe('commands', () => {
 
   test.each(GUIDES)('in %s have the options that it names', (page) => {
     for (const option of optionsOf(read(page))) expect([...known], `${page} names ${option}`).toContain(option);
+  });
+
+  test('are found where they are started', () => {
+    expect(optionsOnOwnLines('docker run --rm peergrad join x --stay 2> >(jq --raw)')).toEqual(['--stay']);
+    for (const file of ['deploy/job.yaml', 'deploy/peergrad-join.service']) {
+      expect(optionsOnOwnLines(read(file)), file).toContain('--json-lines');
+    }
+  });
+
+  test.each(DEPLOYED)('that %s starts have the options that it names', (file) => {
+    for (const option of optionsOnOwnLines(read(file))) expect([...known], `${file} names ${option}`).toContain(option);
   });
 
   test.each(PAGES)('of npm in %s are scripts', (page) => {
