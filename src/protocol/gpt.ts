@@ -1,5 +1,6 @@
 /** The sizes of a language model, and what it writes in: part of a job. Presets are names for people; a job has the numbers. */
 import * as v from 'valibot';
+import { fieldsOf } from './fields.ts';
 
 /** `characters`: one for each that the text has. `byte-pairs`: bytes, and pairs that the text has often, made one token. */
 export const TOKEN_KINDS = ['characters', 'byte-pairs'] as const;
@@ -20,7 +21,7 @@ export const MAX_PROMPT = 200;
 const count = (min: number, max: number) => v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max));
 
 export const GptModel = v.pipe(
-  v.strictObject({
+  fieldsOf({
     layers: count(1, MAX_LAYERS),
     /** Of attention, in each layer; each sees `width / heads` channels. */
     heads: count(1, 64),

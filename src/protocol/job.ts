@@ -3,6 +3,7 @@
  */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
+import { fieldsOf, problemOf, sentenceOf, type Problem } from './fields.ts';
 import { GptModel, PRESETS } from './gpt.ts';
 import { SpreadFiles } from './spread.ts';
 
@@ -134,7 +135,7 @@ const TrainingPlan = v.pipe(
 );
 export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
 
-const JobFields = v.strictObject({
+const JobFields = fieldsOf({
   job: v.picklist(JOB_NAMES),
   model: v.picklist(MODEL_NAMES),
   /** Units of the mlp's hidden layer. */
@@ -192,6 +193,10 @@ export const JobSpec = v.pipe(
 );
 
 export type JobSpec = v.InferOutput<typeof JobSpec>;
+
+/** In the order in which files have them. */
+export const JOB_FIELDS = Object.keys(JobFields.entries) as (keyof JobSpec)[];
+
 export type JobName = JobSpec['job'];
 
 const DEFAULT_PLAN: TrainingPlan = {
@@ -273,7 +278,15 @@ export function defaultOptimizer(strategy: unknown): JobSpec['optimizer'] {
  * @throws UsageError naming the first field that is wrong and what it may be.
  */
 export function parseJob(fields: Record<string, unknown>): JobSpec {
-  return parse(JobSpec, { ...defaultsOf(fields['job'], fields['strategy']), ...fields }, 'The job is');
+  const checked = checkJob(fields);
+  if ('job' in checked) return checked.job;
+  throw new UsageError(`The job is not valid: ${sentenceOf(checked.problem)}.`);
+}
+
+/** Like {@link parseJob}, for who says what is wrong in words of its own. */
+export function checkJob(fields: Record<string, unknown>): { job: JobSpec } | { problem: Problem } {
+  const result = v.safeParse(JobSpec, { ...defaultsOf(fields['job'], fields['strategy']), ...fields });
+  return result.success ? { job: result.output } : { problem: problemOf(result.issues) };
 }
 
 /**
@@ -288,13 +301,7 @@ export function parsePlan(fields: Record<string, unknown>): TrainingPlan {
     throw new UsageError(`Trainer has no option "${unknown}": it has ${Object.keys(planFields).join(', ')}.`);
   }
   const optimizer = defaultOptimizer(given['strategy']);
-  return parse(TrainingPlan, { ...DEFAULT_PLAN, optimizer, ...given }, "Trainer's options are");
-}
-
-function parse<Schema extends v.GenericSchema>(schema: Schema, fields: unknown, what: string): v.InferOutput<Schema> {
-  const result = v.safeParse(schema, fields);
+  const result = v.safeParse(TrainingPlan, { ...DEFAULT_PLAN, optimizer, ...given });
   if (result.success) return result.output;
-  const issue = result.issues[0];
-  const path = v.getDotPath(issue);
-  throw new UsageError(`${what} not valid: ${path === null ? '' : `${path}: `}${issue.message}.`);
+  throw new UsageError(`Trainer's options are not valid: ${sentenceOf(problemOf(result.issues))}.`);
 }
