@@ -1,6 +1,6 @@
 /** What the job form offers, and the changes it makes; pure. */
 import { PRESET_NAMES, PRESETS, type PresetName } from '../protocol/gpt.ts';
-import { DEFAULT_JOB, defaultsOf, readsFiles, type JobSpec, type StrategyName } from '../protocol/job.ts';
+import { DEFAULT_JOB, defaultsOf, learnsDigits, readsFiles, type JobSpec, type StrategyName } from '../protocol/job.ts';
 import { words } from './words/index.ts';
 
 /** Rates that train both models well. */
@@ -29,12 +29,18 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
   const { target, task, side, channels } = usual;
   const planned = {
     ...{ ...spec, ...Object.fromEntries(untouched.map((field) => [field, usual[field]])), job },
-    ...{ model: job === 'table' ? 'mlp' : spec.model, target, task, side, channels },
+    ...{ model: modelFor(job, spec), target, task, side, channels },
   } as const;
   if (job === 'lesson') return { ...withStrategy(planned, 'ring'), data: usual.data };
   if (!readsFiles(job)) return { ...planned, data: usual.data };
   // A server's folder has IDX files, unless it was started for another job.
   return { ...planned, data: job === 'mnist' && folder !== null ? { kind: 'url', url: folder } : { kind: 'files' } };
+}
+
+/** Layers are for samples of one shape, which two jobs share. */
+function modelFor(job: JobSpec['job'], { job: before, model }: JobSpec): JobSpec['model'] {
+  if (typeof model !== 'string') return learnsDigits(before) && learnsDigits(job) ? model : 'mlp';
+  return job === 'table' ? 'mlp' : model;
 }
 
 /** A language model of another size, with the batch and rate that train it well. */

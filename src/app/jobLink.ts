@@ -2,11 +2,12 @@
  * A job as settings behind a link's question mark, by the names that a job's fields have: `#new?job=mnist&seed=7`. Only what
  * differs from the usual job is there, so that links stay short. Pure.
  */
+import { deflateSync, inflateSync, strFromU8, strToU8 } from 'fflate';
 import { DEFAULT_JOB, defaultsOf, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../protocol/job.ts';
 import { messageOf } from '../util/errors.ts';
 
 const TEXTS = [
-  ...(['job', 'model', 'strategy', 'optimizer', 'codec', 'transport', 'schedule'] as const),
+  ...(['job', 'strategy', 'optimizer', 'codec', 'transport', 'schedule'] as const),
   ...(['target', 'task'] as const),
 ];
 const NUMBERS = [
@@ -24,11 +25,18 @@ const SWITCHES = ['errorFeedback'] as const;
 const HOST = 'host';
 const TABS = 'tabs';
 
+/** In front of layers, deflated. */
+const PACKED = 'layers:';
+/** Characters: mail programs and chats cut addresses of more than two thousand. */
+const MAX_PACKED_LENGTH = 1500;
+
 /** The job that a link asks for; where it asks for what cannot be, the usual one, and what is wrong. */
 export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: string | null } {
   const fields: Record<string, unknown> = {};
   for (const name of TEXTS) if (query.has(name)) fields[name] = query.get(name);
   for (const name of NUMBERS) if (query.has(name)) fields[name] = numberOf(query.get(name)!);
+  const model = query.get('model');
+  if (model !== null) fields['model'] = model.startsWith(PACKED) ? unpacked(model.slice(PACKED.length)) : model;
   const gpt: Record<string, unknown> = { ...DEFAULT_JOB.gpt };
   for (const name of GPT_TEXTS) if (query.has(name)) gpt[name] = query.get(name);
   for (const name of GPT_NUMBERS) if (query.has(name)) gpt[name] = numberOf(query.get(name)!);
@@ -45,6 +53,11 @@ export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: stri
   }
 }
 
+/** Whether a link can say all of `job`: one with many layers cannot. */
+export function fitsLink({ model }: JobSpec): boolean {
+  return modelInLink(model).length <= MAX_PACKED_LENGTH;
+}
+
 /** What to keep in the address of a page that sets up `job`; `null` for what need not be said. */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
   const usual: JobSpec = { ...defaultsOf(job.job, job.strategy), job: DEFAULT_JOB.job };
@@ -59,9 +72,33 @@ export function linkOfJob(job: JobSpec): Record<string, string | null> {
   const { data } = job;
   return {
     ...Object.fromEntries([...said, ...sizes]),
+    model: job.model === usual.model || !fitsLink(job) ? null : modelInLink(job.model),
     data: data.kind === 'url' ? data.url : null,
     source: sourceOf(job),
   };
+}
+
+function modelInLink(model: JobSpec['model']): string {
+  if (typeof model === 'string') return model;
+  const bytes = deflateSync(strToU8(JSON.stringify(model)));
+  // As of base64url: characters that an address leaves as they are.
+  return (
+    PACKED +
+    btoa(String.fromCharCode(...bytes))
+      .replaceAll('+', '-')
+      .replaceAll('/', '_')
+      .replaceAll('=', '')
+  );
+}
+
+/** What was packed; a text that was not is no model, either. */
+function unpacked(text: string): unknown {
+  try {
+    const bytes = Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (one) => one.charCodeAt(0));
+    return JSON.parse(strFromU8(inflateSync(bytes)));
+  } catch {
+    return text;
+  }
 }
 
 function sourceOf({ job, data }: JobSpec): string | null {

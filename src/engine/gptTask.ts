@@ -3,14 +3,12 @@ import * as tf from '@tensorflow/tfjs';
 import { dropoutPlaces, Network, rowsFor, type Corpus, type Windows } from '../jobs/index.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { hashState } from '../util/hash.ts';
-import { createRng, mixSeed } from '../util/rng.ts';
 import { Author } from './author.ts';
+import { dropoutMask } from './dropout.ts';
 import type { JobTask } from './jobTask.ts';
 
 /** Most held-out windows per forward pass. */
 const EVALUATION_BATCH = 64;
-/** Keeps dropout apart from the job's other random numbers. */
-const DROPOUT_WORD = 0xd209;
 
 /**
  * Builds `job`'s model for a text. Losses are by character, in nats, whatever tokens there are; of a sample, the mean over its places.
@@ -106,20 +104,13 @@ function lossSum(logits: tf.Tensor2D, { next, counts, tokensPerCharacter }: Wind
 
 /**
  * Of each sample some channels, left out at all of its places (Gal and Ghahramani, "A Theoretically Grounded Application of Dropout in
- * Recurrent Neural Networks", 2016). Drawn by (seed, step, sample, place in the model): whichever rank computes a sample leaves out the
- * same, so that N ranks learn what one would.
+ * Recurrent Neural Networks", 2016).
  */
 function dropoutMasks({ gpt, seed }: JobSpec, indices: Uint32Array, size: number, step: number): tf.Tensor[] {
-  const { width, dropout } = gpt;
-  const kept = 1 / (1 - dropout);
-  return Array.from({ length: dropoutPlaces(gpt) }, (_, place) => {
-    const mask = new Float32Array(size * width);
-    for (const [i, index] of indices.entries()) {
-      const rng = createRng(mixSeed(seed, DROPOUT_WORD, step, index, place));
-      for (let channel = 0; channel < width; channel++) mask[i * width + channel] = rng.next() < dropout ? 0 : kept;
-    }
-    return tf.tensor3d(mask, [size, 1, width]);
-  });
+  const { width, dropout: rate } = gpt;
+  return Array.from({ length: dropoutPlaces(gpt) }, (_, place) =>
+    tf.tensor3d(dropoutMask(indices, { seed, step, place, rate, length: width, size }), [size, 1, width]),
+  );
 }
 
 /** All of it: a text that differs in one character is another. */

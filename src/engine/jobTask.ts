@@ -1,10 +1,19 @@
-/** A job that classifies images as a {@link Task}: one of our models on one of our data sets. */
+/** A job of samples and labels as a {@link Task}: one of our models, or the job's own, on one of our data sets. */
 import * as tf from '@tensorflow/tfjs';
-import { buildModel, countCorrect, lossSum, sampleLength, squaredErrorSum, type Dataset } from '../jobs/index.ts';
+import {
+  buildModel,
+  countCorrect,
+  lossSum,
+  sampleLength,
+  squaredErrorSum,
+  type Dataset,
+  type JobModel,
+} from '../jobs/index.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { hashState } from '../util/hash.ts';
 import type { Author } from './author.ts';
 import { Batch } from './batch.ts';
+import { dropoutMask } from './dropout.ts';
 import { INTERMEDIATE_SAMPLES } from './duties.ts';
 import { LearnedModel } from './learned.ts';
 import type { Task } from './task.ts';
@@ -39,9 +48,11 @@ export async function createJobTask(
     testBatch: testBatch.size,
     dataHash: async () => hashState((await Promise.all([train, test].map(whatItIs))).flat()),
     dataAdvice: 'give every tab the same files, or let the server serve them (--data)',
-    withBatch: (indices, use) =>
+    withBatch: (indices, use, step) =>
       trainBatch.with(indices, ({ inputs, labels, weights }) =>
-        use(() => lossOf(model.logits(inputs), labels, weights)),
+        use(() =>
+          lossOf(model.logits(inputs, dropoutMasks(model, job, indices, trainBatch.size, step)), labels, weights),
+        ),
       ),
     classifies: labelUnit === undefined,
     labelUnit,
@@ -62,6 +73,19 @@ export async function createJobTask(
       }),
     dispose: () => learned.dispose(),
   };
+}
+
+function dropoutMasks(
+  { dropout }: JobModel,
+  { seed }: JobSpec,
+  indices: Uint32Array,
+  size: number,
+  step: number,
+): tf.Tensor[] {
+  return dropout.map(({ rate, shape }, place) => {
+    const length = shape.reduce((product, side) => product * side, 1);
+    return tf.tensor(dropoutMask(indices, { seed, step, place, rate, length, size }), [size, ...shape]);
+  });
 }
 
 /** Enough to tell data sets apart: their digest, or sizes, shapes, the first sample and the last. */

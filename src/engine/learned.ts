@@ -110,7 +110,11 @@ export class LearnedModel {
     if (images.length === 0) return null;
     this.#inputs ??= this.#upload();
     const inputs = this.#inputs;
-    const answers = tf.tidy(() => [tf.softmax(this.jobModel.logits(inputs)), this.#firstLayer()]);
+    const kernel = this.#kernel;
+    const answers = tf.tidy(() => [
+      tf.softmax(this.jobModel.logits(inputs)),
+      ...(kernel === null ? [] : [firstLayer(kernel)]),
+    ]);
     const values = await this.#read(EXAMINATION, answers);
     if (!values.every(Number.isFinite)) return null;
     const mistakes = images.flatMap((image, i) => {
@@ -123,7 +127,7 @@ export class LearnedModel {
       wrong: mistakes.length,
       mistakes: mistakes.sort((a, b) => b.probability - a.probability).slice(0, MOST_MISTAKES),
       examples: firsts.filter((one) => one !== undefined),
-      weights: this.#quantize(values.subarray(images.length * this.#classes)),
+      weights: kernel === null ? null : quantize(kernel, values.subarray(images.length * this.#classes)),
     };
   }
 
@@ -142,27 +146,12 @@ export class LearnedModel {
     return tf.tensor(pixels, [this.#images.length, ...this.#shape]);
   }
 
-  /** Units of the first layer, and the pixels of which each makes its sum. */
-  get #kernel(): { variable: tf.Variable; units: number; area: number } {
+  /** `null` where a unit does not make a sum of a square of pixels. */
+  get #kernel(): Kernel | null {
     const variable = this.jobModel.variables[0]!;
     const units = variable.shape.at(-1)!;
-    return { variable, units, area: variable.size / units };
-  }
-
-  /** float32 [pictures, area]: a tensor of its own, so that the next step may be written while it is read. */
-  #firstLayer(): tf.Tensor {
-    const { variable, units, area } = this.#kernel;
-    return variable
-      .reshape<tf.Tensor2D>([area, units])
-      .slice([0, 0], [area, Math.min(units, MOST_PICTURES)])
-      .transpose();
-  }
-
-  #quantize(weights: Float32Array): WeightPictures {
-    const { units, area } = this.#kernel;
-    const scale = weights.reduce((most, weight) => Math.max(most, Math.abs(weight)), 0);
-    const values = Int8Array.from(weights, (weight) => (scale > 0 ? Math.round((127 * weight) / scale) : 0));
-    return { side: Math.sqrt(area), count: weights.length / area, units, values, scale };
+    const side = Math.sqrt(variable.size / units);
+    return variable.rank > 1 && side > 1 && Number.isInteger(side) ? { variable, units, side } : null;
   }
 
   /** Reads `tensors` and disposes of them. */
@@ -175,6 +164,28 @@ export class LearnedModel {
       tf.dispose([...tensors]);
     }
   }
+}
+
+/** Units of the first layer, and the square of pixels of which each makes its sum. */
+interface Kernel {
+  variable: tf.Variable;
+  units: number;
+  side: number;
+}
+
+/** float32 [pictures, pixels]: a tensor of its own, so that the next step may be written while it is read. */
+function firstLayer({ variable, units, side }: Kernel): tf.Tensor {
+  const area = side * side;
+  return variable
+    .reshape<tf.Tensor2D>([area, units])
+    .slice([0, 0], [area, Math.min(units, MOST_PICTURES)])
+    .transpose();
+}
+
+function quantize({ units, side }: Kernel, weights: Float32Array): WeightPictures {
+  const scale = weights.reduce((most, weight) => Math.max(most, Math.abs(weight)), 0);
+  const values = Int8Array.from(weights, (weight) => (scale > 0 ? Math.round((127 * weight) / scale) : 0));
+  return { side, count: weights.length / (side * side), units, values, scale };
 }
 
 /** The likeliest class, of equals the first. */

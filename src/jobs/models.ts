@@ -1,12 +1,14 @@
 /**
- * The built-in models. Layers are those whose kernels and gradients WebGPU has (platform.md section 1), with static
- * shapes; initial weights are ours, not TensorFlow.js's, so they are the same on every backend and machine.
+ * Models of layers: built-in ones, and a job's own. Layers are those whose kernels and gradients WebGPU has (platform.md section 1),
+ * with static shapes; initial weights are ours, not TensorFlow.js's, so they are the same on every backend and machine.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { Dataset } from './dataset.ts';
-import type { JobSpec } from '../protocol/job.ts';
+import type { JobSpec, ModelName } from '../protocol/job.ts';
+import { endsOf } from '../protocol/topology.ts';
 import { UsageError } from '../util/errors.ts';
 import { createRng, mixSeed } from '../util/rng.ts';
+import { ownLayers } from './ownLayers.ts';
 import type { Topology } from './weights/index.ts';
 
 /** Filters of the cnn's two convolutions. */
@@ -25,28 +27,42 @@ export interface KeptModel {
   readonly topology: Topology | null;
 }
 
+/** A place in a model where numbers are left out while it learns. */
+export interface DropoutPlace {
+  /** The share of them that is. */
+  readonly rate: number;
+  /** Of what is there for one sample. */
+  readonly shape: readonly number[];
+}
+
 /** A model as the training loop needs it: variables to differentiate and a function to logits. */
 export interface JobModel extends KeptModel {
+  readonly dropout: readonly DropoutPlace[];
   /**
    * Forward pass in training mode, differentiable. The caller disposes of the result, or works in a tidy.
    *
    * @param inputs float32 [batch, ...inputShape]
+   * @param masks for each place of `dropout` what its numbers are multiplied with, [batch, ...shape]; nothing is left out without.
    * @returns float32 [batch, classes]
    */
-  logits(inputs: tf.Tensor): tf.Tensor2D;
+  logits(inputs: tf.Tensor, masks?: readonly tf.Tensor[] | null): tf.Tensor2D;
   /** Frees the variables. */
   dispose(): void;
 }
 
+/** What a model has to know of the samples. */
+type Samples = Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>;
+
 /**
  * Builds `job.model` for samples of `data`'s shape, on the current backend. Kernels are Glorot uniform, seeded by
  * (job.seed, position), biases zero.
+ *
+ * @throws UsageError where the job's own layers take or give other than the data have.
  */
-export function buildModel(
-  job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>,
-  data: Pick<Dataset, 'inputShape' | 'classes'>,
-): JobModel {
-  const model = tf.sequential({ layers: layersOf(job, data) });
+export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: Samples): JobModel {
+  const own = typeof job.model === 'string' ? null : job.model;
+  const layers = typeof job.model === 'string' ? layersOf(job.model, job.hidden, data) : ownLayers(job.model, data);
+  const model = tf.sequential({ layers });
   const variables: tf.Variable[] = [];
   const names: string[] = [];
   for (const layer of model.layers) {
@@ -59,21 +75,43 @@ export function buildModel(
       names.push(name);
     }
   }
+  const inputShape = own === null ? data.inputShape : endsOf(own).input;
+  const steps = model.layers.filter((layer) => layer.getClassName() !== 'InputLayer');
   return {
     variables,
     names,
-    topology: model.toJSON(null, false) as unknown as Topology,
-    logits: (inputs) => model.apply(inputs, { training: true }) as tf.Tensor2D,
+    topology: own ?? (model.toJSON(null, false) as unknown as Topology),
+    dropout: steps
+      .filter(isDropout)
+      .map((layer) => ({ rate: layer.rate, shape: layer.outputShape.slice(1) as number[] })),
+    logits: (inputs, masks = null) =>
+      tf.tidy(() => {
+        const left = [...(masks ?? [])];
+        return steps.reduce<tf.Tensor>(
+          (x, layer) => {
+            if (!isDropout(layer)) return layer.apply(x, { training: true }) as tf.Tensor;
+            return masks === null ? x : x.mul(left.shift()!);
+          },
+          inputs.reshape([-1, ...inputShape]),
+        ) as tf.Tensor2D;
+      }),
     dispose: () => {
       model.dispose();
     },
   };
 }
 
-function layersOf(
-  { model: name, hidden }: Pick<JobSpec, 'model' | 'hidden'>,
-  data: Pick<Dataset, 'inputShape' | 'classes'>,
-): tf.layers.Layer[] {
+interface DropoutLayer extends tf.layers.Layer {
+  readonly rate: number;
+  readonly outputShape: (number | null)[];
+}
+
+/** TensorFlow.js's draws by itself; ours is drawn by the sample, so that ranks agree. */
+function isDropout(layer: tf.layers.Layer): layer is DropoutLayer {
+  return layer.getClassName() === 'Dropout';
+}
+
+function layersOf(name: ModelName, hidden: number, data: Samples): tf.layers.Layer[] {
   const inputShape = [...data.inputShape];
   const { classes } = data;
   switch (name) {

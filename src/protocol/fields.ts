@@ -22,6 +22,18 @@ export function problemOf([issue]: readonly [v.BaseIssue<unknown>, ...v.BaseIssu
   return { path: issue.path?.map(({ key }) => key as string | number) ?? [], message: issue.message };
 }
 
+/** A problem's path, as a check of valibot's tells it. */
+export function issuePath(path: Problem['path']): [v.IssuePathItem, ...v.IssuePathItem[]] {
+  const items = path.map((key): v.IssuePathItem => ({
+    type: 'unknown',
+    origin: 'value',
+    input: null,
+    key,
+    value: null,
+  }));
+  return items as [v.IssuePathItem, ...v.IssuePathItem[]];
+}
+
 /** `model.config.layers[3].units: what is wrong`. */
 export function sentenceOf({ path, message }: Problem): string {
   const said = path.map((step, i) => (typeof step === 'number' ? `[${step}]` : i === 0 ? step : `.${step}`)).join('');

@@ -3,9 +3,11 @@
  */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
-import { fieldsOf, problemOf, sentenceOf, type Problem } from './fields.ts';
+import { fieldsOf, issuePath, problemOf, sentenceOf, type Problem } from './fields.ts';
 import { GptModel, PRESETS } from './gpt.ts';
+import { IMAGE_SIDE } from './learned.ts';
 import { SpreadFiles } from './spread.ts';
+import { misfitOf, Topology } from './topology.ts';
 
 /**
  * `gpt` learns to write as a text does. `lesson` trains nothing: its ranks add up a few numbers by hand (`lesson.ts`), and what it says of
@@ -35,6 +37,7 @@ export const CODEC_NAMES = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
 /** What a job may say: with `auto` ranks time their first steps and choose one of the others together. */
 export const PLANNED_CODECS = [...CODEC_NAMES, 'auto'] as const;
 
+export type ModelName = (typeof MODEL_NAMES)[number];
 export type StrategyName = (typeof STRATEGY_NAMES)[number];
 /** The job's: collectives know of fewer. */
 export type JobCodec = (typeof CODEC_NAMES)[number];
@@ -137,7 +140,8 @@ export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
 
 const JobFields = fieldsOf({
   job: v.picklist(JOB_NAMES),
-  model: v.picklist(MODEL_NAMES),
+  /** One of ours by its name, or layers. */
+  model: v.lazy((model) => (typeof model === 'object' && model !== null ? Topology : v.picklist(MODEL_NAMES))),
   /** Units of the mlp's hidden layer. */
   hidden: v.optional(positiveInteger(MAX_HIDDEN), DEFAULT_HIDDEN),
   gpt: v.optional(GptModel, DEFAULT_GPT),
@@ -187,7 +191,21 @@ export const JobSpec = v.pipe(
     ({ data, strategy }) => data.kind !== 'spread' || strategy !== 'data-parallel',
     'workers in one tab have its files: data-parallel takes data of kind "files"',
   ),
-  v.check(({ job, model }) => job !== 'table' || model === 'mlp', 'the rows of a table are for the model mlp'),
+  v.check(
+    ({ job, model }) => job !== 'table' || model !== 'cnn',
+    'the rows of a table are for the model mlp, or for layers',
+  ),
+  v.check(
+    ({ job, model }) => typeof model === 'string' || (job !== 'gpt' && job !== 'lesson'),
+    'layers are for the jobs digits, mnist, images and table',
+  ),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed || dataset.issues) return;
+    const { model, job } = dataset.value;
+    if (typeof model === 'string' || !learnsDigits(job)) return;
+    const problem = misfitOf(model, `samples of ${job}`, [IMAGE_SIDE, IMAGE_SIDE, 1], 10);
+    if (problem !== null) addIssue({ message: problem.message, path: issuePath(['model', ...problem.path]) });
+  }),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
   v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ring', 'the lesson goes with the strategy ring'),
 );
@@ -221,7 +239,12 @@ const DEFAULT_PLAN: TrainingPlan = {
 
 /** What is trained, for people: `digits/mlp`, and `gpt`, which has one model. */
 export function nameOfJob({ job, model }: Pick<JobSpec, 'job' | 'model'>): string {
-  return job === 'gpt' ? job : `${job}/${model}`;
+  return job === 'gpt' ? job : `${job}/${kindOfModel(model)}`;
+}
+
+/** A model's name, or that it is somebody's own. */
+export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
+  return typeof model === 'string' ? model : 'own';
 }
 
 /** Whether ranks may come and go in a run: strategies whose ranks are equal after every step, and hold all that a joiner needs. */

@@ -42,5 +42,6 @@ export interface Learned {
   mistakes: Mistake[];
   /** One of each label, right or wrong, the same every time. */
   examples: LabelledImage[];
-  weights: WeightPictures;
+  /** `null` of a model whose first weights are no pictures. */
+  weights: WeightPictures | null;
 }

@@ -1,5 +1,5 @@
 /** The files that a model is taken along in. */
-import type { JobSpec } from './job.ts';
+import { kindOfModel, type JobSpec } from './job.ts';
 
 /** Of the weights alone, which other programs read, too: docs/export.md has each. */
 export const WEIGHTS_FORMATS = ['safetensors', 'tfjs', 'keras'] as const;
@@ -20,11 +20,11 @@ export const FILE_ENDINGS: Readonly<Record<ModelFormat, string>> = {
 export const MAX_MODEL_FILE_BYTES = 512 * 1024 * 1024;
 
 /** Models made of TensorFlow.js's layers: another program can be told what computes with their weights. */
-const LAYERED: readonly string[] = ['mlp', 'cnn'];
+const LAYERED: readonly string[] = ['mlp', 'cnn', 'own'];
 
 /** Those that a model's weights can be written as. */
 export function weightsFormatsOf({ model }: Pick<JobSpec, 'model'>): readonly WeightsFormat[] {
-  return LAYERED.includes(model) ? WEIGHTS_FORMATS : ['safetensors'];
+  return LAYERED.includes(kindOfModel(model)) ? WEIGHTS_FORMATS : ['safetensors'];
 }
 
 /** What a name's ending says. */
@@ -38,5 +38,5 @@ export function modelFileName(
   step: number,
   format: ModelFormat,
 ): string {
-  return `peergrad-${job}-${model}-step-${step}${FILE_ENDINGS[format]}`;
+  return `peergrad-${job}-${kindOfModel(model)}-step-${step}${FILE_ENDINGS[format]}`;
 }

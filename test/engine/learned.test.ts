@@ -63,7 +63,7 @@ describe.each(['mlp', 'cnn'] as const)('of an %s', (model) => {
 
   test('weights are those of the first layer, a picture for each unit', async () => {
     const { built, answerer } = await untrained(model);
-    const { side, count, units, values, scale } = (await examine(answerer)).weights;
+    const { side, count, units, values, scale } = (await examine(answerer)).weights!;
     expect({ side, count, units }).toEqual(
       model === 'mlp' ? { side: 28, count: 32, units: 64 } : { side: 5, count: 8, units: 8 },
     );

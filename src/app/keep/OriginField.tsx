@@ -1,6 +1,7 @@
 /** What a new room's first run begins with: nothing, or a file that the model or the whole run was kept in. */
 import { useSignal } from '@preact/signals';
 import { looksLikeCheckpoint, readCheckpointMeta, type CheckpointMeta } from '../../protocol/checkpoint.ts';
+import { nameOfJob } from '../../protocol/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { describeJob } from '../jobForm.ts';
 import { DropZone } from '../parts/DropZone.tsx';
@@ -42,7 +43,7 @@ export function OriginField({
         <p>
           {checkpoint === null
             ? says.beginsWith(file.name)
-            : says.goesOn(file.name, `${checkpoint.job.job}/${checkpoint.job.model}`, checkpoint.step)}
+            : says.goesOn(file.name, nameOfJob(checkpoint.job), checkpoint.step)}
         </p>
         {checkpoint !== null && <p class="dim small">{describeJob(checkpoint.job)}.</p>}
         <p>

@@ -137,7 +137,7 @@ function Inside({ run, drawing, image }: InsideProps) {
           </div>
         )}
       </div>
-      {learned !== null && <Weights weights={learned.weights} />}
+      {learned !== null && learned.weights !== null && <Weights weights={learned.weights} />}
     </div>
   );
 }

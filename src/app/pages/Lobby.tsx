@@ -107,7 +107,11 @@ function JobTitle({ job }: { job: JobSpec }) {
   if (job.job === 'lesson') return <>{lesson.heading}</>;
   const preset = presetOf(job);
   const size = preset === null ? `${job.gpt.layers} × ${job.gpt.width}` : jobs.presets[preset];
-  return <>{says.jobWith(job.job, job.job === 'gpt' ? size : job.model)}</>;
+  return <>{says.jobWith(job.job, job.job === 'gpt' ? size : modelWord(job))}</>;
+}
+
+function modelWord({ model }: JobSpec): string {
+  return typeof model === 'string' ? model : words.value.job.models.own;
 }
 
 function People({ view, lobby }: { view: View; lobby: LobbyView }) {

@@ -1,6 +1,7 @@
 /** The run in a line of numbers. */
 import type { ComponentChildren } from 'preact';
 import { agreement, isTraining, samplesPerSecond, talking, timeLeft, type Agreement } from '../derive.ts';
+import { kindOfModel } from '../../protocol/job.ts';
 import { formatClock, formatCount, formatLoss, formatShare } from '../format.ts';
 import { StatusLine } from '../parts/StatusLine.tsx';
 import { Term } from '../parts/Term.tsx';
@@ -24,7 +25,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   return (
     <dl class="strip">
       <Cell label={<StatusLine view={view} brief />}>
-        {run.job.job} <span class="dim">{run.job.job === 'gpt' ? '' : run.job.model}</span>
+        {run.job.job} <span class="dim">{run.job.job === 'gpt' ? '' : kindOfModel(run.job.model)}</span>
       </Cell>
       <Cell label={<Term of="epoch" />}>
         {last === null ? '–' : last.dataEpoch + 1}

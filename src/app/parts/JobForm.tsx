@@ -1,7 +1,16 @@
 /** What to train and how to share it: three choices in front, the rest under "advanced". Says what is wrong instead of sending it. */
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import { codecsOf, parseJob, takesFiles, type JobSpec, type PlannedCodec, type TaskName } from '../../protocol/job.ts';
+import {
+  codecsOf,
+  kindOfModel,
+  parseJob,
+  takesFiles,
+  type JobSpec,
+  type ModelName,
+  type PlannedCodec,
+  type TaskName,
+} from '../../protocol/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import {
   presetOf,
@@ -51,12 +60,14 @@ export function JobForm({
           onpick={(value) => offer(withJob(job, value, serverHasData.value ? SERVER_DATA : null))}
         />
         {job.job === 'gpt' && <PresetField job={job} offer={offer} />}
-        {trains && job.job !== 'gpt' && job.job !== 'table' && (
+        {trains && job.job !== 'gpt' && Object.keys(modelOptions(job)).length > 1 && (
           <Select
             label={says.model}
-            value={job.model}
-            options={says.models}
-            onpick={(model) => offer({ ...job, model })}
+            value={kindOfModel(job.model)}
+            options={modelOptions(job)}
+            onpick={(model) => {
+              if (model !== 'own') offer({ ...job, model });
+            }}
           />
         )}
         {job.job === 'table' && <TableFields job={job} columns={columns} offer={offer} />}
@@ -148,6 +159,13 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
       )}
     </>
   );
+}
+
+/** Ours that are for the job's data, and the one that it brings. */
+function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string> {
+  const { cnn, own, ...all } = words.value.job.models;
+  const fitting = { ...all, ...(job !== 'table' && { cnn }), ...(typeof model !== 'string' && { own }) };
+  return fitting as Record<ModelName | 'own', string>;
 }
 
 /** Those that the job's strategy takes. */

@@ -40,7 +40,7 @@ export const job = {
     lesson: 'the lesson: add up numbers by hand',
   },
   model: 'Model',
-  models: { mlp: 'mlp (quick)', cnn: 'cnn (slower, better)' },
+  models: { mlp: 'mlp (quick)', cnn: 'cnn (slower, better)', own: 'own layers' },
   strategy: 'Strategy',
   strategies,
   /** What it does, and what that costs. */

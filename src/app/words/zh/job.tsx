@@ -38,7 +38,7 @@ export const job: Words['job'] = {
     lesson: '课堂：动手把数加起来',
   },
   model: '模型',
-  models: { mlp: 'mlp（快）', cnn: 'cnn（慢一些，更准）' },
+  models: { mlp: 'mlp（快）', cnn: 'cnn（慢一些，更准）', own: '自己的层' },
   strategy: '策略',
   strategies,
   does: {

@@ -1,0 +1,46 @@
+/** A job's own model as TensorFlow.js's layers. */
+import * as tf from '@tensorflow/tfjs';
+import { sentenceOf } from '../protocol/fields.ts';
+import type { Layer } from '../protocol/layers.ts';
+import { endsInSoftmax, misfitOf, type Topology } from '../protocol/topology.ts';
+import { UsageError } from '../util/errors.ts';
+import type { Dataset } from './dataset.ts';
+
+/**
+ * Layers of a checked topology, but for a softmax at the end: the loss has it, and takes what comes before.
+ *
+ * @throws UsageError where they take or give other than the data have.
+ */
+export function ownLayers(
+  topology: Topology,
+  { inputShape, classes, labelUnit }: Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>,
+): tf.layers.Layer[] {
+  const isAmount = labelUnit !== undefined;
+  const problem = misfitOf(topology, 'the samples', inputShape, classes);
+  if (problem !== null) throw new UsageError(`${sentenceOf({ ...problem, path: ['model', ...problem.path] })}.`);
+  if (!endsInSoftmax(topology)) return topology.config.layers.map(toLayer);
+  if (isAmount) {
+    throw new UsageError('The model ends in a softmax, and what it is to predict is an amount: leave the softmax out.');
+  }
+  const before = topology.config.layers.slice(0, -1).map(toLayer);
+  const last = topology.config.layers.at(-1)!;
+  if (last.class_name === 'Softmax') return before;
+  return [...before, toLayer({ ...last, config: { ...last.config, activation: 'linear' } } as Layer)];
+}
+
+function toLayer({ class_name: className, config }: Layer): tf.layers.Layer {
+  const { classNameMap } = tf.serialization.SerializationMap.getMap();
+  const [Class, fromConfig] = classNameMap[className]!;
+  // Written afterwards; zeros are the cheapest until then. A copy, as a layer may write into what it is given.
+  const kernels = { kernelInitializer: 'zeros', depthwiseInitializer: 'zeros' };
+  return fromConfig(Class, { ...inCamelCase(structuredClone(config)), ...kernels }) as tf.layers.Layer;
+}
+
+/** Python's names as TensorFlow.js calls them. */
+function inCamelCase(config: object): tf.serialization.ConfigDict {
+  const entries = Object.entries(config).map(([name, value]) => [
+    name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+    value,
+  ]);
+  return Object.fromEntries(entries) as tf.serialization.ConfigDict;
+}

@@ -1,0 +1,133 @@
+/** What a layer makes of a sample, by arithmetic: the shape of what it gives, and how many weights that takes. */
+import type { Layer } from './layers.ts';
+
+/** Of one sample: without the batch's dimension. */
+export type Shape = readonly number[];
+
+export interface Traced {
+  shape: Shape;
+  parameters: number;
+}
+
+/** Why a layer cannot be given what the one before gives; `field` is its own that says so, if one does. */
+export interface Misfit {
+  misfit: string;
+  field?: string;
+}
+
+export function trace(layer: Layer, input: Shape): Traced | Misfit {
+  switch (layer.class_name) {
+    case 'InputLayer':
+    case 'Dropout':
+    case 'Activation':
+    case 'ReLU':
+      return same(input);
+    case 'Softmax':
+      return ofLastAxis(layer.config.axis, input) ?? same(input);
+    case 'Flatten':
+      if (input.length === 1) return { misfit: `what the layer gets, ${said(input)}, is flat: leave it out` };
+      return same([size(input)]);
+    case 'Dense': {
+      const { units, use_bias: hasBias } = layer.config;
+      return { shape: [...input.slice(0, -1), units], parameters: (input.at(-1)! + (hasBias ? 1 : 0)) * units };
+    }
+    case 'Conv2D': {
+      const { filters, kernel_size: kernel, use_bias: hasBias } = layer.config;
+      const parameters = (size(kernel) * input.at(-1)! + (hasBias ? 1 : 0)) * filters;
+      return slid(input, { ...layer.config, window: kernel, field: 'kernel_size' }, filters, parameters);
+    }
+    case 'DepthwiseConv2D': {
+      const { depth_multiplier: multiplier, kernel_size: kernel, use_bias: hasBias } = layer.config;
+      const channels = input.at(-1)! * multiplier;
+      const parameters = (size(kernel) + (hasBias ? 1 : 0)) * channels;
+      return slid(input, { ...layer.config, window: kernel, field: 'kernel_size' }, channels, parameters);
+    }
+    case 'MaxPooling2D':
+    case 'AveragePooling2D': {
+      const { pool_size: window, strides, padding } = layer.config;
+      return slid(input, { window, strides: strides ?? window, padding, field: 'pool_size' }, input.at(-1)!, 0);
+    }
+    case 'GlobalMaxPooling2D':
+    case 'GlobalAveragePooling2D':
+      return ofPicture(input) ?? same([input[2]!]);
+    case 'ZeroPadding2D': {
+      const [rows, columns] = layer.config.padding;
+      return ofPicture(input) ?? same([input[0]! + rows[0] + rows[1], input[1]! + columns[0] + columns[1], input[2]!]);
+    }
+    case 'Reshape':
+      return reshaped(layer.config.target_shape, input);
+    case 'LayerNormalization': {
+      const { axis, center, scale } = layer.config;
+      const parameters = input.at(-1)! * ((center ? 1 : 0) + (scale ? 1 : 0));
+      return ofLastAxis(typeof axis === 'number' ? axis : axis[0], input) ?? { shape: input, parameters };
+    }
+    default:
+      return layer satisfies never;
+  }
+}
+
+/** Numbers of that shape. */
+export function size(shape: Shape): number {
+  return shape.reduce((product, side) => product * side, 1);
+}
+
+/** `[28, 28, 1]` */
+export function said(shape: Shape): string {
+  return `[${shape.join(', ')}]`;
+}
+
+function same(shape: Shape): Traced {
+  return { shape, parameters: 0 };
+}
+
+interface Sliding {
+  window: readonly [number, number];
+  strides: readonly [number, number];
+  padding: 'valid' | 'same';
+  /** What says the window. */
+  field: string;
+}
+
+/** Something slides over a picture, and gives so many channels wherever it stops. */
+function slid(
+  input: Shape,
+  { window, strides, padding, field }: Sliding,
+  channels: number,
+  parameters: number,
+): Traced | Misfit {
+  const odd = ofPicture(input);
+  if (odd) return odd;
+  const sides = [0, 1].map((i) => {
+    const room = padding === 'same' ? input[i]! - 1 : input[i]! - window[i]!;
+    return Math.floor(room / strides[i]!) + 1;
+  });
+  if (sides.some((side) => side < 1)) {
+    return { misfit: `a window of ${said(window)} does not fit in what the layer gets, ${said(input)}`, field };
+  }
+  return { shape: [...sides, channels], parameters };
+}
+
+function ofPicture(input: Shape): Misfit | null {
+  if (input.length === 3) return null;
+  return {
+    misfit: `the layer takes pictures, [height, width, channels], and gets ${said(input)}: put a Reshape before it`,
+  };
+}
+
+function ofLastAxis(axis: number, input: Shape): Misfit | null {
+  // Counted with the batch's dimension.
+  if (axis === -1 || axis === input.length) return null;
+  return { misfit: `it is taken over the last axis only, -1 or ${input.length}`, field: 'axis' };
+}
+
+function reshaped(target: readonly number[], input: Shape): Traced | Misfit {
+  const open = target.filter((side) => side === -1).length;
+  const known = size(target.filter((side) => side !== -1));
+  const rest = size(input) / known;
+  const fits = open === 0 ? rest === 1 : open === 1 && Number.isInteger(rest);
+  if (fits) return same(target.map((side) => (side === -1 ? rest : side)));
+  return {
+    misfit: `${said(target)} does not hold the ${size(input)} numbers of ${said(input)}`,
+    field: 'target_shape',
+  };
+}

@@ -1,0 +1,196 @@
+/**
+ * The layers that a job's own model may have: those whose gradients every backend has. They are read as Keras 2, Keras 3 and
+ * TensorFlow.js describe theirs. What is taken is written out; how first weights are drawn and where a class is from is left out: a
+ * job's seed says the first, and nothing asks for the rest.
+ */
+import * as v from 'valibot';
+import { fieldsOf } from './fields.ts';
+
+/** Numbers along one side of what a layer gives. */
+const MAX_SIDE = 65_536;
+const MAX_WINDOW = 64;
+
+const ACTIVATIONS = [
+  ...(['linear', 'relu', 'relu6', 'elu', 'selu', 'gelu', 'swish', 'sigmoid', 'tanh', 'softplus', 'softsign'] as const),
+  'softmax',
+] as const;
+
+const count = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
+const flag = (usual: boolean) => v.optional(v.boolean(), usual);
+const share = v.pipe(v.number(), v.minValue(0), v.maxValue(0.95));
+const epsilon = v.pipe(v.number(), v.gtValue(0), v.maxValue(1));
+
+/** One number for both sides, or one for each. */
+const sides = (max: number) =>
+  v.pipe(
+    v.union([count(max), v.tuple([count(max), count(max)])]),
+    v.transform((said): [number, number] => (typeof said === 'number' ? [said, said] : said)),
+  );
+
+const activation = v.pipe(
+  v.optional(v.nullable(v.picklist([...ACTIVATIONS, 'silu'])), 'linear'),
+  v.transform((name) => (name === 'silu' ? 'swish' : (name ?? 'linear'))),
+);
+const padding = v.optional(v.picklist(['valid', 'same']), 'valid');
+const pool = {
+  pool_size: v.optional(sides(MAX_WINDOW), 2),
+  strides: v.optional(v.nullable(sides(MAX_WINDOW)), null),
+  padding,
+};
+const strides = v.optional(sides(MAX_WINDOW), 1);
+
+/** Rows and columns of zeros before and behind. */
+const border = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WINDOW));
+const borders = v.pipe(
+  v.union([border, v.tuple([border, border]), v.tuple([v.tuple([border, border]), v.tuple([border, border])])]),
+  v.transform((said): [[number, number], [number, number]] => {
+    const [rows, columns] = typeof said === 'number' ? [said, said] : said;
+    return [typeof rows === 'number' ? [rows, rows] : rows, typeof columns === 'number' ? [columns, columns] : columns];
+  }),
+);
+
+const batchShape = v.tupleWithRest(
+  [v.null('how many samples there are at a time is left open: null')],
+  count(MAX_SIDE),
+);
+
+/** Of the first layer: by Keras 2 and TensorFlow.js, by Keras 3, by hand. */
+const SHAPES = {
+  batch_input_shape: v.optional(batchShape),
+  batch_shape: v.optional(batchShape),
+  input_shape: v.optional(v.array(count(MAX_SIDE))),
+};
+
+const any = v.optional(v.unknown());
+const only = <const Value extends boolean | 1>(value: Value, why: string) => v.optional(v.literal(value, why));
+const none = (why: string) => v.optional(v.null(why));
+const UNPENALIZED = 'a job has no penalties or bounds of weights: leave it out, and use weightDecay';
+const UNDILATED = 'convolutions that skip pixels have no gradient in TensorFlow.js: leave it out';
+
+/** What may be said, and is not written out. */
+const UNUSED = {
+  trainable: only(true, 'all layers of a job learn: leave it out'),
+  dtype: v.optional(v.custom<unknown>(isFloat32, 'jobs compute with float32')),
+  data_format: v.optional(v.picklist(['channels_last'], 'channels come last here: "channels_last"')),
+  dilation_rate: v.optional(v.union([v.literal(1), v.tuple([v.literal(1), v.literal(1)])], UNDILATED)),
+  groups: only(1, 'channels are not convolved in groups: leave it out'),
+  keepdims: only(false, 'it is false here: put a Reshape behind'),
+  rms_scaling: only(false, 'it is false here'),
+  ...{ seed: any, noise_shape: none('each number is dropped by itself: leave it out') },
+  ...{ kernel_initializer: any, depthwise_initializer: any, bias_initializer: any },
+  ...{ gamma_initializer: any, beta_initializer: any },
+  ...{ kernel_regularizer: none(UNPENALIZED), depthwise_regularizer: none(UNPENALIZED) },
+  ...{ bias_regularizer: none(UNPENALIZED), activity_regularizer: none(UNPENALIZED) },
+  ...{ gamma_regularizer: none(UNPENALIZED), beta_regularizer: none(UNPENALIZED) },
+  ...{
+    kernel_constraint: none(UNPENALIZED),
+    depthwise_constraint: none(UNPENALIZED),
+    bias_constraint: none(UNPENALIZED),
+  },
+  ...{ gamma_constraint: none(UNPENALIZED), beta_constraint: none(UNPENALIZED) },
+  ...{
+    lora_rank: none('all weights of a job learn'),
+    lora_alpha: any,
+    quantization_config: none('jobs compute with float32'),
+  },
+  ...{ sparse: only(false, 'samples are dense'), ragged: only(false, 'samples are of one shape'), optional: any },
+};
+
+const NAME = v.optional(
+  v.pipe(v.string(), v.maxLength(64), v.regex(/^[\w.-]+$/, 'a name is of letters, digits, "_", "." and "-"')),
+);
+
+/** A layer of Keras's class `name`, with these fields beside those that any may have. */
+function layer<const Name extends string, const Entries extends v.ObjectEntries>(name: Name, entries: Entries) {
+  const fields: v.GenericSchema<unknown, Said & OutputOf<Entries>> = fieldsOf({
+    ...{ name: NAME, ...entries },
+    ...{ ...SHAPES, ...UNUSED },
+  });
+  const own = Object.keys(entries);
+  return v.object({
+    class_name: v.literal(name),
+    config: v.pipe(
+      fields,
+      v.transform((said) => written<Entries>(said, own)),
+    ),
+  });
+}
+
+type OutputOf<Entries extends v.ObjectEntries> = v.InferOutput<v.StrictObjectSchema<Entries, undefined>>;
+type Said = OutputOf<typeof SHAPES & { name: typeof NAME }>;
+
+/** The name first, then the layer's own fields, so that the same layer is written the same. */
+function written<Entries extends v.ObjectEntries>(said: Said & OutputOf<Entries>, own: readonly string[]) {
+  const { name, batch_shape: keras3, input_shape: byHand } = said;
+  const shape = said.batch_input_shape ?? keras3 ?? (byHand && ([null, ...byHand] as [null, ...number[]]));
+  const fields = own.map((field) => [field, said[field as keyof typeof said]]);
+  return {
+    ...(name !== undefined && { name }),
+    ...(shape !== undefined && { batch_input_shape: shape }),
+    ...(Object.fromEntries(fields) as OutputOf<Entries>),
+  };
+}
+
+const integer = v.pipe(v.number(), v.integer());
+/** -1, or as TensorFlow.js says it null: what is left for it. */
+const side = v.pipe(
+  v.union([count(MAX_SIDE), v.literal(-1), v.null()]),
+  v.transform((said) => said ?? -1),
+);
+
+/** Why layers that people may miss are not there. */
+const MISSED: Readonly<Record<string, string>> = {
+  Lambda: 'a job is data and never code',
+  BatchNormalization:
+    "its averages would be each rank's own, so that N ranks would not learn what one does, and would count what pads a short batch: " +
+    'take LayerNormalization',
+  Embedding: 'no data of these jobs are numbers of words: the job gpt has its own model',
+};
+
+export const Layer = v.variant(
+  'class_name',
+  [
+    layer('InputLayer', {}),
+    layer('Dense', { units: count(MAX_SIDE), activation, use_bias: flag(true) }),
+    layer('Conv2D', {
+      ...{ filters: count(MAX_SIDE), kernel_size: sides(MAX_WINDOW), strides, padding },
+      ...{ activation, use_bias: flag(true) },
+    }),
+    layer('DepthwiseConv2D', {
+      ...{ depth_multiplier: v.optional(count(MAX_WINDOW), 1), kernel_size: sides(MAX_WINDOW), strides, padding },
+      ...{ activation, use_bias: flag(true) },
+    }),
+    layer('MaxPooling2D', pool),
+    layer('AveragePooling2D', pool),
+    layer('GlobalMaxPooling2D', {}),
+    layer('GlobalAveragePooling2D', {}),
+    layer('ZeroPadding2D', { padding: v.optional(borders, 1) }),
+    layer('Flatten', {}),
+    layer('Reshape', {
+      target_shape: v.pipe(v.array(side), v.minLength(1), v.maxLength(4)),
+    }),
+    layer('Activation', { activation }),
+    layer('ReLU', { max_value: v.optional(v.nullable(v.pipe(v.number(), v.gtValue(0))), null) }),
+    layer('Softmax', { axis: v.optional(integer, -1) }),
+    layer('Dropout', { rate: share }),
+    layer('LayerNormalization', {
+      axis: v.optional(v.union([integer, v.tuple([integer])]), -1),
+      ...{ epsilon: v.optional(epsilon, 0.001), center: flag(true), scale: flag(true) },
+    }),
+  ],
+  ({ input, expected, message }) => {
+    if (typeof input !== 'string') return message;
+    const why = Object.hasOwn(MISSED, input)
+      ? MISSED[input]
+      : `there are ${expected?.replaceAll(/[()"]/g, '').replaceAll(' | ', ', ')}`;
+    return `${JSON.stringify(input)} is no layer of jobs: ${why}`;
+  },
+);
+export type Layer = v.InferOutput<typeof Layer>;
+
+/** By name, or as Keras 3 says it. */
+function isFloat32(dtype: unknown): boolean {
+  if (typeof dtype !== 'object' || dtype === null) return dtype === 'float32' || dtype === null;
+  const { config } = dtype as { config?: { name?: unknown } };
+  return config?.name === 'float32';
+}
