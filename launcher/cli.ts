@@ -60,6 +60,7 @@ function buildProgram(io: Io, env: Environment): Command {
 
   const serveCommand = program
     .command('serve')
+    .addArgument(jobFile())
     .description('serve the page and introduce tabs to each other, until Ctrl-C')
     .option('--port <n>', 'port to listen on', wholeNumber(0, MAX_PORT), 8080)
     .option('--host <address>', 'address to listen on (default: 127.0.0.1, with https 0.0.0.0)')
@@ -89,10 +90,13 @@ function buildProgram(io: Io, env: Environment): Command {
         .choices(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
         .default('warn'),
     );
-  addLengthOptions(addJobOptions(serveCommand)).action((options: ServeOptions) => serve(options, io, env));
+  addLengthOptions(addJobOptions(serveCommand)).action((file: string | undefined, options: ServeOptions) =>
+    serve({ ...options, ...(file !== undefined && { file }) }, io, env),
+  );
 
   const runCommand = program
     .command('run')
+    .addArgument(jobFile())
     .description('train with N headless tabs on this machine, or on each of several, and say how it went')
     .option('--tabs <n>', 'number of tabs, each a rank (default: 4)', wholeNumber(1, MAX_WORLD_SIZE))
     .option('--nproc-per-node <n>', "the same, by torchrun's name", wholeNumber(1, MAX_WORLD_SIZE))
@@ -113,7 +117,9 @@ function buildProgram(io: Io, env: Environment): Command {
   addBrowserOptions(runCommand, RUN_TIMEOUT_S);
   addLengthOptions(addJobOptions(runCommand))
     .addHelpText('after', RUN_ENVIRONMENT)
-    .action((options: RunOptions) => run(options, io, env));
+    .action((file: string | undefined, options: RunOptions) =>
+      run({ ...options, ...(file !== undefined && { file }) }, io, env),
+    );
 
   const joinCommand = program
     .command('join')
@@ -167,6 +173,10 @@ function buildProgram(io: Io, env: Environment): Command {
   addBrowserOptions(killsCommand, RUN_TIMEOUT_S);
   addJobOptions(killsCommand).action((options: KillsOptions) => kills(options, io));
   return program;
+}
+
+function jobFile(): Argument {
+  return new Argument('[job.json]', 'a job file, as the page saves them (docs/JOBS.md); options win over what it says');
 }
 
 /** @param timeoutSeconds `null`: there is none, unless it is said. */

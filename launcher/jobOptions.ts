@@ -1,5 +1,5 @@
 /** The options that say what to train, shared by `serve` and `run`. */
-import { stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
@@ -17,7 +17,8 @@ import {
 } from '../src/protocol/job.ts';
 import { PRESET_NAMES, PRESETS, TOKEN_KINDS, type PresetName, type TokenKind } from '../src/protocol/gpt.ts';
 import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
-import { UsageError } from '../src/util/errors.ts';
+import { readJobFile } from '../src/protocol/jobFile.ts';
+import { messageOf, UsageError } from '../src/util/errors.ts';
 import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
 
 /** Options that say something about the job itself. */
@@ -36,6 +37,8 @@ const NEEDED: Readonly<Record<string, string>> = {
 };
 
 export interface JobOptions {
+  /** A job file; other options win over what it says. */
+  file?: string;
   job?: string;
   model?: string;
   optimizer?: string;
@@ -163,7 +166,8 @@ export function addLengthOptions(command: Command): Command {
 
 /** Whether anything was said about the job itself. (A data folder alone is only served.) */
 export function saysJob(options: JobOptions & LengthOptions): boolean {
-  return options.minutes !== undefined || JOB_OPTIONS.some((name) => options[name] !== undefined);
+  const { minutes, file } = options;
+  return minutes !== undefined || file !== undefined || JOB_OPTIONS.some((name) => options[name] !== undefined);
 }
 
 /** The command line that says the same: for another process of ours. */
@@ -176,20 +180,22 @@ export function jobArguments(options: JobOptions): string[] {
 }
 
 /**
- * The job that the options describe, and the folder or file to serve for it, if any.
+ * The job that the options and their file describe, and the folder or file to serve for it, if any.
  *
- * @throws UsageError where they cannot work.
+ * @throws UsageError where they cannot work; DataError where the file is no job's.
  */
 export async function resolveJob(
   options: JobOptions,
   { minutes }: LengthOptions = {},
 ): Promise<{ job: JobSpec; served: string | null }> {
-  const { data } = options;
+  const { data, file } = options;
+  const said = file === undefined ? {} : await readSaid(file);
+  const name = options.job ?? (said['job'] as string | undefined);
   const isUrl = data !== undefined && /^https?:\/\//.test(data);
-  const served = data === undefined || isUrl ? null : await checkData(data, options.job);
-  const needed = options.job === undefined ? undefined : NEEDED[options.job];
-  if (needed !== undefined && data === undefined) {
-    throw new UsageError(`The job ${options.job} needs its data: pass --data with ${needed}, or a URL of it.`);
+  const served = data === undefined || isUrl ? null : await checkData(data, name);
+  const needed = name === undefined ? undefined : NEEDED[name];
+  if (needed !== undefined && data === undefined && said['data'] === undefined) {
+    throw new UsageError(`The job ${name} needs its data: pass --data with ${needed}, or a URL of it.`);
   }
   const fields = {
     job: options.job,
@@ -215,10 +221,18 @@ export async function resolveJob(
     weightDecay: options.weightDecay,
     maxMinutes: minutes,
     ...{ target: options.target, task: options.task, side: options.side, channels: options.channels },
-    data: await dataOf(options.job, data, isUrl),
+    data: await dataOf(name, data, isUrl),
   };
-  const said = Object.entries({ ...gptFields(options, minutes), ...definedOf(fields) });
-  return { job: parseJob(Object.fromEntries(said)), served };
+  const asked = { ...said, ...gptFields(name, options, said, minutes), ...definedOf(fields) };
+  return { job: parseJob(asked), served };
+}
+
+/** What a job file says. @throws (rejects) UsageError where it cannot be read, DataError where it is none. */
+async function readSaid(file: string): Promise<Record<string, unknown>> {
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw new UsageError(`${file} cannot be read: check its path. (${messageOf(error)})`);
+  });
+  return readJobFile(path.basename(file), text).said;
 }
 
 function definedOf(fields: Record<string, unknown>): Record<string, unknown> {
@@ -226,19 +240,24 @@ function definedOf(fields: Record<string, unknown>): Record<string, unknown> {
 }
 
 /** What the size of a language model says, as numbers; nothing for other jobs. @throws UsageError where it is said of these. */
-function gptFields({ job, preset, prompt, tokens, vocabulary }: JobOptions, minutes?: number): Record<string, unknown> {
+function gptFields(
+  job: string | undefined,
+  { preset, prompt, tokens, vocabulary }: JobOptions,
+  file: Record<string, unknown>,
+  minutes?: number,
+): Record<string, unknown> {
   const said = { tokens, vocabulary, prompt };
   if (job !== 'gpt') {
     const [name] = Object.keys(definedOf({ preset, ...said }));
     if (name !== undefined) throw new UsageError(`--${name} is for the job gpt: pass --job gpt, or leave it out.`);
     return {};
   }
-  const { model, batchSize, learningRate } = PRESETS[preset ?? 'tiny'];
-  const usual = defaultsOf(job, undefined);
+  const { model, ...plan } = preset === undefined ? { model: {} } : PRESETS[preset];
+  const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
   return {
-    ...{ batchSize, learningRate, gpt: { ...usual.gpt, ...model, ...definedOf(said) } },
+    ...{ ...plan, gpt: { ...before, ...model, ...definedOf(said) } },
     // Time is the bound then.
-    ...(minutes !== undefined && { maxSteps: null }),
+    ...(minutes !== undefined && file['maxSteps'] === undefined && { maxSteps: null }),
   };
 }
 
@@ -252,14 +271,19 @@ async function dataOf(job: string | undefined, data: string | undefined, isUrl: 
   return { kind: 'url', url: isFile ? DATA_PATH + encodeURIComponent(path.basename(data)) : DATA_PATH };
 }
 
-/** {@link resolveJob}, of a job that trains. */
+/** {@link resolveJob}, of a job that trains, in tabs without people. */
 export async function resolveTraining(options: JobOptions, length: LengthOptions = {}): ReturnType<typeof resolveJob> {
-  if (options.job === 'lesson') {
+  const resolved = await resolveJob(options, length);
+  const { job, data } = resolved.job;
+  if (job === 'lesson') {
     throw new UsageError(
       'A lesson is for people and trains nothing: open one with `serve --job lesson`, or on the page.',
     );
   }
-  return resolveJob(options, length);
+  if (data.kind !== 'files' && data.kind !== 'spread') return resolved;
+  throw new UsageError(
+    `The job's files are chosen by people, and there are none here: pass --data with ${NEEDED[job] ?? 'a text'}, or a URL of it.`,
+  );
 }
 
 function withSlash(url: string): string {

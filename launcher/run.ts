@@ -133,7 +133,9 @@ async function readOrigin(
   const origin = await readFileOf(resume ?? from!);
   if (resume === undefined) return { origin, resolved: null };
   if (saysJob(options)) {
-    throw new UsageError('The checkpoint says what is trained: leave options of the job out, or begin anew by --from.');
+    throw new UsageError(
+      'The checkpoint says what is trained: leave the job file and options of the job out, or begin anew by --from.',
+    );
   }
   const { meta } = await decodeCheckpoint(resume, new Blob([origin.bytes]));
   const served = data === undefined ? null : await checkData(data, meta.job.job);

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import { runCli } from '../../launcher/cli.ts';
-import { resolveJob } from '../../launcher/jobOptions.ts';
+import { resolveJob, resolveTraining } from '../../launcher/jobOptions.ts';
 import { startSignaling } from '../../signaling/index.ts';
 
 let folder: string;
@@ -30,7 +30,8 @@ describe('bad arguments exit with 2 and one sentence', () => {
   test.each([
     ['run --frobnicate', /unknown option '--frobnicate'/],
     ['frobnicate', /unknown command 'frobnicate'/],
-    ['run elsewhere', /too many arguments/],
+    ['run elsewhere', /elsewhere cannot be read/],
+    ['run elsewhere twice', /too many arguments/],
     ['run --job chess', /'chess' is invalid.*digits, mnist, images, table, gpt, lesson/],
     ['run --model rnn', /'rnn' is invalid.*mlp, cnn/],
     ['run --optimizer magic', /'magic' is invalid.*sgd/],
@@ -139,6 +140,36 @@ describe('the job', () => {
     const { job, served: data } = await resolveJob({ lr: 0.1, steps: 40 });
     expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'drawn' } });
     expect(data).toBeNull();
+  });
+
+  test('is what a file says, but for what the options say', async () => {
+    const file = path.join(folder, 'job.json');
+    await writeFile(file, '{"peergrad": 1, "job": "digits", "model": "cnn", "batchSize": 8, "seed": 7}');
+    expect((await resolveJob({ file, batch: 16 })).job).toMatchObject({
+      model: 'cnn',
+      batchSize: 16,
+      seed: 7,
+      epochs: 1,
+    });
+    await writeFile(file, '{"peergrad": 1, "job": "gpt", "gpt": {"layers": 2}, "maxSteps": 7}');
+    const written = await resolveJob({ file, prompt: 'A' }, { minutes: 3 });
+    expect(written.job).toMatchObject({ gpt: { layers: 2, width: 64, prompt: 'A' }, maxSteps: 7, maxMinutes: 3 });
+    await writeFile(file, '{"peergrad": 1,\n"optimiser": "adam"}');
+    await expect(resolveJob({ file })).rejects.toThrow(
+      'job.json, line 2: optimiser: there is no such field; did you mean optimizer.',
+    );
+    await expect(resolveJob({ file: path.join(folder, 'gone.json') })).rejects.toThrow(/gone\.json cannot be read/);
+  });
+
+  test('whose files people choose is for rooms with people', async () => {
+    const file = path.join(folder, 'people.json');
+    await writeFile(file, '{"peergrad": 1, "job": "table", "target": "b"}');
+    expect((await resolveJob({ file })).job.data).toEqual({ kind: 'files' });
+    await expect(resolveTraining({ file })).rejects.toThrow(/pass --data with a CSV file, or a URL/);
+    const csv = path.join(folder, 'rows.csv');
+    await writeFile(csv, 'a,b');
+    const { job, served } = await resolveTraining({ file, data: csv });
+    expect({ job, served }).toMatchObject({ job: { target: 'b', data: { url: '/data/rows.csv' } }, served: csv });
   });
 
   test("files of one's own are served by their names, a folder of pictures whole, and a URL is left alone", async () => {
