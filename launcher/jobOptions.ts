@@ -24,7 +24,17 @@ import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
 /** Options that say something about the job itself. */
 const JOB_OPTIONS = [
   ...(['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const),
-  ...(['schedule', 'warmupSteps', 'clipNorm', 'weightDecay', 'preset', 'tokens', 'vocabulary', 'prompt'] as const),
+  ...([
+    'schedule',
+    'warmupSteps',
+    'clipNorm',
+    'weightDecay',
+    'patience',
+    'preset',
+    'tokens',
+    'vocabulary',
+    'prompt',
+  ] as const),
   ...(['hidden', 'strategy', 'syncEvery', 'staleness', 'replicas', 'codec', 'errorFeedback', 'transport'] as const),
   ...(['target', 'task', 'side', 'channels'] as const),
 ];
@@ -46,6 +56,7 @@ export interface JobOptions {
   batch?: number;
   epochs?: number;
   steps?: number;
+  patience?: number;
   seed?: number;
   hashEvery?: number;
   strategy?: string;
@@ -126,6 +137,11 @@ export function addJobOptions(command: Command): Command {
     .option('--warmup-steps <n>', 'steps in which the learning rate rises at first', wholeNumber())
     .option('--clip-norm <length>', 'scale longer gradients down to it', decimal)
     .option('--weight-decay <share>', "the optimizer's weight decay", decimal)
+    .option(
+      '--patience <n>',
+      'stop after so many tests on held-out samples without a lower loss, and --out the best model',
+      wholeNumber(),
+    )
     .option('--seed <n>', 'seed of parameters and shuffles', wholeNumber())
     .option('--hash-every <n>', 'compare the ranks every n steps', wholeNumber())
     .addOption(new Option('--strategy <name>', 'how ranks learn together').choices(STRATEGY_NAMES))
@@ -219,6 +235,7 @@ export async function resolveJob(
     warmupSteps: options.warmupSteps,
     clipNorm: options.clipNorm,
     weightDecay: options.weightDecay,
+    patience: options.patience,
     maxMinutes: minutes,
     ...{ target: options.target, task: options.task, side: options.side, channels: options.channels },
     data: await dataOf(name, data, isUrl),

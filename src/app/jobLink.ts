@@ -13,7 +13,7 @@ const TEXTS = [
 const NUMBERS = [
   ...(['learningRate', 'batchSize', 'epochs', 'maxSteps', 'seed', 'hashEvery'] as const),
   ...(['syncEvery', 'staleness', 'replicas', 'hidden', 'side', 'channels'] as const),
-  ...(['maxMinutes', 'warmupSteps', 'clipNorm', 'weightDecay'] as const),
+  ...(['maxMinutes', 'patience', 'warmupSteps', 'clipNorm', 'weightDecay'] as const),
 ];
 /** Of a language model. */
 const GPT_NUMBERS = ['layers', 'heads', 'width', 'context', 'dropout', 'vocabulary'] as const;

@@ -299,7 +299,7 @@ function onevent(event: EngineEvent): void {
 /** Lets a launcher ask for the model. */
 export function serveLauncher(): void {
   if (globalThis.peergradReport === undefined) return;
-  globalThis.peergradExport = (format) => send({ type: 'export', id: LAUNCHERS_ID, format });
+  globalThis.peergradExport = (format) => send({ type: 'export', id: LAUNCHERS_ID, format, which: 'best' });
 }
 
 function send(command: EngineCommand): void {

@@ -2,6 +2,7 @@
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { dealWindow } from '../parallel/cursor.ts';
 import type { Progress } from '../parallel/progress.ts';
+import type { TrainingPlan } from '../protocol/job.ts';
 import type { Task } from './task.ts';
 
 /** Held-out samples within a pass: +- 1 point is enough for a curve. */
@@ -19,12 +20,18 @@ export interface Duties {
 export const NO_DUTIES: Duties = { samples: 0, comparison: false };
 
 /** What is due after the last step that was applied. */
-export function dutiesAfter({ step, position, evaluateEvery }: Progress, hashEvery: number, isOver: boolean): Duties {
+export function dutiesAfter(
+  { step, position, evaluateEvery }: Progress,
+  { hashEvery, patience }: Pick<TrainingPlan, 'hashEvery' | 'patience'>,
+  isOver: boolean,
+): Duties {
   if (step === 0) return NO_DUTIES;
   const endsPass = position.offset === 0;
+  // Losses of more or fewer samples cannot be compared.
+  const testsAll = patience !== null;
   const isTest = isOver || endsPass || step % evaluateEvery === 0;
   return {
-    samples: isOver || endsPass ? Infinity : isTest ? INTERMEDIATE_SAMPLES : 0,
+    samples: isOver || endsPass || (isTest && testsAll) ? Infinity : isTest ? INTERMEDIATE_SAMPLES : 0,
     comparison: isOver || step % hashEvery === 0,
   };
 }

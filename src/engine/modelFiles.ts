@@ -17,9 +17,18 @@ import type { Answerer } from './learned.ts';
 import { fromCheckpoint, toCheckpoint, type About } from './runCheckpoint.ts';
 import type { RunState } from './trainingRun.ts';
 
+/** A model's weights as they were after a step. */
+export interface ModelCopy {
+  tensors: NamedTensor[];
+  steps: number;
+  stateHash: string;
+}
+
 /** A model of a job that was trained, or still is. */
 export interface TrainedModel extends Answerer {
   job: JobSpec;
+  /** As it tested best; `null` where nobody looked, or this tab was not there. */
+  best: ModelCopy | null;
 }
 
 /** A run that can be gone on with. */
@@ -44,12 +53,12 @@ const HEAD_BYTES = 32;
  * @param run `null`: none that could be gone on with.
  */
 export async function exportModel(
-  { id, format }: Extract<EngineCommand, { type: 'export' }>,
+  { id, format, which }: Extract<EngineCommand, { type: 'export' }>,
   model: TrainedModel | null,
   run: OpenRun | null,
 ): Promise<EngineEvent> {
   try {
-    const file = await (format === 'checkpoint' ? checkpointFile(run) : weightsFile(format, model));
+    const file = await (format === 'checkpoint' ? checkpointFile(run) : weightsFile(format, which, model));
     return { type: 'exported', id, file, problem: null };
   } catch (error) {
     return { type: 'exported', id, file: null, problem: messageOf(error) };
@@ -68,18 +77,27 @@ export async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
   return { name: modelFileName(about.job, step, 'checkpoint'), step, bytes: encodeCheckpoint(meta, arrays) };
 }
 
-async function weightsFile(format: WeightsFormat, trained: TrainedModel | null): Promise<ModelFile> {
+async function weightsFile(
+  format: WeightsFormat,
+  which: 'last' | 'best',
+  trained: TrainedModel | null,
+): Promise<ModelFile> {
   if (trained === null) throw new UsageError('This tab has no model yet: save it once training has begun.');
-  const { job, model, standing } = trained;
-  // Without waiting in between: the weights are those of this state.
-  const { steps, stateHash } = standing();
-  const tensors = await readTensors(model.jobModel);
+  const { job, model, best } = trained;
+  const { tensors, steps, stateHash } = which === 'best' && best !== null ? best : await copyModel(trained);
   const about = {
     ...{ 'peergrad.job': JSON.stringify(job), 'peergrad.step': String(steps) },
     ...{ 'peergrad.stateHash': stateHash, 'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]' },
   };
   const bytes = await encodeWeights(format, tensors, model.jobModel.topology, about);
   return { name: modelFileName(job, steps, format), step: steps, bytes };
+}
+
+/** The model as it is when this is called. @throws (rejects) DeviceError where the GPU is lost. */
+export async function copyModel({ model, standing }: Answerer): Promise<ModelCopy> {
+  // Without waiting in between: the weights are those of this state.
+  const { steps, stateHash } = standing();
+  return { tensors: await readTensors(model.jobModel), steps, stateHash };
 }
 
 /** The model's weights as they are when this is called. @throws (rejects) DeviceError where the GPU is lost. */

@@ -9,19 +9,19 @@ export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'wo
 
 /** Its arrays: the parameters' order, the parameters, the buffers, the optimizer's scalars, its running averages. Copies nothing. */
 export function toCheckpoint({ progress, ring }: RunState, about: About): Checkpoint {
-  const { step, position, losses, evaluateEvery, trainedMs } = progress;
+  const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
   const { order, parameters, buffers, optimizer } = ring;
   const { scalars, slots } = optimizer;
   const stateHash = hashState([parameters, scalars, ...slots]);
   return {
-    meta: { ...about, step, position, losses, evaluateEvery, trainedMs, stateHash },
+    meta: { ...about, step, position, losses, evaluateEvery, trainedMs, verdicts, stateHash },
     arrays: [Int32Array.from(order), parameters, buffers, scalars, ...slots],
   };
 }
 
 /** @throws DataError where its arrays are not those of a run's state. */
 export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
-  const { id, job, step, position, losses, evaluateEvery, trainedMs } = meta;
+  const { id, job, step, position, losses, evaluateEvery, trainedMs, verdicts } = meta;
   const [order, parameters, buffers, scalars, ...slots] = arrays;
   const isState =
     order instanceof Int32Array &&
@@ -34,7 +34,7 @@ export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
   }
   return {
     // Epochs are numbered by room, and this begins in another.
-    progress: { step, appliedIn: 0, position, losses, evaluateEvery, trainedMs },
+    progress: { step, appliedIn: 0, position, losses, evaluateEvery, trainedMs, verdicts },
     ring: {
       ...{ order: [...order], parameters, buffers },
       optimizer: { name: job.optimizer, scalars: scalars as Float64Array<ArrayBuffer>, slots },

@@ -13,7 +13,7 @@ import { Author } from './author.ts';
 import type { JobTask } from './jobTask.ts';
 import { loadJobTask } from './loadJobTask.ts';
 import type { StateReport } from './membership.ts';
-import type { TrainedModel } from './modelFiles.ts';
+import { copyModel, type ModelCopy, type TrainedModel } from './modelFiles.ts';
 import type { Epoch } from './rendezvous.ts';
 import { startReplicas, type Replicas } from './replicas.ts';
 import { Samples } from './samples.ts';
@@ -65,6 +65,8 @@ export class Training {
   #replicas: Replicas | null = null;
   #hasState: boolean;
   #result: RunResult | null = null;
+  /** The model that tested best, where the job asks for it. */
+  #best: ModelCopy | null = null;
 
   private constructor(options: TrainingOptions) {
     const { run, shared, clock, emit, from } = options;
@@ -115,7 +117,8 @@ export class Training {
     if (!this.#built) return null;
     const { task, trainingRun: run } = this.#built;
     const { job } = this.#options;
-    return { job, model: task.learned, standing: () => ({ steps: run.steps, stateHash: run.stateHash() }) };
+    const standing = () => ({ steps: run.steps, stateHash: run.stateHash() });
+    return { job, model: task.learned, standing, best: this.#best };
   }
 
   /** A copy of the state after the last step that was applied. */
@@ -219,6 +222,10 @@ export class Training {
         ...{ plan: job, task, clock, emit: tell, isHidden, from: weights ? 'model' : from },
         device: opened.device,
         checkDevice: () => opened.check(),
+        keepBest: async () => {
+          const { answerer } = this;
+          if (answerer) this.#best = await copyModel(answerer);
+        },
       });
       const built = { task, samples, trainingRun };
       if (this.#isDisposed) free(built);

@@ -14,7 +14,7 @@ import { keepingBuffers } from '../parallel/flatten.ts';
 import { allGatherHashes } from '../parallel/hashes.ts';
 import { PacedRule } from '../parallel/pacedRule.ts';
 import type { Pass, PassOptions } from '../parallel/pass.ts';
-import { isRunOver, shareOfTime, startOfRun, type Progress } from '../parallel/progress.ts';
+import { isRunOver, judge, shareOfTime, startOfRun, type Progress } from '../parallel/progress.ts';
 import { oddOnes, refuseOdd } from '../parallel/standing.ts';
 import { createStrategy, Ring, type Arrival, type RingState, type StepReport } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
@@ -53,6 +53,8 @@ export interface TrainingRunOptions {
   emit: (event: EngineEvent) => void | Promise<void>;
   /** Throws if the device's results are void. */
   checkDevice: () => void;
+  /** Copies the model, which has tested best so far; is waited for. Asked in runs that end when they get no better. */
+  keepBest?: () => Promise<void>;
   /** Whether this rank's page is hidden; by default nobody hides it. */
   isHidden?: () => boolean;
 }
@@ -445,7 +447,7 @@ export class TrainingRun {
   }
 
   get #dutiesNow(): Duties {
-    return dutiesAfter(this.#progress, this.#options.plan.hashEvery, this.#isOver);
+    return dutiesAfter(this.#progress, this.#options.plan, this.#isOver);
   }
 
   /** Whether a rank has duties left after the last step, or is late for them: then all do them, again if need be. */
@@ -463,7 +465,8 @@ export class TrainingRun {
     const last = this.#progress.step - 1;
     await this.#collectLosses();
     if (samples > 0) await this.#evaluate(last, samples);
-    if (comparison) await this.#compare(last);
+    // A test may end the run.
+    if (comparison || this.#isOver) await this.#compare(last);
     this.#due = NO_DUTIES;
     this.#figures.skipBytes();
   }
@@ -499,10 +502,11 @@ export class TrainingRun {
 
   /** Loss and accuracy on the first held-out samples, at most `most`. */
   async #evaluate(step: number, most: number): Promise<void> {
-    const { task, emit } = this.#options;
+    const { task, plan, emit, keepBest } = this.#options;
     if (task.testSamples === 0) return;
     const samples = Math.min(most, task.testSamples);
     this.#tested = await testHeldOut(this.#here.group, task, samples);
+    if (plan.patience !== null && judge(this.#progress, this.#tested.loss)) await keepBest?.();
     await emit({ type: 'evaluation', step, ...this.#tested, samples });
   }
 
@@ -536,7 +540,8 @@ export class TrainingRun {
   #result(ms: number): RunResult {
     const { device, plan } = this.#options;
     const { group, transport } = this.#here;
-    const { step, position, losses } = this.#progress;
+    const { step, position, losses, verdicts } = this.#progress;
+    const verdict = verdicts.at(-1);
     return {
       worldSize: group.worldSize,
       strategy: plan.strategy,
@@ -552,6 +557,7 @@ export class TrainingRun {
       accuracy: this.#tested?.accuracy ?? null,
       ...(this.#tested?.error !== undefined && { error: this.#tested.error }),
       valLoss: this.#tested?.loss ?? null,
+      ...(verdict && { best: { step: verdict.bestStep, valLoss: verdict.best } }),
       stateHash: this.#hashes,
       bytesSentPerRank: this.#statistics.map(({ gradientBytesSent }) => gradientBytesSent),
       bytesReceivedPerRank: this.#statistics.map(({ gradientBytesReceived }) => gradientBytesReceived),

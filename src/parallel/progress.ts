@@ -1,6 +1,17 @@
 /** How far a run has come. */
 import type { CursorPosition } from './cursor.ts';
 
+/** How good a run was when held-out samples were last tested. */
+export interface Verdict {
+  /** Steps that were applied by then. */
+  step: number;
+  /** The lowest mean loss by then, and the steps after which it was. */
+  best: number;
+  bestStep: number;
+  /** Tests since then. */
+  since: number;
+}
+
 /** The same on all ranks after a step, and part of what a joiner receives. */
 export interface Progress {
   /** Steps that are applied. */
@@ -15,13 +26,20 @@ export interface Progress {
   evaluateEvery: number;
   /** Milliseconds that steps have taken by rank 0's clock, told with the last of them; 0 in runs whose time has no bound. */
   trainedMs: number;
+  /**
+   * Of the last two tests, the newest last: a test is repeated where ranks went while it was on, and is judged anew then by the one
+   * before, so that all ranks have the same whose world it ended in.
+   */
+  verdicts: Verdict[];
 }
 
-/** What ends a run: passes, steps, time; whichever comes first. */
+/** What ends a run: passes, steps, time, or that it gets no better; whichever comes first. */
 export interface RunBounds {
   epochs: number;
   maxSteps: number | null;
   maxMinutes: number | null;
+  /** Tests on held-out samples without a lower loss. */
+  patience: number | null;
 }
 
 const MINUTE_MS = 60_000;
@@ -32,11 +50,29 @@ export function shareOfTime(trainedMs: number, { maxMinutes }: Pick<RunBounds, '
 }
 
 /** Whether a run is through. */
-export function isRunOver({ step, position, trainedMs }: Progress, bounds: RunBounds): boolean {
-  const { epochs, maxSteps } = bounds;
+export function isRunOver({ step, position, trainedMs, verdicts }: Progress, bounds: RunBounds): boolean {
+  const { epochs, maxSteps, patience } = bounds;
+  if ((verdicts.at(-1)?.since ?? 0) >= (patience ?? Infinity)) return true;
   return position.dataEpoch >= epochs || step >= (maxSteps ?? Infinity) || shareOfTime(trainedMs, bounds) >= 1;
 }
 
+/**
+ * Takes the outcome of a test after the last step into `progress`.
+ *
+ * @param loss mean of held-out samples, the same ones in each test of a run, and the same number on all ranks.
+ * @returns whether it is the lowest so far.
+ */
+export function judge(progress: Progress, loss: number): boolean {
+  const { step } = progress;
+  const before = progress.verdicts.filter((one) => one.step < step).slice(-1);
+  const [last] = before;
+  const isBest = last === undefined || loss < last.best;
+  const verdict = isBest ? { best: loss, bestStep: step, since: 0 } : { ...last, since: last.since + 1 };
+  progress.verdicts = [...before, { ...verdict, step }];
+  return isBest;
+}
+
 export function startOfRun(): Progress {
-  return { step: 0, appliedIn: 0, position: { dataEpoch: 0, offset: 0 }, losses: [], evaluateEvery: 0, trainedMs: 0 };
+  const position = { dataEpoch: 0, offset: 0 };
+  return { step: 0, appliedIn: 0, position, losses: [], evaluateEvery: 0, trainedMs: 0, verdicts: [] };
 }

@@ -194,6 +194,8 @@ export interface RunResult {
   error?: number | undefined;
   /** Mean loss over the held-out samples; `null` where there are none. */
   valLoss: number | null;
+  /** In runs that end when they get no better: the lowest such loss, and the steps after which it was. */
+  best?: { step: number; valLoss: number };
   /** One per rank, in rank order. */
   stateHash: string[];
   /**
@@ -413,6 +415,9 @@ export type EngineCommand =
   | { type: 'examine' }
   /** Asks a language model to write on, also after its run; `temperature` is 0 for the likeliest, 1 as the model has it. */
   | { type: 'write'; id: number; prompt: string; temperature: number }
-  /** Asks for the model as a file, also after its run; for a checkpoint while it is on. */
-  | { type: 'export'; id: number; format: ModelFormat }
+  /**
+   * Asks for the model as a file, also after its run; for a checkpoint while it is on. `best`: as it was when it tested best, where this
+   * tab has kept that; a run that has no {@link JobSpec.patience}, or that this tab came to later, has not.
+   */
+  | { type: 'export'; id: number; format: ModelFormat; which: 'last' | 'best' }
   | { type: 'leave' };

@@ -107,6 +107,11 @@ const planFields = {
   maxSteps: v.nullable(positiveInteger(10_000_000)),
   /** Stop after the step in which so many minutes of training are over, by rank 0's clock. */
   maxMinutes: v.optional(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null),
+  /**
+   * Stop after this many tests on held-out samples without a lower loss than before, as Keras's EarlyStopping does, and keep the model
+   * that tested best, too; `null`: go on.
+   */
+  patience: v.optional(v.nullable(positiveInteger(1000)), null),
   schedule: v.optional(v.picklist(SCHEDULE_NAMES), 'constant'),
   /** Steps in which the learning rate rises to what it is, at first. */
   warmupSteps: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0),
@@ -224,6 +229,7 @@ const DEFAULT_PLAN: TrainingPlan = {
   epochs: 1,
   maxSteps: null,
   maxMinutes: null,
+  patience: null,
   schedule: 'constant',
   warmupSteps: 0,
   clipNorm: null,

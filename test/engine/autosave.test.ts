@@ -51,6 +51,7 @@ function run(step: number) {
       position: { dataEpoch: 0, offset: step },
       losses: [],
       evaluateEvery: 1,
+      verdicts: [],
       trainedMs: 0,
     },
     ring: {

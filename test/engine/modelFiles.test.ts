@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import { exportModel, readOrigin, type OpenRun } from '../../src/engine/modelFiles.ts';
 import { Training } from '../../src/engine/training.ts';
-import type { WeightsFile } from '../../src/jobs/weights/index.ts';
+import { decodeWeights, type WeightsFile } from '../../src/jobs/weights/index.ts';
 import type { EngineEvent, ModelFile } from '../../src/protocol/events.ts';
 import { parseJob } from '../../src/protocol/job.ts';
 import { WEIGHTS_FORMATS, type ModelFormat } from '../../src/protocol/modelFile.ts';
@@ -52,8 +52,8 @@ const openRun = (training: Training): OpenRun => ({
   about: { room: 'K7F3QX', job: parseJob(FIELDS), savedAt: 1, worldSize: 1 },
 });
 
-async function exported(format: ModelFormat, training: Training): Promise<ModelFile> {
-  const event = await exportModel({ type: 'export', id: 7, format }, training.answerer, openRun(training));
+async function exported(format: ModelFormat, training: Training, which: 'last' | 'best' = 'last'): Promise<ModelFile> {
+  const event = await exportModel({ type: 'export', id: 7, format, which }, training.answerer, openRun(training));
   if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
   expect(event.id).toBe(7);
   return event.file;
@@ -156,8 +156,26 @@ describe('a checkpoint', () => {
   });
 });
 
+test('the model that tested best is kept, and saved where it is asked for', async () => {
+  // So high that it gets worse again.
+  const rate = { optimizer: 'adam', learningRate: 0.3, batchSize: 64, hashEvery: 100 };
+  const training = await prepare({ ...FIELDS, ...rate, maxSteps: 48, patience: 2 });
+  await training.train();
+  const { best, steps } = training.result!;
+  expect(best!.step).toBeLessThan(steps);
+  const [last, kept] = [await exported('safetensors', training), await exported('safetensors', training, 'best')];
+  expect([last.step, kept.step]).toEqual([steps, best!.step]);
+  // Trained for so long and no longer, it is the same.
+  const shorter = await prepare({ ...FIELDS, ...rate, maxSteps: best!.step });
+  await shorter.train();
+  const { tensors } = await decodeWeights(kept.name, kept.bytes);
+  const { names } = shorter.answerer!.model.jobModel;
+  expect(names.map((name) => [...tensors.find((one) => one.name === name)!.values])).toEqual(weightsOf(shorter));
+  for (const one of [training, shorter]) one.dispose();
+});
+
 /** Of nobody. */
-const ask = (format: ModelFormat) => exportModel({ type: 'export', id: 1, format }, null, null);
+const ask = (format: ModelFormat) => exportModel({ type: 'export', id: 1, format, which: 'best' }, null, null);
 
 test('without a model, or without a run, it is said what can be saved when', async () => {
   expect(await ask('keras')).toEqual({

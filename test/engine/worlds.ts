@@ -88,13 +88,17 @@ export async function createMember(
   name: string,
   task: Task,
   fields: Record<string, unknown>,
-  { from = null, checkDevice = () => {} }: { from?: RunState | 'model' | null; checkDevice?: () => void } = {},
+  {
+    from = null,
+    checkDevice = () => {},
+    keepBest = () => Promise.resolve(),
+  }: { from?: RunState | 'model' | null; checkDevice?: () => void; keepBest?: () => Promise<void> } = {},
 ): Promise<Member> {
   const events: EngineEvent[] = [];
   let heard: ((event: EngineEvent) => void) | null = null;
   const plan: TrainingPlan = parsePlan(fields);
   const run = await TrainingRun.prepare({
-    ...{ plan, task, from, checkDevice, clock: systemClock },
+    ...{ plan, task, from, checkDevice, keepBest, clock: systemClock },
     device: { backend: 'cpu', adapter: 'test' },
     emit: (event) => {
       events.push(event);

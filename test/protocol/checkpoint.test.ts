@@ -15,6 +15,7 @@ const META: CheckpointMeta = {
   ...{
     position: { dataEpoch: 1, offset: 640 },
     evaluateEvery: 5,
+    verdicts: [{ step: 5, best: 0.5, bestStep: 4, since: 1 }],
     trainedMs: 0,
     losses: [2.5, 1 / 3],
     stateHash: '0123456789abcdef',

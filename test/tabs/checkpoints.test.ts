@@ -26,6 +26,7 @@ function metaOf(id: string, fields: Partial<CheckpointMeta> = {}): CheckpointMet
     ...{
       position: { dataEpoch: 1, offset: 640 },
       evaluateEvery: 5,
+      verdicts: [],
       trainedMs: 0,
       losses: [2.5, 1.25, 1 / 3],
       stateHash: '0123456789abcdef',

@@ -8,10 +8,12 @@ import { ask } from '../store.ts';
 import { words } from '../words/index.ts';
 import { expectModelFile, keeping } from './keeping.ts';
 
-/** The user's choice: it stays when a run's end moves it to another place of the page. */
+/** The user's choices: they stay when a run's end moves it to another place of the page. */
 const chosen = signal<WeightsFormat>('safetensors');
+const which = signal<'last' | 'best'>('best');
 
-const keep = (format: ModelFormat): void => ask({ type: 'export', id: expectModelFile(format), format });
+const keep = (format: ModelFormat): void =>
+  ask({ type: 'export', id: expectModelFile(format), format, which: which.peek() });
 
 /** @param isOn whether the run can still be gone on with. */
 export function KeepModel({ job, isOn }: { job: JobSpec; isOn: boolean }) {
@@ -31,6 +33,14 @@ export function KeepModel({ job, isOn }: { job: JobSpec; isOn: boolean }) {
           about={about}
           onpick={(value) => (chosen.value = value)}
         />
+        {job.patience !== null && (
+          <Select
+            label={says.which}
+            value={which.value}
+            options={says.whichOf}
+            onpick={(value) => (which.value = value)}
+          />
+        )}
         <button type="button" disabled={pending !== null} onClick={() => keep(format)}>
           {pending !== null && pending !== 'checkpoint' ? says.saving : says.save}
         </button>

@@ -3,7 +3,16 @@ import type { ComponentChildren } from 'preact';
 import type { RunResult } from '../../protocol/events.ts';
 import { dissenters } from '../../util/majority.ts';
 import { theoreticalBytes } from '../derive.ts';
-import { formatAmount, formatBytes, formatClock, formatLoss, formatMs, formatShare, shortHash } from '../format.ts';
+import {
+  formatAmount,
+  formatBytes,
+  formatClock,
+  formatCount,
+  formatLoss,
+  formatMs,
+  formatShare,
+  shortHash,
+} from '../format.ts';
 import { Term } from '../parts/Term.tsx';
 import { closeRun, leave, start } from '../store.ts';
 import { hasServer } from '../strategies.ts';
@@ -37,6 +46,15 @@ export function ResultPanel({ result, isWhole, host, children }: Props) {
           <dt>{said.loss}</dt>
           <dd>{formatLoss(result.loss)}</dd>
         </div>
+        {result.best && (
+          <div>
+            <dt>{said.bestTest}</dt>
+            <dd>
+              {formatLoss(result.best.valLoss)}{' '}
+              <span class="dim small">{said.afterStep(formatCount(result.best.step))}</span>
+            </dd>
+          </div>
+        )}
         <div>
           <dt>{said.stepTook}</dt>
           <dd>

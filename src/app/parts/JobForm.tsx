@@ -123,6 +123,12 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
         empty={says.noLimit}
         onpick={(maxMinutes) => set({ maxMinutes })}
       />
+      <NumberField
+        label={says.patience}
+        value={job.patience}
+        empty={says.noLimit}
+        onpick={(patience) => set({ patience })}
+      />
       <NumberField label={says.seed} value={job.seed} onpick={(seed) => set({ seed })} />
       <Select
         label={says.schedule}

@@ -65,6 +65,7 @@ export const job = {
   epochs: 'Passes (epochs)',
   maxSteps: 'At most, steps',
   maxMinutes: 'At most, minutes',
+  patience: 'Stop when no better for, tests',
   noLimit: 'no limit',
   seed: 'Seed',
   schedule: 'Rate',
@@ -128,7 +129,11 @@ export const job = {
   describe: (spec: JobSpec, who: 'tab' | 'worker') => {
     if (spec.job === 'lesson') return 'Every tab has a few small numbers, and all add them up together, step by step';
     const steps = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
-    const length = spec.maxMinutes === null ? steps : `${steps}, at most ${plural(spec.maxMinutes, 'minute')}`;
+    const timed = spec.maxMinutes === null ? steps : `${steps}, at most ${plural(spec.maxMinutes, 'minute')}`;
+    const length =
+      spec.patience === null
+        ? timed
+        : `${timed}, or until ${plural(spec.patience, 'test')} in a row show nothing better`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}; ` : '';
     const codec = spec.codec === 'fp32' ? '' : `, gradients as ${codecs[spec.codec]}`;
     return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;

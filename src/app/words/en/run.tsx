@@ -112,6 +112,8 @@ export const run = {
     `is the typical error (root mean square) on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
   classified: (steps: number, time: string) =>
     `of the held-out samples are classified right, after ${plural(steps, 'step')} in ${time}.`,
+  bestTest: 'lowest held-out loss',
+  afterStep: (step: string) => `after step ${step}`,
   stepTook: 'a step took',
   ofThatTalking: (ms: string) => `${ms} talking`,
   sentOnAverage: 'a rank sent, on average',
@@ -179,6 +181,8 @@ export const run = {
     noLayers: 'This model is not made of TensorFlow.js layers, so other formats could not say what computes.',
     save: 'Save model',
     saving: 'Saving …',
+    which: 'Weights of',
+    whichOf: { last: 'the last step', best: 'the best test' },
     checkpoint: 'Save checkpoint',
     checkpointAbout: 'Weights, optimizer and where the data stands: all that it takes to go on, in any number of tabs',
   },

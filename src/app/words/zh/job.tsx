@@ -58,6 +58,7 @@ export const job: Words['job'] = {
   epochs: '轮数（epochs）',
   maxSteps: '最多几步',
   maxMinutes: '最多几分钟',
+  patience: '连续几次测试没有变好就停',
   noLimit: '不限',
   seed: '随机种子',
   schedule: '学习率走势',
@@ -113,7 +114,8 @@ export const job: Words['job'] = {
   describe: (spec, who) => {
     if (spec.job === 'lesson') return '每个标签页有几个小数字，大家一步一步一起把它们加起来';
     const steps = spec.maxSteps === null ? '' : `，最多 ${formatCount(spec.maxSteps)} 步`;
-    const length = spec.maxMinutes === null ? steps : `${steps}，最多 ${spec.maxMinutes} 分钟`;
+    const timed = spec.maxMinutes === null ? steps : `${steps}，最多 ${spec.maxMinutes} 分钟`;
+    const length = spec.patience === null ? timed : `${timed}，或连续 ${spec.patience} 次测试没有变好`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}；` : '';
     const each = who === 'tab' ? '标签页' : '工作线程';
     const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;

@@ -92,6 +92,8 @@ export const run: Words['run'] = {
 
   predicted: (steps, time) => `是测试样本上的典型误差（均方根），共 ${steps} 步，用时 ${time}。`,
   classified: (steps, time) => `的测试样本分类正确，共 ${steps} 步，用时 ${time}。`,
+  bestTest: '最低测试损失',
+  afterStep: (step) => `第 ${step} 步之后`,
   stepTook: '一步用时',
   ofThatTalking: (ms) => `其中通信 ${ms}`,
   sentOnAverage: '平均每个 rank 发送',
@@ -152,6 +154,8 @@ export const run: Words['run'] = {
     noLayers: '这个模型不是由 TensorFlow.js 的层构成的，其他格式无法说明如何计算。',
     save: '保存模型',
     saving: '正在保存……',
+    which: '权重取自',
+    whichOf: { last: '最后一步', best: '测试最好时' },
     checkpoint: '保存检查点',
     checkpointAbout: '权重、优化器状态与数据位置：用任意数量的标签页都能继续',
   },
