@@ -111,3 +111,48 @@ test('a file that is cut off is refused, and so are weights of another model, an
   await button(text, 'Open the room').click();
   await text.page.getByText('notes.txt holds no weights that can be read here').waitFor();
 });
+
+const OWN = {
+  peergrad: 1,
+  ...{ maxSteps: 4, batchSize: 4, hashEvery: 2, seed: 7 },
+  model: {
+    class_name: 'Sequential',
+    config: {
+      layers: [
+        { class_name: 'Conv2D', config: { filters: 2, kernel_size: 5, strides: 4, input_shape: [28, 28, 1] } },
+        { class_name: 'LayerNormalization', config: {} },
+        { class_name: 'Flatten', config: {} },
+        { class_name: 'Dropout', config: { rate: 0.25 } },
+        { class_name: 'Dense', config: { units: 10, activation: 'softmax' } },
+      ],
+    },
+  },
+};
+
+test('a job file brings a model of its own, which all see before it trains in two tabs, and a wrong one says where', async () => {
+  const ann = await world.open('#new?name=ann');
+  await ann.page.getByText('Job file', { exact: true }).click();
+  const input = ann.page.locator('input[type=file][aria-label="Open a job file"]');
+  const open = (text: string) =>
+    input.setInputFiles({ name: 'job.json', mimeType: 'application/json', buffer: Buffer.from(text) });
+  const json = JSON.stringify(OWN, null, 1);
+  await open(json.replace('"Flatten"', '"Lambda"'));
+  const line = json.slice(0, json.indexOf('"Flatten"')).split('\n').length;
+  await ann.page
+    .getByText(`job.json, line ${line}: model.config.layers[2].class_name: "Lambda" is no layer of jobs: a job is data`)
+    .waitFor();
+  await open(json);
+  await ann.page.getByText('All above is as job.json says.').waitFor();
+  await ann.page.getByText('5 layers, 786 weights to learn:').waitFor();
+  const saved = JSON.parse((await download(ann, 'Save as a file')).bytes.toString()) as Record<string, unknown>;
+  expect(saved).toMatchObject({ peergrad: 1, job: 'digits', seed: 7, model: { class_name: 'Sequential' } });
+  await button(ann, 'Open the room').click();
+  const ben = await world.join((await ann.event('admitted')).room, 'ben');
+  await ben.page.getByRole('row', { name: 'Conv2D 6 × 6 × 2 52' }).waitFor();
+  await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
+  await button(ann, 'Start').click();
+  const ends = await Promise.all([ann, ben].map((tab) => tab.event('finished')));
+  for (const { result } of ends) expect([result.steps, new Set(result.stateHash).size]).toEqual([4, 1]);
+  expect(await weightsIn(ben)).toEqual(await weightsIn(ann));
+  expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);
+});

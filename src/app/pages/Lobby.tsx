@@ -12,6 +12,7 @@ import { FileDrop } from '../parts/FileDrop.tsx';
 import { HandedOnFiles } from '../parts/HandedOnFiles.tsx';
 import { HostControls } from '../parts/HostControls.tsx';
 import { JobForm } from '../parts/JobForm.tsx';
+import { LayerTable } from '../parts/LayerTable.tsx';
 import { QrCode } from '../parts/QrCode.tsx';
 import { RankMark } from '../parts/RankMark.tsx';
 import { RemoveButton } from '../parts/RemoveButton.tsx';
@@ -80,7 +81,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           {host && lobby.phase === 'FORMING' && view.goesOnAfter === null && view.beginsWith === null ? (
             <JobForm job={lobby.job} columns={columnsOf(view)} onjob={configure} />
           ) : (
-            !hidden.value.has('job') && <p class="dim">{describeJob(lobby.job)}.</p>
+            !hidden.value.has('job') && <JobToCome job={lobby.job} />
           )}
           {lobby.job.data.kind === 'files' && takesFiles(lobby.job.job) && (
             <FileDrop key={lobby.job.job} job={lobby.job.job} found={view.files} onfiles={giveFiles}>
@@ -100,6 +101,16 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
 /** Of the table that this tab's files hold. */
 function columnsOf({ files }: View): string[] {
   return files?.preview?.kind === 'table' ? files.preview.columns.map(({ name }) => name) : [];
+}
+
+/** What will run, for who does not choose it. */
+function JobToCome({ job }: { job: JobSpec }) {
+  return (
+    <>
+      <p class="dim">{describeJob(job)}.</p>
+      {typeof job.model !== 'string' && <LayerTable model={job.model} />}
+    </>
+  );
 }
 
 function JobTitle({ job }: { job: JobSpec }) {

@@ -7,10 +7,11 @@ import { OriginField, type ChosenOrigin } from '../keep/OriginField.tsx';
 import { Banner } from '../parts/Banner.tsx';
 import { CopyButton } from '../parts/CopyButton.tsx';
 import { NameField, NumberField } from '../parts/Fields.tsx';
+import { JobFileField } from '../parts/JobFileField.tsx';
 import { JobForm } from '../parts/JobForm.tsx';
 import { Preflight } from '../parts/Preflight.tsx';
 import { askForServerData } from '../serverData.ts';
-import { jobOfLink, linkOfJob } from '../jobLink.ts';
+import { fitsLink, jobOfLink, linkOfJob } from '../jobLink.ts';
 import { createRoom, dismissFailure, entering, keepInAddress, name, route } from '../store.ts';
 import type { Failure } from '../view.ts';
 import { words } from '../words/index.ts';
@@ -19,12 +20,18 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const { join: says } = words.value;
   const { job: asked, problem } = useMemo(() => jobOfLink(route.peek().query), []);
   const job = useSignal<JobSpec>(asked);
+  /** Files that were opened: with each the form begins anew, without what was half typed. */
+  const opened = useSignal(0);
   const startAt = useSignal<number | null>(null);
   const origin = useSignal<ChosenOrigin | null>(null);
   const blocked = useSignal(false);
   useEffect(() => void askForServerData(), []);
   const nameless = name.value.trim() === '';
   const { checkpoint = null } = origin.value ?? {};
+  const take = (next: JobSpec): void => {
+    job.value = next;
+    keepInAddress(linkOfJob(next));
+  };
   const open = (watches: boolean): void => {
     const chosen = origin.peek();
     const options = chosen === null || watches ? { watches } : { origin: chosen.file };
@@ -55,13 +62,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
         {/* A checkpoint says what is trained. */}
         {checkpoint === null && (
-          <JobForm
-            job={job.value}
-            onjob={(next) => {
-              job.value = next;
-              keepInAddress(linkOfJob(next));
-            }}
-          >
+          <JobForm key={opened.value} job={job.value} onjob={take}>
             <NumberField
               label={says.startAt}
               value={startAt.value}
@@ -73,6 +74,15 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
               }}
             />
           </JobForm>
+        )}
+        {checkpoint === null && (
+          <JobFileField
+            job={job.value}
+            onjob={(next) => {
+              opened.value += 1;
+              take(next);
+            }}
+          />
         )}
         {((isElastic(job.value) && job.value.job !== 'lesson' && !blocked.value) || origin.value !== null) && (
           <OriginField origin={origin.value} onorigin={(next) => (origin.value = next)} />
@@ -99,9 +109,13 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
           </a>
         </div>
         <p class="small">
-          <CopyButton text={() => location.href} class="quiet flush">
-            {says.copySetup}
-          </CopyButton>
+          {fitsLink(job.value) ? (
+            <CopyButton text={() => location.href} class="quiet flush">
+              {says.copySetup}
+            </CopyButton>
+          ) : (
+            says.tooLongForLink
+          )}
         </p>
         {nameless && <p class="dim small">{says.nameFirst}</p>}
       </form>

@@ -26,6 +26,7 @@ import { SERVER_DATA, serverHasData } from '../serverData.ts';
 import { SETTINGS } from '../strategies.ts';
 import { words } from '../words/index.ts';
 import { NumberField, Select } from './Fields.tsx';
+import { LayerTable } from './LayerTable.tsx';
 
 export function JobForm({
   job,
@@ -72,6 +73,7 @@ export function JobForm({
         )}
         {job.job === 'table' && <TableFields job={job} columns={columns} offer={offer} />}
       </div>
+      {typeof job.model !== 'string' && <LayerTable model={job.model} />}
       {trains && <StrategyFields job={job} offer={offer} />}
       {(trains || children !== undefined) && (
         <details class="fold">

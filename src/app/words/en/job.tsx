@@ -41,6 +41,14 @@ export const job = {
   },
   model: 'Model',
   models: { mlp: 'mlp (quick)', cnn: 'cnn (slower, better)', own: 'own layers' },
+  /** Of a model that the job brings itself. */
+  layerTable: {
+    title: 'Layers of the model',
+    layer: 'Layer',
+    gives: 'Gives',
+    parameters: 'Weights',
+    sum: (layers: number, parameters: string) => `${plural(layers, 'layer')}, ${parameters} weights to learn:`,
+  },
   strategy: 'Strategy',
   strategies,
   /** What it does, and what that costs. */

@@ -21,6 +21,14 @@ export const join = {
   back: 'Back',
   wrongLink: (problem: string) => `The link asked for something else, and here is the usual job instead. ${problem}`,
   copySetup: 'Copy this setup as a link',
+  tooLongForLink: 'A link has no room for all these layers: save the job as a file instead.',
+  jobFile: {
+    title: 'Job file',
+    open: 'Open a job file',
+    hint: 'Or drop it here: JSON, with a model of its own if it has one. What is above is then as it says.',
+    opened: (file: string) => `All above is as ${file} says.`,
+    save: 'Save as a file',
+  },
   origin: {
     title: 'Go on from a file',
     choose: 'Choose a file',

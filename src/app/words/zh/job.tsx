@@ -39,6 +39,13 @@ export const job: Words['job'] = {
   },
   model: '模型',
   models: { mlp: 'mlp（快）', cnn: 'cnn（慢一些，更准）', own: '自己的层' },
+  layerTable: {
+    title: '模型的各层',
+    layer: '层',
+    gives: '输出',
+    parameters: '权重数',
+    sum: (layers, parameters) => `共 ${layers} 层，要学习 ${parameters} 个权重：`,
+  },
   strategy: '策略',
   strategies,
   does: {

@@ -22,6 +22,14 @@ export const join: Words['join'] = {
   back: '返回',
   wrongLink: (problem) => `链接里要求的任务无效，这里改用默认任务。${problem}`,
   copySetup: '把这些设置复制成链接',
+  tooLongForLink: '链接装不下这么多层：请改为保存成文件。',
+  jobFile: {
+    title: '任务文件',
+    open: '打开任务文件',
+    hint: '也可以拖到这里：一个 JSON 文件，可以自带模型。上面的设置会照它改动。',
+    opened: (file) => `上面的设置均来自 ${file}。`,
+    save: '保存成文件',
+  },
   origin: {
     title: '从文件继续',
     choose: '选择文件',
