@@ -2,6 +2,7 @@
  * What the screen knows: a fold over the engine's events, and nothing else. Pure, so that a recorded list of events is a
  * recorded screen, and bounded, so that a run may last for days.
  */
+import type { Confusion } from '../protocol/confusion.ts';
 import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from '../protocol/control.ts';
 import type {
   BucketChoice,
@@ -113,6 +114,8 @@ export interface Run {
   /** The codec that ranks chose in this epoch, and why. */
   choice: CodecChoice | null;
   evaluations: readonly Evaluation[];
+  /** Which class was taken for which when all held-out samples were last tested, after `step`. */
+  confusion: (Confusion & { step: number }) | null;
   /** What a language model wrote, the newest last. */
   samples: readonly Sample[];
   /** The newest bucket whose whole way round the ring is known. */
@@ -269,6 +272,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'telemetry':
     case 'hashes':
     case 'evaluation':
+    case 'confusion':
     case 'codec':
     case 'saved':
     case 'sample':
@@ -322,6 +326,7 @@ type RunEvent = Extract<
       | 'telemetry'
       | 'hashes'
       | 'evaluation'
+      | 'confusion'
       | 'sample'
       | 'codec'
       | 'saved'
@@ -357,6 +362,7 @@ function reduceRun(run: Run, event: RunEvent): Run {
         evaluations: run.evaluations.some((one) => one.step > step)
           ? run.evaluations.filter((one) => one.step <= step)
           : run.evaluations,
+        confusion: run.confusion !== null && run.confusion.step > step ? null : run.confusion,
       };
     }
     case 'trace': {
@@ -397,6 +403,10 @@ function reduceRun(run: Run, event: RunEvent): Run {
         all.length <= MAX_EVALUATIONS ? all : all.filter((_, i) => i % 2 === 1 || i === all.length - 1);
       return { ...run, evaluations };
     }
+    case 'confusion': {
+      const { type: _, ...confusion } = event;
+      return { ...run, confusion };
+    }
     case 'sample': {
       const { type: _, ...sample } = event;
       return { ...run, samples: [...run.samples.filter(({ steps }) => steps < sample.steps), sample] };
@@ -435,6 +445,7 @@ function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>):
     met: [...new Set([...(past?.met ?? []), ...members.map((one) => one.member)])].slice(-MAX_MET),
     since: past?.since ?? 0,
     evaluations: past?.evaluations ?? [],
+    confusion: past?.confusion ?? null,
     samples: past?.samples ?? [],
     trace: null,
     statistics: null,

@@ -2,6 +2,7 @@
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { dealWindow } from '../parallel/cursor.ts';
 import type { Progress } from '../parallel/progress.ts';
+import type { Confusion } from '../protocol/confusion.ts';
 import type { TrainingPlan } from '../protocol/job.ts';
 import type { Task } from './task.ts';
 
@@ -63,6 +64,8 @@ export interface Tested {
   accuracy: number | null;
   /** Where amounts are predicted: the root of the mean squared error, in their own unit. */
   error?: number;
+  /** Of all held-out samples, where the task has few classes. */
+  confusion?: Confusion;
 }
 
 /** Of the first `samples` held-out ones: each rank tests its share, the sums are summed. */
@@ -72,16 +75,24 @@ export async function testHeldOut(group: ProcessGroup, task: Task, samples: numb
     group.rank,
     group.worldSize,
   );
-  const own = [0, 0];
+  const classes = samples === task.testSamples ? (task.classes ?? []) : [];
+  const own = new Float64Array(2 + classes.length ** 2);
   for (let at = 0; at < share.length; at += task.testBatch) {
-    const { lossSum, correct } = await task.evaluate(share.subarray(at, at + task.testBatch));
+    const { lossSum, correct, confusion = [] } = await task.evaluate(share.subarray(at, at + task.testBatch));
     own[0]! += lossSum;
     own[1]! += correct;
+    for (let i = 2; i < own.length; i++) own[i]! += confusion[i - 2]!;
   }
-  const [lossSum, correct] = await group.allReduce(Float64Array.from(own));
+  const [lossSum, correct, ...counts] = await group.allReduce(own);
   const loss = lossSum! / samples;
   return {
     ...{ loss, accuracy: task.classifies ? correct! / samples : null },
     ...(task.labelUnit !== undefined && { error: Math.sqrt(loss) * task.labelUnit }),
+    ...(classes.length > 0 && {
+      confusion: {
+        classes: [...classes],
+        counts: classes.map((_, i) => counts.slice(i * classes.length, (i + 1) * classes.length)),
+      },
+    }),
   };
 }

@@ -2,6 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import {
   buildModel,
+  countConfusion,
   countCorrect,
   lossSum,
   sampleLength,
@@ -9,6 +10,7 @@ import {
   type Dataset,
   type JobModel,
 } from '../jobs/index.ts';
+import { confusedClasses } from '../protocol/confusion.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { hashState } from '../util/hash.ts';
 import type { Author } from './author.ts';
@@ -35,6 +37,7 @@ export async function createJobTask(
   const model = buildModel(job, train);
   const learned = await LearnedModel.create(model, test, job);
   const { labelUnit } = train;
+  const classes = labelUnit === undefined ? confusedClasses(test.classes, test.classNames) : undefined;
   const lossOf = labelUnit === undefined ? lossSum : squaredErrorSum;
   const trainBatch = new Batch(train, job.batchSize);
   // Ranks' shares of a test within a pass fill their batches, too.
@@ -55,6 +58,7 @@ export async function createJobTask(
         ),
       ),
     classifies: labelUnit === undefined,
+    classes,
     labelUnit,
     evaluate: (indices) =>
       testBatch.with(indices, async ({ inputs, labels, weights }) => {
@@ -64,9 +68,9 @@ export async function createJobTask(
         });
         try {
           const [values, [sum]] = await Promise.all([logits.data(), loss.data()]);
-          const { size, labels: answers, weights: counted } = testBatch;
-          const correct = labelUnit === undefined ? countCorrect(values, answers, logits.size / size, counted) : 0;
-          return { lossSum: sum!, correct };
+          const rows = [values, testBatch.labels, logits.size / testBatch.size, testBatch.weights] as const;
+          const correct = labelUnit === undefined ? countCorrect(...rows) : 0;
+          return { lossSum: sum!, correct, ...(classes && { confusion: countConfusion(...rows) }) };
         } finally {
           tf.dispose([logits, loss]);
         }

@@ -11,6 +11,8 @@ export interface Task {
   readonly testBatch: number;
   /** Whether answers are right or wrong, which {@link evaluate} then counts. */
   readonly classifies: boolean;
+  /** Names of the classes, where {@link evaluate} counts which is taken for which. */
+  readonly classes?: readonly string[] | undefined;
   /** Where amounts are predicted and losses are squared distances: one stands for so much of the amount's own unit. */
   readonly labelUnit?: number | undefined;
   /** Digest of the samples, to see that all ranks hold the same. */
@@ -26,9 +28,10 @@ export interface Task {
   withBatch<T>(indices: Uint32Array, use: (pass: Pass) => Promise<T>, step: number): Promise<T>;
   /**
    * The loss of held-out samples `indices`, summed, and how many are answered right: of a sample with several answers,
-   * as a sequence has, the share. 0 where the task does not classify.
+   * as a sequence has, the share. 0 where the task does not classify. With {@link classes}, also how many of each class
+   * were answered with each, [classes * classes], a row for each class.
    */
-  evaluate(indices: Uint32Array): Promise<{ lossSum: number; correct: number }>;
+  evaluate(indices: Uint32Array): Promise<{ lossSum: number; correct: number; confusion?: ArrayLike<number> }>;
   /** Frees what belongs to the run. */
   dispose(): void;
 }

@@ -22,7 +22,7 @@ const CURVE_LENGTH = MAX_NEWS_LENGTH / 2;
 
 type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 /** Of each of these the newest counts. */
-type Newest = Of<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'sample' | 'trace'>;
+type Newest = Of<'finished' | 'lesson' | 'codec' | 'hashes' | 'ranks' | 'confusion' | 'sample' | 'trace'>;
 /** Of which a digest holds the first ones that fit. */
 const NEWEST = [
   'finished',
@@ -30,6 +30,7 @@ const NEWEST = [
   'codec',
   'hashes',
   'ranks',
+  'confusion',
   'sample',
   'trace',
 ] as const satisfies Newest['type'][];

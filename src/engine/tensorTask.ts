@@ -1,6 +1,7 @@
 /** A user's model and tensors as a {@link Task}. */
 import * as tf from '@tensorflow/tfjs';
 import type { Model, Scalar } from '../parallel/flatten.ts';
+import { confusedClasses } from '../protocol/confusion.ts';
 import { UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import type { Task } from './task.ts';
@@ -68,12 +69,16 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
   // A Sequential knows its layers' regularizers only once it is built, and a pass in stages does not build it.
   if (!model.built) model.build(model.inputs[0]!.shape);
   const classifies = CLASSIFIES.includes(loss);
+  const { shape } = model.outputs[0]!;
+  // Of a sample with several answers, as a sequence has, none is the sample's.
+  const classes = classifies && shape.length === 2 ? confusedClasses(shape[1]!) : undefined;
   return {
     model,
     trainSamples: train.xs.shape[0],
     testSamples: validation?.xs.shape[0] ?? 0,
     testBatch: EVALUATION_BATCH,
     classifies,
+    classes,
     dataHash: () => hashEnds(sets),
     dataAdvice: 'give every tab the same samples, in the same order',
     async withBatch(indices, use) {
@@ -95,14 +100,15 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
         const [inputs, labels] = gather(validation, indices);
         const outputs = model.apply(inputs, { training: false }) as tf.Tensor;
         const isRight = (): tf.Tensor => outputs.argMax(-1).equal(labels.argMax(-1)).cast('float32');
-        return tf.stack([
+        const both = tf.stack([
           sumOverSamples(lossOf(labels, outputs), indices.length),
           classifies ? sumOverSamples(isRight(), indices.length) : tf.scalar(0),
         ]);
+        return classes ? tf.concat([both, countConfusion(labels, outputs, classes.length)]) : both;
       });
       try {
-        const [lossSum, correct] = await sums.data();
-        return { lossSum: lossSum!, correct: correct! };
+        const [lossSum, correct, ...confusion] = await sums.data();
+        return { lossSum: lossSum!, correct: correct!, confusion };
       } finally {
         sums.dispose();
       }
@@ -155,6 +161,13 @@ function sumOverSamples(values: tf.Tensor, samples: number): Scalar {
     );
   }
   return values.rank === 1 ? values.sum<Scalar>() : values.reshape([samples, -1]).mean(1).sum<Scalar>();
+}
+
+/** How many samples of each class are answered with each: float32 [classes * classes], exact below 2 ** 24 samples. */
+function countConfusion(labels: tf.Tensor, outputs: tf.Tensor, classes: number): tf.Tensor {
+  // Cast, as in jobs/loss.ts.
+  const chosen = (values: tf.Tensor): tf.Tensor => tf.oneHot(values.argMax(-1), classes).cast('float32');
+  return tf.matMul(chosen(labels), chosen(outputs), true).flatten();
 }
 
 function gather({ xs, ys }: Samples, indices: Uint32Array): [inputs: tf.Tensor, labels: tf.Tensor] {

@@ -507,7 +507,9 @@ export class TrainingRun {
     const samples = Math.min(most, task.testSamples);
     this.#tested = await testHeldOut(this.#here.group, task, samples);
     if (plan.patience !== null && judge(this.#progress, this.#tested.loss)) await keepBest?.();
-    await emit({ type: 'evaluation', step, ...this.#tested, samples });
+    const { confusion, ...tested } = this.#tested;
+    await emit({ type: 'evaluation', step, ...tested, samples });
+    if (confusion) await emit({ type: 'confusion', step, ...confusion });
   }
 
   /** Compares state hashes, and tells statistics with them. */
@@ -558,6 +560,7 @@ export class TrainingRun {
       ...(this.#tested?.error !== undefined && { error: this.#tested.error }),
       valLoss: this.#tested?.loss ?? null,
       ...(verdict && { best: { step: verdict.bestStep, valLoss: verdict.best } }),
+      ...(this.#tested?.confusion && { confusion: this.#tested.confusion }),
       stateHash: this.#hashes,
       bytesSentPerRank: this.#statistics.map(({ gradientBytesSent }) => gradientBytesSent),
       bytesReceivedPerRank: this.#statistics.map(({ gradientBytesReceived }) => gradientBytesReceived),

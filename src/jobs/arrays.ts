@@ -110,6 +110,7 @@ export class ArrayDataset implements Dataset {
   readonly size: number;
   readonly inputShape: readonly [number, number, number];
   readonly classes: number;
+  readonly classNames: readonly string[];
   readonly #arrays: LabelledArrays;
   readonly #scaling: Scaling;
   readonly #labels: ReadonlyMap<number, number>;
@@ -119,6 +120,7 @@ export class ArrayDataset implements Dataset {
     this.size = arrays.rows.length;
     this.inputShape = sampleShape(arrays.x);
     this.classes = classes.length;
+    this.classNames = classes.map(String);
     this.#arrays = arrays;
     this.#scaling = scaling;
     this.#labels = new Map(classes.map((label, i) => [label, i]));

@@ -9,6 +9,8 @@ export interface Dataset {
   readonly inputShape: readonly [number, number, number];
   /** Labels are 0 .. classes-1; 1 where a label is an amount to predict. */
   readonly classes: number;
+  /** What people call the classes; without them, numbers do. */
+  readonly classNames?: readonly string[];
   /** Where labels are amounts: one stands for so much of the amount's own unit, above the amount's mean. */
   readonly labelUnit?: number;
   /** What stands for the samples where ranks compare theirs; without it, sizes and some samples do. */

@@ -17,7 +17,7 @@ export { loadText } from './gpt/loadText.ts';
 export { dropoutPlaces, Network, rowsFor, type NetworkSize } from './gpt/network.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { Writer } from './gpt/writer.ts';
-export { countCorrect, lossSum, squaredErrorSum } from './loss.ts';
+export { countConfusion, countCorrect, lossSum, squaredErrorSum } from './loss.ts';
 export { buildModel, type JobModel, type KeptModel } from './models.ts';
 
 export interface LoadDataOptions {

@@ -52,21 +52,50 @@ export function countCorrect(
   classes: number,
   weights?: ArrayLike<number>,
 ): number {
+  let correct = 0;
+  for (const [label, answer] of answered(logits, labels, classes, weights)) if (answer === label) correct++;
+  return correct;
+}
+
+/**
+ * How many rows of each label have their largest logit where, [classes * classes], a row for each label; what {@link countCorrect} counts
+ * is its diagonal. Rows with a NaN are in none.
+ *
+ * @throws as it.
+ */
+export function countConfusion(
+  logits: ArrayLike<number>,
+  labels: ArrayLike<number>,
+  classes: number,
+  weights?: ArrayLike<number>,
+): Uint32Array {
+  const counts = new Uint32Array(classes * classes);
+  for (const [label, answer] of answered(logits, labels, classes, weights)) {
+    if (answer !== null) counts[label * classes + answer]! += 1;
+  }
+  return counts;
+}
+
+/** Rows' labels and answers; `null` for a row with a NaN. */
+function* answered(
+  logits: ArrayLike<number>,
+  labels: ArrayLike<number>,
+  classes: number,
+  weights?: ArrayLike<number>,
+): Generator<[label: number, answer: number | null]> {
   const rows = labels.length;
   if (logits.length < rows * classes || (weights !== undefined && weights.length < rows)) {
     throw new UsageError(`${rows} labels of ${classes} classes need ${rows * classes} logits and ${rows} weights.`);
   }
-  let correct = 0;
   for (let row = 0; row < rows; row++) {
     if (weights !== undefined && weights[row] === 0) continue;
     const at = row * classes;
-    const label = labels[row]!;
-    const mine = logits[at + label]!;
-    let right = true;
-    for (let k = 0; k < classes && right; k++) {
-      right = k < label ? logits[at + k]! < mine : logits[at + k]! <= mine;
+    let answer: number | null = 0;
+    for (let k = 0; k < classes && answer !== null; k++) {
+      const logit = logits[at + k]!;
+      if (Number.isNaN(logit)) answer = null;
+      else if (logit > logits[at + answer]!) answer = k;
     }
-    if (right) correct++;
+    yield [labels[row]!, answer];
   }
-  return correct;
 }

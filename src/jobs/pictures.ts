@@ -156,6 +156,7 @@ export class PictureDataset implements Dataset {
   readonly size: number;
   readonly inputShape: readonly [number, number, number];
   readonly classes: number;
+  readonly classNames: readonly string[];
   readonly digest: string;
   readonly #pictures: DecodedPictures;
   readonly #chosen: Uint32Array;
@@ -164,7 +165,8 @@ export class PictureDataset implements Dataset {
     const { side, channels } = pictures.size;
     this.size = chosen.length;
     this.inputShape = [side, side, channels];
-    this.classes = pictures.folders.classes.length;
+    this.classNames = pictures.folders.classes;
+    this.classes = this.classNames.length;
     this.digest = digest;
     this.#pictures = pictures;
     this.#chosen = chosen;

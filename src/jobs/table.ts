@@ -119,8 +119,10 @@ export class Table {
       );
     }
     const encode = { inputs, target, label: labelOf(this.#target, task, scales[target]!) };
+    const classNames = task === 'classification' ? this.#target.values!.map(([value]) => value) : undefined;
     const what = {
-      classes: task === 'regression' ? 1 : this.#target.values!.length,
+      classes: classNames?.length ?? 1,
+      ...(classNames && { classNames }),
       ...(task === 'regression' && { labelUnit: scales[target]!.deviation }),
       digest: hashState([new TextEncoder().encode(JSON.stringify([this.preview, scales]))]),
     };
@@ -246,6 +248,7 @@ class TableDataset implements Dataset {
   readonly size: number;
   readonly inputShape: readonly [1, 1, number];
   readonly classes: number;
+  readonly classNames?: readonly string[];
   readonly labelUnit?: number;
   readonly digest: string;
   readonly #csv: CsvFile;
@@ -256,11 +259,12 @@ class TableDataset implements Dataset {
     csv: CsvFile,
     rows: Uint32Array,
     encoding: Encoding,
-    what: Pick<Dataset, 'classes' | 'labelUnit'> & { digest: string },
+    what: Pick<Dataset, 'classes' | 'classNames' | 'labelUnit'> & { digest: string },
   ) {
     this.size = rows.length;
     this.inputShape = [1, 1, encoding.inputs.length];
     this.classes = what.classes;
+    if (what.classNames !== undefined) this.classNames = what.classNames;
     if (what.labelUnit !== undefined) this.labelUnit = what.labelUnit;
     this.digest = what.digest;
     this.#csv = csv;

@@ -3,6 +3,7 @@
  * picture and number on the screen derives from these events. Plain data, structured-clone-able and JSON-able
  * (times in milliseconds of this rank's clock, sizes in bytes).
  */
+import type { Confusion } from './confusion.ts';
 import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
 import type { JobCodec, JobSpec, StrategyName } from './job.ts';
@@ -196,6 +197,8 @@ export interface RunResult {
   valLoss: number | null;
   /** In runs that end when they get no better: the lowest such loss, and the steps after which it was. */
   best?: { step: number; valLoss: number };
+  /** Where few classes are told apart: which was taken for which, over all held-out samples. */
+  confusion?: Confusion | undefined;
   /** One per rank, in rank order. */
   stateHash: string[];
   /**
@@ -332,6 +335,8 @@ export type EngineEvent =
       error?: number | undefined;
       samples: number;
     }
+  /** All held-out samples were tested, after `step`, and few classes are told apart: which was taken for which. */
+  | ({ type: 'confusion'; step: number } & Confusion)
   /**
    * What this tab's files hold, or what is wrong with them or with what the job asks of them: told when files come, and when the job
    * changes. Both `null`: they are being read.

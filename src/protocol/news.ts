@@ -3,6 +3,7 @@
  * text on without a look at it, so both ends check it: who tells sends only what fits, who watches believes nothing else.
  */
 import * as v from 'valibot';
+import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from './confusion.ts';
 import { Device, MAX_WORLD_SIZE, RosterEntry } from './control.ts';
 import type { EngineEvent } from './events.ts';
 import { MAX_PROMPT } from './gpt.ts';
@@ -20,6 +21,9 @@ const worldSize = v.pipe(count, v.minValue(1), v.maxValue(MAX_WORLD_SIZE));
 /** One of each rank. */
 const ofRanks = <Schema extends v.GenericSchema>(schema: Schema) =>
   v.pipe(v.array(schema), v.maxLength(MAX_WORLD_SIZE));
+/** One of each class. */
+const ofClasses = <Schema extends v.GenericSchema>(schema: Schema) =>
+  v.pipe(v.array(schema), v.minLength(1), v.maxLength(MAX_CONFUSED_CLASSES));
 const hash = text(64);
 
 const Times = v.object({
@@ -41,6 +45,7 @@ const Choice = v.object({
 const OfBuckets = v.object({
   ...{ capBytes: count, latencyMs: number, bytesPerMs: number, expectedMs: number, usualMs: number },
 });
+/** Without the confusion, which is told apart: the end must fit a digest. */
 const Result = v.object({
   ...{
     worldSize,
@@ -89,6 +94,15 @@ export const NewsEvent = v.variant('type', [
     ...{ type: v.literal('evaluation'), step: count, loss: number, accuracy: v.nullable(number), samples: count },
     error: v.optional(number),
   }),
+  v.pipe(
+    v.object({
+      type: v.literal('confusion'),
+      step: count,
+      classes: ofClasses(text(MAX_CLASS_NAME)),
+      counts: ofClasses(ofClasses(count)),
+    }),
+    v.check(({ classes, counts }) => [counts, ...counts].every(({ length }) => length === classes.length)),
+  ),
   v.object({
     ...{ type: v.literal('trace'), step: count, bucket: count, bytes: count, startedAt: number },
     hops: v.pipe(v.array(Hop), v.maxLength(2 * (MAX_WORLD_SIZE - 1))),

@@ -54,6 +54,10 @@ function telemetry(lanes: StepLane[]): EngineEvent {
   return { type: 'telemetry', step: 0, ranks };
 }
 
+function counted(step: number): EngineEvent {
+  return { type: 'confusion', step, classes: ['cats', 'dogs'], counts: [[step, 0], [1, 2]] }; // prettier-ignore
+}
+
 function chosen(codec: CodecChoice['codec']): EngineEvent {
   const expectedMs = { fp32: 80, fp16: 40, int8: 20, powersgd: 5 };
   const measured = { ownMs: 20, communicateMs: 90, exposedMs: 80, bytesPerMs: 1000 };
@@ -169,6 +173,14 @@ describe('the run', () => {
     const view = fold(EPOCH, stepEvent(0), stepEvent(1), stepEvent(2), evaluation, stepEvent(1));
     expect(view.run!.recent.map((one) => one.step)).toEqual([0, 1]);
     expect(view.run!.evaluations).toEqual([]);
+  });
+
+  test('shows which class was taken for which when it was last counted, and not of a step that is made again', () => {
+    const view = fold(EPOCH, stepEvent(0), counted(0), stepEvent(1), counted(1));
+    expect(view.run!.confusion).toMatchObject({ step: 1, classes: ['cats', 'dogs'], counts: [[1, 0], [1, 2]] }); // prettier-ignore
+    expect(reduce(view, { ...EPOCH, epoch: 2 }).run!.confusion).toMatchObject({ step: 1 });
+    expect(reduce(view, stepEvent(0)).run!.confusion).toBeNull();
+    expect(reduce(view, { ...EPOCH, epoch: 2, run: 2 }).run!.confusion).toBeNull();
   });
 
   test('has no point for a test of what nothing classifies', () => {

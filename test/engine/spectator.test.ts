@@ -4,6 +4,7 @@ import { Spectator } from '../../src/engine/spectator.ts';
 import { Teller } from '../../src/engine/teller.ts';
 import { initialView, reduce } from '../../src/app/view.ts';
 import { samplesPerSecond, timeLeft } from '../../src/app/derive.ts';
+import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from '../../src/protocol/confusion.ts';
 import { MAX_NEWS_LENGTH, MAX_WORLD_SIZE, type RosterEntry } from '../../src/protocol/control.ts';
 import type { EngineEvent, HopEvent } from '../../src/protocol/events.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
@@ -32,6 +33,10 @@ const ranks = (step: number, n: number): EngineEvent => ({
     ...{ rank, computeMs: 12.345678, communicateMs: 3.456789, stepMs: 20.123456 },
     ...{ gradientBytesSent: 1e9 + rank, otherBytesSent: 1e7, gradientBytesReceived: 1e9, memoryBytes: 1e9 },
   })),
+});
+const confusion = (step: number, classes: number): EngineEvent => ({
+  ...{ type: 'confusion', step, classes: Array.from({ length: classes }, () => 'c'.repeat(MAX_CLASS_NAME)) },
+  counts: Array.from({ length: classes }, () => Array<number>(classes).fill(99_999)),
 });
 const hop = (ringStep: number): HopEvent => ({
   ...{ ringStep, sentChunk: 1, receivedChunk: 2, sentAt: 123456.789012, receivedAt: 123457.890123 },
@@ -132,7 +137,7 @@ describe('a rank', () => {
     const n = MAX_WORLD_SIZE;
     const { clock, digests, teller, see } = telling(epochEvent(1, n), MODEL);
     for (let step = 0; step < 5000; step++) see(stepEvent(step), tested(step));
-    see(hashes(4999, n), ranks(4999, n), trace(4999, n));
+    see(hashes(4999, n), ranks(4999, n), trace(4999, n), confusion(4999, MAX_CONFUSED_CLASSES));
     teller.audience = ['wu'];
     clock.advance(0);
     expect(typesOf(digests[0]!).filter((type) => type === 'step').length).toBeGreaterThan(10);
@@ -142,7 +147,7 @@ describe('a rank', () => {
     }
     for (const digest of digests) expect(digest.length).toBeLessThanOrEqual(MAX_NEWS_LENGTH);
     expect(new Set(digests.flatMap(typesOf))).toEqual(
-      new Set(['epoch', 'model', 'step', 'evaluation', 'hashes', 'ranks', 'trace']),
+      new Set(['epoch', 'model', 'step', 'evaluation', 'confusion', 'hashes', 'ranks', 'trace']),
     );
   });
 
@@ -196,6 +201,9 @@ describe('a tab that watches', () => {
     const broken = { ...stepEvent(3), ms: null };
     spectator.receive(JSON.stringify([epochEvent(4), broken, { ...stepEvent(5), more: 'x' }]));
     expect(events).toEqual([epochEvent(4), stepEvent(5)]);
+    const uneven = { ...confusion(5, 2), counts: [[1, 2], [3]] };
+    spectator.receive(JSON.stringify([uneven, confusion(5, MAX_CONFUSED_CLASSES + 1), confusion(5, 2)]));
+    expect(events.slice(2)).toEqual([confusion(5, 2)]);
   });
 
   test('shows how the run ended, or that it has', () => {

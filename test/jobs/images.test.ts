@@ -52,7 +52,7 @@ describe('pictures in folders', () => {
     ['zipped', { 'pets.zip': zipFile(pets) }],
   ])('%s are of the class that their folder names', async (_, files) => {
     const { train, test: held, preview } = await load({ ...files });
-    expect(train).toMatchObject({ size: 8, inputShape: [8, 8, 1], classes: 2 });
+    expect(train).toMatchObject({ size: 8, inputShape: [8, 8, 1], classes: 2, classNames: ['cats', 'dogs'] });
     expect(held.size).toBe(2);
     const samples = [...(await all(train)), ...(await all(held))];
     for (const { first, label } of samples) expect(label).toBe(first > 0.5 ? 1 : 0);
@@ -121,7 +121,7 @@ describe('arrays', () => {
       test: held,
       preview,
     } = await load({ 'set.npz': zipFile({ 'x.npy': x, 'y.npy': y }, { method: 'stored' }) });
-    expect(train).toMatchObject({ size: 8, inputShape: [4, 4, 1], classes: 2 });
+    expect(train).toMatchObject({ size: 8, inputShape: [4, 4, 1], classes: 2, classNames: ['-3', '7'] });
     const samples = [...(await all(train)), ...(await all(held))].sort((a, b) => a.first - b.first);
     expect(samples).toEqual(upTo(10).map((i) => ({ first: Math.fround((16 * i) / 255), label: i % 2 })));
     expect(preview.classes).toEqual([

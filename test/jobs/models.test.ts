@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { buildModel, countCorrect, lossSum, type JobModel } from '../../src/jobs/index.ts';
+import { buildModel, countConfusion, countCorrect, lossSum, type JobModel } from '../../src/jobs/index.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { hashState } from '../../src/util/hash.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -195,5 +195,15 @@ describe('countCorrect', () => {
     expect(countCorrect(logits, [1, 1, 1], 2)).toBe(3);
     expect(() => countCorrect(logits, [1, 1, 1, 1], 2)).toThrow(UsageError);
     expect(() => countCorrect(logits, [1, 1], 2, [1])).toThrow(UsageError);
+  });
+});
+
+describe('countConfusion', () => {
+  test('counts the answers to each label; the first of equals wins, rows of weight 0 and with a NaN are in none', () => {
+    const logits = Float32Array.of(3, 1, 2, 0, 5, 5, 5, 5, 0, NaN, 0, 1, 0, 1, NaN, 0, 1, 2);
+    const labels = [0, 2, 2, 2, 2, 1];
+    expect([...countConfusion(logits, labels, 3)]).toEqual([1, 0, 0, 0, 0, 1, 1, 1, 0]);
+    expect([...countConfusion(logits, labels, 3, [1, 1, 0, 1, 1, 0])]).toEqual([1, 0, 0, 0, 0, 0, 0, 1, 0]);
+    expect(() => countConfusion(logits, [...labels, 0], 3)).toThrow(UsageError);
   });
 });

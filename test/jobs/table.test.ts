@@ -61,7 +61,7 @@ describe('a table', () => {
     const table = await open('size,colour,kind\n1,red,rose\n3,,lily\nNA,blue,rose\n3,red,\n', { seed: 3 });
     const { train, test: held } = await table.load();
     expect([train.size, held.size, train.inputShape]).toEqual([2, 1, [1, 1, 4]]);
-    expect(train.classes).toBe(2);
+    expect(train).toMatchObject({ classes: 2, classNames: ['lily', 'rose'] });
     const samples = [await all(train), await all(held)];
     const rows = samples.flatMap(({ inputs, labels }) =>
       inputs.map((row, i) => [...row.slice(1), labels[i]].join(' ')),
@@ -103,6 +103,7 @@ describe('a table', () => {
     expect(table.preview).toMatchObject({ target: 'price', task: 'regression', classes: [] });
     const { train } = await table.load();
     expect(train.classes).toBe(1);
+    expect(train.classNames).toBeUndefined();
     expect(train.labelUnit).toBeGreaterThan(100);
     expect(train.labelUnit).toBeLessThan(200);
   });
