@@ -3,6 +3,8 @@
  *
  *     const group = await initProcessGroup({ server: location.origin, room: 'K7F-3QX' });
  *     const ddp = await DistributedDataParallel.create(model, group);
+ *
+ * @module peergrad
  */
 export { ReduceOp } from './protocol/frame.ts';
 export { ProcessGroup } from './collectives/processGroup.ts';

@@ -388,7 +388,7 @@ export class ProcessGroup {
    * A group of some of the world's ranks (global). Every rank of the world must call it, with the same ranks in the same order,
    * also those that will be no members. Resolves once all have.
    *
-   * @param options.timeoutMs deadline of making it, and of its ops; by default this group's.
+   * @param options its `timeoutMs` is the deadline of making it, and of its ops; by default this group's.
    * @throws (rejects) UsageError for ranks that do not exist, are named twice, or none; MismatchError where ranks named others.
    */
   async newGroup(ranks: readonly number[], { timeoutMs = this.timeoutMs }: TimeoutOption = {}): Promise<ProcessGroup> {

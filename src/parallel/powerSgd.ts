@@ -19,7 +19,7 @@ import type { CommHook, GradBucket } from './commHooks.ts';
 export interface PowerSgdOptions {
   /** Columns of P and Q: more approximate better and cost more bytes. Default 1. */
   matrixApproximationRank?: number;
-  /** Steps of plain all-reduce before the first compressed one. Default {@link START_POWER_SGD_ITER}. */
+  /** Steps of plain all-reduce before the first compressed one. Default 10. */
   startPowerSgdIter?: number;
   /** Add what a step left out to the next one's gradient. Default true; without it training may not converge. */
   useErrorFeedback?: boolean;
@@ -29,7 +29,7 @@ export interface PowerSgdOptions {
   minCompressionRate?: number;
   /**
    * A column that keeps no more than this share of its length when the others' directions are taken out of it is made of
-   * rounding errors, and a random direction takes its place. Default {@link ORTHOGONALIZATION_EPSILON}.
+   * rounding errors, and a random direction takes its place. Default 1e-6.
    */
   orthogonalizationEpsilon?: number;
   /** Of the random directions; the same on all ranks. Default 0. */

@@ -302,7 +302,7 @@ export function defaultOptimizer(strategy: unknown): JobSpec['optimizer'] {
 }
 
 /**
- * Fills what `fields` leaves out from {@link defaultsOf} its job and strategy, and checks the whole.
+ * Fills what `fields` leaves out from the defaults of its job and strategy, and checks the whole.
  *
  * @throws UsageError naming the first field that is wrong and what it may be.
  */

@@ -1,4 +1,8 @@
-/** For tests, the project's and its users': a world of ranks in one process. */
+/**
+ * For tests, the project's and its users': a world of ranks in one process.
+ *
+ * @module testing
+ */
 import { Mesh } from '../collectives/mesh.ts';
 import type { ProcessGroupOptions } from '../collectives/options.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
