@@ -1,0 +1,23 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { JOB_FIELDS } from '../../src/protocol/job.ts';
+import { readJobFile, writeJobFile } from '../../src/protocol/jobFile.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+const FOLDER = path.join(ROOT, 'examples/jobs');
+const FILES = readdirSync(FOLDER);
+
+test.each(FILES)('the example %s is a job, and says nothing that is usual', (file) => {
+  const { job, said } = readJobFile(file, readFileSync(path.join(FOLDER, file), 'utf8'));
+  const written = Object.keys(JSON.parse(writeJobFile(job)) as object);
+  expect(Object.keys(said).every((field) => written.includes(field))).toBe(true);
+});
+
+test('each field of a job is in the table of docs/JOBS.md', () => {
+  const text = readFileSync(path.join(ROOT, 'docs/JOBS.md'), 'utf8');
+  const rows = text.split('\n').filter((line) => line.startsWith('|'));
+  const named = rows.flatMap((row) => [...row.split('|')[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name));
+  // To measure what telemetry costs: not for people.
+  expect(JOB_FIELDS.filter((field) => field !== 'quietStretch' && !named.includes(field))).toEqual([]);
+});
