@@ -284,6 +284,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'reading':
       return { ...view, reading: { bytes: event.bytes, total: event.total } };
     case 'begin':
+    case 'testing':
     // Whoever asked has them from learned/answers.ts.
     case 'prediction':
     case 'learned':

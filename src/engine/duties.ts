@@ -68,8 +68,17 @@ export interface Tested {
   confusion?: Confusion;
 }
 
-/** Of the first `samples` held-out ones: each rank tests its share, the sums are summed. */
-export async function testHeldOut(group: ProcessGroup, task: Task, samples: number): Promise<Tested> {
+/**
+ * Of the first `samples` held-out ones: each rank tests its share, the sums are summed.
+ *
+ * @param tell is told how many of its share this rank has done: on a slow machine minutes pass.
+ */
+export async function testHeldOut(
+  group: ProcessGroup,
+  task: Task,
+  samples: number,
+  tell: (done: number, share: number) => void | Promise<void> = () => {},
+): Promise<Tested> {
   const share = dealWindow(
     Uint32Array.from({ length: samples }, (_, i) => i),
     group.rank,
@@ -82,6 +91,7 @@ export async function testHeldOut(group: ProcessGroup, task: Task, samples: numb
     own[0]! += lossSum;
     own[1]! += correct;
     for (let i = 2; i < own.length; i++) own[i]! += confusion[i - 2]!;
+    await tell(Math.min(at + task.testBatch, share.length), share.length);
   }
   const [lossSum, correct, ...counts] = await group.allReduce(own);
   const loss = lossSum! / samples;

@@ -505,7 +505,9 @@ export class TrainingRun {
     const { task, plan, emit, keepBest } = this.#options;
     if (task.testSamples === 0) return;
     const samples = Math.min(most, task.testSamples);
-    this.#tested = await testHeldOut(this.#here.group, task, samples);
+    this.#tested = await testHeldOut(this.#here.group, task, samples, (done, share) =>
+      emit({ type: 'testing', step, done, share }),
+    );
     if (plan.patience !== null && judge(this.#progress, this.#tested.loss)) await keepBest?.();
     const { confusion, ...tested } = this.#tested;
     await emit({ type: 'evaluation', step, ...tested, samples });

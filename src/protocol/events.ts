@@ -299,6 +299,8 @@ export type EngineEvent =
   | { type: 'saved'; step: number }
   /** Something to know that stops nothing, in a sentence. */
   | { type: 'note'; message: string }
+  /** Held-out samples are tested after a step: this rank has done so many of its share. */
+  | { type: 'testing'; step: number; done: number; share: number }
   /** A step is about to be taken. `samples` as in what `step` will tell. */
   | { type: 'begin'; step: number; dataEpoch: number; samples: number }
   | {

@@ -20,6 +20,18 @@ describe('TrainingRun', () => {
     expect(relative(four[0]!.valLoss!, one[0]!.valLoss!)).toBeLessThan(1e-4);
   });
 
+  test('tells how far a test has come, as it may take minutes', async () => {
+    const { events } = await train(2, { batchSize: 4, maxSteps: 2 }, { testSize: 600 });
+    for (const own of events) {
+      const told = own.filter(({ type }) => type === 'testing' || type === 'evaluation');
+      expect(told).toMatchObject([
+        { type: 'testing', step: 1, done: 250, share: 300 },
+        { type: 'testing', step: 1, done: 300, share: 300 },
+        { type: 'evaluation', step: 1, samples: 600 },
+      ]);
+    }
+  });
+
   test('keeps state equal on all ranks, and says so', async () => {
     const { results, events } = await train(3, { batchSize: 4, maxSteps: 6, hashEvery: 2 });
     for (const result of results) {
