@@ -84,7 +84,8 @@ test('a zip file of pictures by class, in two tabs', async () => {
     good: { 'pictures.zip': zip(pictures) },
     seen: '20 samples, of which 4 are held out',
   });
-  expect(result).toMatchObject({ worldSize: 2, steps: 40, accuracy: 1 });
+  expect(result).toMatchObject({ worldSize: 2, steps: 40, accuracy: 1, confusion: { classes: ['blue', 'red'] } });
+  expect(result!.confusion!.counts.flat().reduce((sum, count) => sum + count)).toBe(4);
 });
 
 test('a pair of IDX files', async () => {

@@ -40,6 +40,14 @@ test('a 1 drawn while two tabs train and afterwards is answered, by mouse and by
   expect(await ann.page.getByRole('button', { name: /^\d, taken for \d \(\d+ %\)$/ }).count()).toBe(
     learned!.mistakes.length,
   );
+  // All held-out digits, each once, and the same for both.
+  const { confusion } = results[0]!.result;
+  expect(confusion!.counts.flat().reduce((sum, count) => sum + count)).toBe(2000);
+  expect(results[1]!.result.confusion).toEqual(confusion);
+  const rows = ann.page.getByRole('table', { name: 'Which is taken for which' }).getByRole('row');
+  await rows.last().waitFor();
+  expect(await rows.last().textContent()).toBe(`9${confusion!.counts[9]!.join('')}`);
+  await ann.page.getByText(/^Most often taken for another: \d for \d \(\d+ times\)\.$/).waitFor();
   await ann.page.getByRole('img', { name: /^32 pictures of first-layer weights/ }).waitFor();
 
   // On another rank and by keys: up, pen down, and down again.

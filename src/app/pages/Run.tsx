@@ -7,6 +7,7 @@ import { isHost, isSpreading, isUnderWay, ownRank, spokenState } from '../derive
 import { upperFirst } from '../format.ts';
 import { describeJob } from '../jobForm.ts';
 import { KeepModel } from '../keep/KeepModel.tsx';
+import { ConfusionPanel } from '../learned/ConfusionPanel.tsx';
 import { LearnedPanel } from '../learned/LearnedPanel.tsx';
 import { ExportButtons } from '../monitor/ExportButtons.tsx';
 import { Links } from '../monitor/Links.tsx';
@@ -55,7 +56,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const spoken = spokenState(view);
   const narrow = pageWidth.value === 'narrow';
   // Drawn anew when what they show is told anew, not at every step: with many ranks, rows are what costs.
-  const { statistics, telemetry, lanes, links, members, hashes, rank, job } = run;
+  const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion } = run;
   const lanesNow = useMemo(() => <Lanes run={run} />, [statistics, job]);
   const linksNow = useMemo(() => <Links run={run} />, [statistics, telemetry, links, members, rank]);
   const monitorNow = useMemo(() => <Monitor run={run} pointed={pointed} />, [statistics, telemetry, lanes, members]);
@@ -63,6 +64,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
     () => <RankTable view={view} run={run} />,
     [statistics, telemetry, links, members, hashes, rank, run.result, view.lobby, view.member],
   );
+  const confusionNow = useMemo(() => confusion !== null && <ConfusionPanel confusion={confusion} />, [confusion]);
   // Of a run that has failed the weights of its last step are there, and nothing to go on with.
   const keepModel =
     view.member !== null && ownRank(view, run) !== null ? <KeepModel job={run.job} isOn={isUnderWay(view)} /> : null;
@@ -131,6 +133,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           </Fold>
         )}
       </div>
+      {!hides.has('learned') && confusionNow}
       {/* Where nobody trains, nothing is learned. */}
       {!hides.has('learned') && view.member !== null && learnsDigits(job.job) && (
         <LearnedPanel key={run.number} run={run} />

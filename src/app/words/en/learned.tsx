@@ -1,6 +1,6 @@
 /** What the model has learned. */
 import type { ComponentChildren } from 'preact';
-import { plural } from '../../format.ts';
+import { formatCount, plural } from '../../format.ts';
 
 export const learned = {
   title: 'What it has learned',
@@ -48,6 +48,20 @@ export const learned = {
       {label}, taken for {guess} ({share})
     </>
   ),
+
+  confusion: {
+    title: 'Which is taken for which',
+    about: (samples: number, step: number) =>
+      `All ${formatCount(samples)} held-out samples after step ${step}: a row for each class, a column for each answer; the stronger its colour, the larger a cell’s share of its row.`,
+    most: (truth: ComponentChildren, answer: ComponentChildren, times: number) => (
+      <>
+        Most often taken for another: {truth} for {answer} ({times === 1 ? 'once' : `${times} times`}).
+      </>
+    ),
+    none: 'Each is taken for what it is.',
+    truth: 'is',
+    answer: 'taken for',
+  },
 
   weights: 'What its first layer looks for',
   pixelsOfUnit: (count: number, units: number) =>

@@ -1,3 +1,4 @@
+import { formatCount } from '../../format.ts';
 import type { Words } from '../en/index.ts';
 
 export const learned: Words['learned'] = {
@@ -41,6 +42,20 @@ export const learned: Words['learned'] = {
       {label} 认成了 {guess}（{share}）
     </>
   ),
+
+  confusion: {
+    title: '哪类被认成哪类',
+    about: (samples, step) =>
+      `第 ${step} 步之后的全部 ${formatCount(samples)} 个测试样本：每行是一个真实类别，每列是一种回答；颜色越浓，占该行的比例越大。`,
+    most: (truth, answer, times) => (
+      <>
+        最常认错的：把 {truth} 认成 {answer}（{times} 次）。
+      </>
+    ),
+    none: '每一类都认对了。',
+    truth: '真实类别',
+    answer: '认成',
+  },
 
   weights: '它的第一层在看什么',
   pixelsOfUnit: (count, units) =>
