@@ -26,7 +26,8 @@ async function begin(file: { name: string; bytes: Buffer }, query = ''): Promise
   const tab = await world.open(`#new?name=ann&${query}`);
   await tab.page.getByText('Go on from a file').click();
   const { name, bytes: buffer } = file;
-  await tab.page.locator('input[type=file]').setInputFiles({ name, mimeType: 'application/octet-stream', buffer });
+  const input = tab.page.locator('input[type=file][aria-label="Choose a file"]');
+  await input.setInputFiles({ name, mimeType: 'application/octet-stream', buffer });
   return tab;
 }
 
