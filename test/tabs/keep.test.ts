@@ -142,6 +142,10 @@ test('a job file brings a model of its own, which all see before it trains in tw
   await ann.page
     .getByText(`job.json, line ${line}: model.config.layers[2].class_name: "Lambda" is no layer of jobs: a job is data`)
     .waitFor();
+  // What is half typed is told at once, and goes with what a file says instead.
+  await ann.page.getByText('Advanced', { exact: true }).click();
+  await ann.page.getByLabel('Seed').pressSequentially('.5');
+  await ann.page.getByText(/The job is not valid: seed: Invalid integer/).waitFor();
   await open(json);
   await ann.page.getByText('All above is as job.json says.').waitFor();
   await ann.page.getByText('5 layers, 786 weights to learn:').waitFor();

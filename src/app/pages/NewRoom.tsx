@@ -67,9 +67,9 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
               label={says.startAt}
               value={startAt.value}
               empty={says.startAtNone}
-              onpick={(value) => {
+              onpick={(value, isSettled) => {
                 const possible = value === null || (Number.isInteger(value) && value >= 1 && value <= MAX_WORLD_SIZE);
-                if (possible) startAt.value = value;
+                if (possible && isSettled) startAt.value = value;
                 return possible ? null : says.startAtWrong(MAX_WORLD_SIZE);
               }}
             />

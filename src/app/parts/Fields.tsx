@@ -1,4 +1,4 @@
-/** Labelled inputs. They report when a value is settled (`change`), not on every key. */
+/** Labelled inputs. They report when a value is settled (`change`), and numbers are checked on every key. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { MAX_NAME_LENGTH } from '../route.ts';
@@ -50,11 +50,19 @@ export function NumberField<Value extends number | null>({
   label: string;
   value: Value;
   empty?: string;
-  /** Returns what is wrong with the number, `null` when it is taken. */
-  onpick: (value: Value) => string | null;
+  /** Returns what is wrong with the number, or `null`; takes it once it is settled, and not while it is typed. */
+  onpick: (value: Value, isSettled: boolean) => string | null;
 }) {
   const typed = useSignal<string | null>(null);
   const problem = useSignal<string | null>(null);
+  const read = (input: HTMLInputElement, isSettled: boolean): void => {
+    const text = input.value.trim().replace(',', '.');
+    const none = text === '' && empty !== undefined;
+    const number = none ? null : Number(text === '' ? Number.NaN : text);
+    problem.value = Number.isNaN(number) ? words.value.job.notNumber : onpick(number as Value, isSettled);
+    typed.value = isSettled && problem.value === null ? null : input.value;
+    input.setCustomValidity(problem.value ?? '');
+  };
   return (
     <label class="field">
       <span>{label}</span>
@@ -65,15 +73,8 @@ export function NumberField<Value extends number | null>({
         value={typed.value ?? value ?? ''}
         placeholder={empty ?? ''}
         aria-invalid={problem.value !== null}
-        onChange={(event) => {
-          const input = event.currentTarget;
-          const text = input.value.trim().replace(',', '.');
-          const none = text === '' && empty !== undefined;
-          const number = none ? null : Number(text === '' ? Number.NaN : text);
-          problem.value = Number.isNaN(number) ? words.value.job.notNumber : onpick(number as Value);
-          typed.value = problem.value === null ? null : text;
-          input.setCustomValidity(problem.value ?? '');
-        }}
+        onInput={({ currentTarget }) => read(currentTarget, false)}
+        onChange={({ currentTarget }) => read(currentTarget, true)}
       />
       {problem.value !== null && (
         <small class="wrong" role="alert">

@@ -28,6 +28,9 @@ import { words } from '../words/index.ts';
 import { NumberField, Select } from './Fields.tsx';
 import { LayerTable } from './LayerTable.tsx';
 
+/** Takes a job, or while something is half typed only looks at it; what is wrong with it, or `null`. */
+type Offer = (job: JobSpec, isSettled?: boolean) => string | null;
+
 export function JobForm({
   job,
   columns = [],
@@ -42,9 +45,10 @@ export function JobForm({
   children?: ComponentChildren;
 }) {
   const { job: says } = words.value;
-  const offer = (next: JobSpec): string | null => {
+  const offer: Offer = (next, isSettled = true) => {
     try {
-      onjob(parseJob(next));
+      const checked = parseJob(next);
+      if (isSettled) onjob(checked);
       return null;
     } catch (error) {
       return messageOf(error);
@@ -91,9 +95,9 @@ export function JobForm({
   );
 }
 
-function TrainingFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { job: says } = words.value;
-  const set = (change: Partial<JobSpec>): string | null => offer({ ...job, ...change });
+  const set = (change: Partial<JobSpec>, isSettled?: boolean): string | null => offer({ ...job, ...change }, isSettled);
   return (
     <>
       <Select
@@ -105,54 +109,62 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
       <NumberField
         label={says.learningRate}
         value={job.learningRate}
-        onpick={(learningRate) => set({ learningRate })}
+        onpick={(learningRate, isSettled) => set({ learningRate }, isSettled)}
       />
       <NumberField
         label={says.batch[workerWord(job)]}
         value={job.batchSize}
-        onpick={(batchSize) => set({ batchSize })}
+        onpick={(batchSize, isSettled) => set({ batchSize }, isSettled)}
       />
-      <NumberField label={says.epochs} value={job.epochs} onpick={(epochs) => set({ epochs })} />
+      <NumberField label={says.epochs} value={job.epochs} onpick={(epochs, isSettled) => set({ epochs }, isSettled)} />
       <NumberField
         label={says.maxSteps}
         value={job.maxSteps}
         empty={says.noLimit}
-        onpick={(maxSteps) => set({ maxSteps })}
+        onpick={(maxSteps, isSettled) => set({ maxSteps }, isSettled)}
       />
       <NumberField
         label={says.maxMinutes}
         value={job.maxMinutes}
         empty={says.noLimit}
-        onpick={(maxMinutes) => set({ maxMinutes })}
+        onpick={(maxMinutes, isSettled) => set({ maxMinutes }, isSettled)}
       />
       <NumberField
         label={says.patience}
         value={job.patience}
         empty={says.noLimit}
-        onpick={(patience) => set({ patience })}
+        onpick={(patience, isSettled) => set({ patience }, isSettled)}
       />
-      <NumberField label={says.seed} value={job.seed} onpick={(seed) => set({ seed })} />
+      <NumberField label={says.seed} value={job.seed} onpick={(seed, isSettled) => set({ seed }, isSettled)} />
       <Select
         label={says.schedule}
         value={job.schedule}
         options={says.schedules}
         onpick={(schedule) => set({ schedule })}
       />
-      <NumberField label={says.warmupSteps} value={job.warmupSteps} onpick={(warmupSteps) => set({ warmupSteps })} />
+      <NumberField
+        label={says.warmupSteps}
+        value={job.warmupSteps}
+        onpick={(warmupSteps, isSettled) => set({ warmupSteps }, isSettled)}
+      />
       <NumberField
         label={says.clipNorm}
         value={job.clipNorm}
         empty={says.noLimit}
-        onpick={(clipNorm) => set({ clipNorm })}
+        onpick={(clipNorm, isSettled) => set({ clipNorm }, isSettled)}
       />
       <NumberField
         label={says.weightDecay}
         value={job.weightDecay}
         empty={says.asUsual}
-        onpick={(weightDecay) => set({ weightDecay })}
+        onpick={(weightDecay, isSettled) => set({ weightDecay }, isSettled)}
       />
       {job.job !== 'gpt' && job.model === 'mlp' && (
-        <NumberField label={says.hidden} value={job.hidden} onpick={(hidden) => set({ hidden })} />
+        <NumberField
+          label={says.hidden}
+          value={job.hidden}
+          onpick={(hidden, isSettled) => set({ hidden }, isSettled)}
+        />
       )}
       {codecsOf(job.strategy).length > 1 && (
         <Select label={says.codec} value={job.codec} options={codecOptions(job)} onpick={(codec) => set({ codec })} />
@@ -182,7 +194,7 @@ function codecOptions({ strategy }: JobSpec): Record<PlannedCodec, string> {
   return Object.fromEntries(codecsOf(strategy).map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;
 }
 
-function StrategyFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { strategy } = job;
   const { job: says } = words.value;
   const about = useId();
@@ -204,13 +216,17 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
       {SETTINGS[strategy].length > 0 && (
         <div class="fields">
           {has('replicas') && (
-            <NumberField label={says.workers} value={job.replicas} onpick={(replicas) => offer({ ...job, replicas })} />
+            <NumberField
+              label={says.workers}
+              value={job.replicas}
+              onpick={(replicas, isSettled) => offer({ ...job, replicas }, isSettled)}
+            />
           )}
           {has('staleness') && (
             <NumberField
               label={says.ahead}
               value={job.staleness}
-              onpick={(staleness) => offer({ ...job, staleness })}
+              onpick={(staleness, isSettled) => offer({ ...job, staleness }, isSettled)}
             />
           )}
           {has('syncEvery') && (
@@ -220,7 +236,7 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
               label={has('staleness') ? says.allWait : says.exchange}
               value={job.syncEvery}
               empty={says.asUsual}
-              onpick={(syncEvery) => offer({ ...job, syncEvery })}
+              onpick={(syncEvery, isSettled) => offer({ ...job, syncEvery }, isSettled)}
             />
           )}
         </div>
@@ -230,15 +246,7 @@ function StrategyFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) =>
 }
 
 /** What to predict of a table: chosen among its columns where it was given, else named. */
-function TableFields({
-  job,
-  columns,
-  offer,
-}: {
-  job: JobSpec;
-  columns: readonly string[];
-  offer: (job: JobSpec) => string | null;
-}) {
+function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: Offer }) {
   const { job: says } = words.value;
   const named = Object.fromEntries(columns.map((column) => [column, column]));
   const set = (target: string | null) => offer({ ...job, target, task: null });
@@ -272,7 +280,7 @@ function TableFields({
 }
 
 /** Of a language model: a size by its name, or what was set under "advanced". */
-function PresetField({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+function PresetField({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { job: says } = words.value;
   const preset = presetOf(job);
   return (
@@ -287,31 +295,52 @@ function PresetField({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => st
   );
 }
 
-function GptFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+function GptFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { job: says } = words.value;
   const { layers, heads, width, context, dropout, tokens, vocabulary } = job.gpt;
-  const set = (change: Partial<JobSpec['gpt']>): string | null => offer({ ...job, gpt: { ...job.gpt, ...change } });
+  const set = (change: Partial<JobSpec['gpt']>, isSettled?: boolean): string | null =>
+    offer({ ...job, gpt: { ...job.gpt, ...change } }, isSettled);
   return (
     <>
-      <NumberField label={says.layers} value={layers} onpick={(value) => set({ layers: value })} />
-      <NumberField label={says.heads} value={heads} onpick={(value) => set({ heads: value })} />
-      <NumberField label={says.width} value={width} onpick={(value) => set({ width: value })} />
-      <NumberField label={says.context} value={context} onpick={(value) => set({ context: value })} />
-      <NumberField label={says.dropout} value={dropout} onpick={(value) => set({ dropout: value })} />
+      <NumberField
+        label={says.layers}
+        value={layers}
+        onpick={(value, isSettled) => set({ layers: value }, isSettled)}
+      />
+      <NumberField label={says.heads} value={heads} onpick={(value, isSettled) => set({ heads: value }, isSettled)} />
+      <NumberField label={says.width} value={width} onpick={(value, isSettled) => set({ width: value }, isSettled)} />
+      <NumberField
+        label={says.context}
+        value={context}
+        onpick={(value, isSettled) => set({ context: value }, isSettled)}
+      />
+      <NumberField
+        label={says.dropout}
+        value={dropout}
+        onpick={(value, isSettled) => set({ dropout: value }, isSettled)}
+      />
       <Select label={says.tokens} value={tokens} options={says.tokenKinds} onpick={(value) => set({ tokens: value })} />
       {tokens === 'byte-pairs' && (
-        <NumberField label={says.vocabulary} value={vocabulary} onpick={(value) => set({ vocabulary: value })} />
+        <NumberField
+          label={says.vocabulary}
+          value={vocabulary}
+          onpick={(value, isSettled) => set({ vocabulary: value }, isSettled)}
+        />
       )}
     </>
   );
 }
 
 /** What pictures are brought to. */
-function PictureFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { job: says } = words.value;
   return (
     <>
-      <NumberField label={says.side} value={job.side} onpick={(side) => offer({ ...job, side })} />
+      <NumberField
+        label={says.side}
+        value={job.side}
+        onpick={(side, isSettled) => offer({ ...job, side }, isSettled)}
+      />
       <Select
         label={says.channels}
         value={job.channels === 1 ? '1' : '3'}
@@ -336,7 +365,7 @@ function addressLabel({ job }: JobSpec): string {
   return job === 'gpt' ? textAddress : fileAddress;
 }
 
-function DataFields({ job, offer }: { job: JobSpec; offer: (job: JobSpec) => string | null }) {
+function DataFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { job: says } = words.value;
   const folder = job.data.kind === 'url' ? job.data.url : null;
   return (
