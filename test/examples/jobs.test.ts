@@ -9,9 +9,10 @@ const FOLDER = path.join(ROOT, 'examples/jobs');
 const FILES = readdirSync(FOLDER);
 
 test.each(FILES)('the example %s is a job, and says nothing that is usual', (file) => {
-  const { job, said } = readJobFile(file, readFileSync(path.join(FOLDER, file), 'utf8'));
-  const written = Object.keys(JSON.parse(writeJobFile(job)) as object);
-  expect(Object.keys(said).every((field) => written.includes(field))).toBe(true);
+  const text = readFileSync(path.join(FOLDER, file), 'utf8');
+  const fields = Object.keys(JSON.parse(text) as object);
+  const written = Object.keys(JSON.parse(writeJobFile(readJobFile(file, text).job)) as object);
+  expect(fields.filter((field) => !written.includes(field))).toEqual([]);
 });
 
 test('each field of a job is in the table of docs/JOBS.md', () => {
