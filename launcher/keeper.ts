@@ -21,8 +21,6 @@ export interface Kept {
   onwritten: () => void;
 }
 
-export const NOTHING_KEPT: Kept = { checkpoint: null, out: null, onwritten: () => {} };
-
 interface KeeperOptions extends Kept {
   clock: Clock;
   /** Has a tab tell its model. */

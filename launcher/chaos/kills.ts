@@ -77,8 +77,8 @@ export async function kills(options: KillsOptions, io: Io): Promise<void> {
   }
   const executable = await ensureBrowser(options.browser, io.err);
   await ensureBuilt(io);
-  const scratch = await mkdtemp(path.join(tmpdir(), 'peergrad-kills-'));
   const server = await startSignaling({ dist: DIST, data: served });
+  const scratch = await mkdtemp(path.join(tmpdir(), 'peergrad-kills-'));
   const world: World = {
     ...{ server, job, executable, tabs: options.tabs, gpu: options.gpu, timeoutMs: options.timeout * 1000 },
     checkpoint: path.join(scratch, 'run.peergrad'),
@@ -129,6 +129,8 @@ async function live(world: World, killAt: number | null, io: Io): Promise<Life> 
   const browser = await launchBrowser({ executable, gpu, probeUrl });
   const names = Array.from({ length: n }, (_, i) => `tab-${i + 1}`);
   const over = deferred<RunResult | null>();
+  // A tab may fail before anybody waits.
+  over.promise.catch(() => {});
   const results = new Map<string, RunResult>();
   const life: Life = { result: null, steps: 0, whileWriting: 0 };
   let comparedAt = 0;
@@ -158,6 +160,8 @@ async function live(world: World, killAt: number | null, io: Io): Promise<Life> 
   );
   const interrupt = (): void => over.reject(io.signal.reason);
   io.signal.addEventListener('abort', interrupt);
+  // The browser took its time to start.
+  if (io.signal.aborted) interrupt();
   try {
     const bytes = (await stepsIn(checkpoint)) === null ? null : new Uint8Array(await readFile(checkpoint));
     const origin = bytes && { name: path.basename(checkpoint), bytes };

@@ -1,6 +1,7 @@
 /** What members ask of a room: to be counted, and, if they are its hosts, to configure, start, stop, lock and clear it. */
 import type { RosterEntry } from '../../src/protocol/control.ts';
 import { isElastic, type JobSpec } from '../../src/protocol/job.ts';
+import { demandsOf } from '../../src/protocol/preview.ts';
 import { beginRun, end, reform, settle, tellPause } from './epochs.ts';
 import { left } from './members.ts';
 import {
@@ -46,8 +47,9 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
 }
 
 /** What a tab has to have to be ready: its own files have to be fit for what is asked of them. */
-function needsOf({ data, job, target, task }: JobSpec): string {
-  return JSON.stringify(data.kind === 'files' ? [data.kind, job, target, task] : [data.kind]);
+function needsOf(job: JobSpec): string {
+  const { kind } = job.data;
+  return kind === 'files' ? `${kind} ${demandsOf(job)}` : kind;
 }
 
 export function start(state: RoomState, member: string): Step {

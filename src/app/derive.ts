@@ -229,10 +229,10 @@ export function startObstacle(lobby: Lobby, host: string | null, files: View['fi
   if (isSpectator && ready.length === 0) return obstacle.onlySpectators;
   if (!isSpectator && !ready.some((one) => one.member === host)) {
     const { data } = lobby.job;
-    if (data.kind === 'spread' && data.files.length === 0) return obstacle.files;
-    if (data.kind !== 'files') return obstacle.warming;
-    if (files === null) return obstacle.files;
-    return files.problem === null ? obstacle.warming : obstacle.unfit;
+    const lacksFiles = (data.kind === 'files' && files === null) || (data.kind === 'spread' && data.files.length === 0);
+    if (lacksFiles) return obstacle.files;
+    const isUnfit = (data.kind === 'files' || data.kind === 'spread') && (files?.problem ?? null) !== null;
+    return isUnfit ? obstacle.unfit : obstacle.warming;
   }
   if (lobby.job.strategy === 'data-parallel' && ready.length > 1) return obstacle.oneTab(ready.length);
   if (isOpen(lobby) && ready.length < lobby.nodes!.min) return obstacle.tooFew(lobby.nodes!.min, ready.length);

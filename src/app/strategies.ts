@@ -6,9 +6,6 @@ import { Algorithm } from '../protocol/frame.ts';
 import type { JobSpec, StrategyName } from '../protocol/job.ts';
 import { words } from './words/index.ts';
 
-/** Of a gradient's element. */
-const FLOAT_BYTES = 4;
-
 /** What a strategy lets one set; the others ignore it. */
 export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' | 'replicas')[]> = {
   ring: [],
@@ -54,7 +51,8 @@ export function insteadOfRing(
       if (bucketBytes === null) return null;
       const travelling = codec === 'auto' ? null : codecOf(codec);
       const goesRound = (bytes: number): boolean =>
-        chooseAllReduce(worldSize, bytes, travelling?.bytesOf(bytes / FLOAT_BYTES)) === Algorithm.RING;
+        chooseAllReduce(worldSize, bytes, travelling?.bytesOf(bytes / Float32Array.BYTES_PER_ELEMENT)) ===
+        Algorithm.RING;
       if (bucketBytes.some(goesRound)) return null;
       return { lines: 'none', words: instead.otherwise(worldSize, ringStepCount(worldSize)) };
     }

@@ -259,7 +259,9 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, warmup: event.stage };
     case 'failed': {
       const { name, message, fatal } = event;
-      const failed = { ...view, failure: { name, message, fatal }, warmup: null };
+      // Files that are read no further.
+      const reading = view.reading?.bytes === view.reading?.total ? view.reading : null;
+      const failed = { ...view, failure: { name, message, fatal }, warmup: null, reading };
       if (!fatal) return failed;
       return { ...failed, state: 'OFFLINE', connecting: [], isServerAway: false, member: null, lobby: null };
     }

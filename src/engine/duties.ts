@@ -43,11 +43,13 @@ export function dutiesAfter(
  */
 export function testInterval(
   { trainSamples, testSamples }: Pick<Task, 'trainSamples' | 'testSamples'>,
+  { patience }: Pick<TrainingPlan, 'patience'>,
   globalBatch: number,
   totalSteps: number,
 ): number {
   const stepsPerPass = Math.ceil(trainSamples / globalBatch);
-  const learned = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, testSamples) / globalBatch);
+  const tested = patience === null ? Math.min(INTERMEDIATE_SAMPLES, testSamples) : testSamples;
+  const learned = Math.ceil(tested / globalBatch);
   return Math.min(stepsPerPass, Math.max(learned, Math.ceil(totalSteps / EVALUATIONS_PER_RUN)));
 }
 

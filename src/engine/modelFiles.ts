@@ -66,7 +66,7 @@ export async function exportModel(
 }
 
 /** The state as a checkpoint's bytes, and the step that it is after. */
-export async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
+async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
   if (run === null) {
     throw new UsageError('There is no run to go on with: a checkpoint can be saved while one is on.');
   }

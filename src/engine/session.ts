@@ -13,7 +13,7 @@ import {
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type JobSpec } from '../protocol/job.ts';
-import { hasPreview } from '../protocol/preview.ts';
+import { demandsOf, hasPreview } from '../protocol/preview.ts';
 import { systemClock } from '../util/clock.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import { Autosave, type AutosaveOptions } from './autosave.ts';
@@ -262,7 +262,7 @@ export class Session {
     if (!rendezvous || !room || this.#spectator || this.#isOut || this.#isRecovering) return;
     const { phase, run, job, members } = room;
     const { kind } = job.data;
-    if (kind === 'files' && this.#files.length > 0 && hasPreview(job.job)) {
+    if (hasPreview(job.job) && this.#isGiven(job)) {
       const isFit = await this.#inspect(job);
       // What came meanwhile has asked anew.
       if (!isFit || this.#room !== room || this.#rendezvous !== rendezvous) return;
@@ -290,10 +290,18 @@ export class Session {
     }
   }
 
+  /** Whether this tab's user has chosen the files that `job` learns from. */
+  #isGiven({ data }: JobSpec): boolean {
+    if (data.kind === 'files') return this.#files.length > 0;
+    if (data.kind !== 'spread' || data.files.length === 0) return false;
+    const told = data.files.map(({ name, size }) => ({ name, size }));
+    return JSON.stringify(told) === JSON.stringify(this.#files.map(({ name, size }) => ({ name, size })));
+  }
+
   /** Tells what the files hold for `job`, once; whether they can be trained on. */
   #inspect(job: JobSpec): Promise<boolean> {
     const files = this.#files;
-    const of = JSON.stringify([job.job, job.model, job.target, job.task, job.side, job.channels, job.seed, job.gpt]);
+    const of = demandsOf(job);
     if (this.#inspection?.files === files && this.#inspection.of === of) return this.#inspection.isFit;
     const isFit = inspectFiles(job, files).then((found) => {
       if (this.#inspection?.isFit === isFit) this.#options.emit({ type: 'preview', ...found });
@@ -308,6 +316,7 @@ export class Session {
     const files = this.#files;
     if (this.#room?.job.data.kind !== 'spread' || files.length === 0) return;
     const total = files.reduce((sum, { size }) => sum + size, 0);
+    const rendezvous = this.#rendezvous;
     const tell = (bytes: number): void => {
       if (this.#files === files) this.#options.emit({ type: 'reading', bytes, total });
     };
@@ -315,12 +324,13 @@ export class Session {
       tell(0);
       const shared = await SharedFiles.chosen(files, tell);
       const room = this.#room;
-      if (this.#files !== files || room.job.data.kind !== 'spread') return;
+      // Another room, meanwhile, is not told of them.
+      if (this.#files !== files || this.#rendezvous !== rendezvous || room.job.data.kind !== 'spread') return;
       if (shared.isOf(room.job.data.files)) this.#shared = shared;
       else if (room.phase === 'FORMING') {
         this.#shared = shared;
         const data = { kind: 'spread' as const, files: [...shared.manifest] };
-        this.#rendezvous?.send({ type: 'configure', job: { ...room.job, data } });
+        rendezvous?.send({ type: 'configure', job: { ...room.job, data } });
       } else {
         const wanted = room.job.data.files.map(({ name }) => name).join(', ');
         throw new DataError(

@@ -234,7 +234,7 @@ export class TrainingRun {
     const progress = this.#progress;
     if (progress.evaluateEvery === 0) {
       const steps = plan.maxMinutes === null ? this.#totalSteps : Math.min(this.#totalSteps, TIMED_STEPS);
-      progress.evaluateEvery = testInterval(task, plan.batchSize * group.worldSize, steps);
+      progress.evaluateEvery = testInterval(task, plan, plan.batchSize * group.worldSize, steps);
     }
     this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow : NO_DUTIES;
     await this.#tellModel();
@@ -287,6 +287,14 @@ export class TrainingRun {
     return isRunOver(this.#progress, this.#options.plan);
   }
 
+  /**
+   * Whether no step is left, whatever tests say. What ranks do about a test that they may have to repeat goes by this: some have its
+   * outcome of the world before, and some have none.
+   */
+  get #isThrough(): boolean {
+    return isRunOver(this.#progress, { ...this.#options.plan, patience: null });
+  }
+
   /** Steps of the whole run, if the world stays as it is. */
   get #totalSteps(): number {
     const { plan, task } = this.#options;
@@ -333,7 +341,7 @@ export class TrainingRun {
     const held = holdingOf(this.#turn, ring);
     // Of an earlier step, or of another state, a gradient is worth nothing.
     const holdings = arrivals.map(({ isCurrent, note }) => (isCurrent ? note.holding : null));
-    this.#turn = this.#isOver ? null : dealTurn(this.#dealer(group), ring, held, holdings);
+    this.#turn = this.#isThrough ? null : dealTurn(this.#dealer(group), ring, held, holdings);
   }
 
   #dealer(group: ProcessGroup) {
@@ -447,7 +455,7 @@ export class TrainingRun {
   }
 
   get #dutiesNow(): Duties {
-    return dutiesAfter(this.#progress, this.#options.plan, this.#isOver);
+    return dutiesAfter(this.#progress, this.#options.plan, this.#isThrough);
   }
 
   /** Whether a rank has duties left after the last step, or is late for them: then all do them, again if need be. */

@@ -148,7 +148,9 @@ export class ArrayDataset implements Dataset {
     const { x, y, rows } = this.#arrays;
     const values = new Float64Array(x.rowLength);
     await x.readRow(rows[index]!, values);
-    const [least, most] = x.type === 'u1' ? [0, 255] : [Math.min(...values), Math.max(...values)];
+    // Not by spreading them: a sample may have more numbers than a call takes arguments.
+    const [least, most] =
+      x.type === 'u1' ? [0, 255] : [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
     const [height, width, channels] = this.inputShape;
     const pixels = Uint8Array.from(values, (value) => (most === least ? 0 : (255 * (value - least)) / (most - least)));
     return { pixels, height, width, channels, label: String(y[rows[index]!]) };

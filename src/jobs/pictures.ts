@@ -119,12 +119,13 @@ export class DecodedPictures {
     let next = 0;
     const work = async (): Promise<void> => {
       for (let at = next++; at < this.#room; at = next++) {
-        const blob = await this.folders.pictures[at]!.blob();
-        digests[at] = hashState([new Uint8Array(await blob.arrayBuffer())]);
-        await this.pixels(at);
+        const { path, blob } = this.folders.pictures[at]!;
+        const bytes = await blob();
+        digests[at] = hashState([new Uint8Array(await bytes.arrayBuffer())]);
+        this.#kept[at] = await this.#decode(path, bytes, this.size);
       }
     };
-    await Promise.all(Array.from({ length: DECODERS }, work));
+    await Promise.all(Array.from({ length: DECODERS }, work)).finally(() => (next = Infinity));
     const facts = this.folders.pictures.map(({ path, size, label }, at) => [
       path.split('/').at(-1),
       size,

@@ -108,7 +108,8 @@ export async function fetchFiles(address: string, baseUrl: string, signal?: Abor
       files[at] = new File([blob], names[at]!);
     }
   };
-  await Promise.all(Array.from({ length: REQUESTS }, work));
+  // After one that failed, no more are fetched.
+  await Promise.all(Array.from({ length: REQUESTS }, work)).finally(() => (next = Infinity));
   return files;
 }
 

@@ -32,7 +32,10 @@ export const CheckpointMeta = v.strictObject({
   /** Milliseconds that steps have taken, where their time has a bound; those of earlier versions do not say. */
   trainedMs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0)), 0),
   /** What the last tests said, in runs that end when they get no better; see Progress. */
-  verdicts: v.optional(v.array(v.strictObject({ step: count, best: v.number(), bestStep: count, since: count })), []),
+  verdicts: v.optional(
+    v.array(v.strictObject({ step: count, best: v.pipe(v.number(), v.finite()), bestStep: count, since: count })),
+    [],
+  ),
   /** Of all ranks' samples, by step. */
   losses: v.array(v.pipe(v.number(), v.finite())),
   /** Digest of the replica's state, as ranks compare it. */

@@ -62,7 +62,7 @@ const SHAPES = {
 };
 
 const any = v.optional(v.unknown());
-const only = <const Value extends boolean | 1>(value: Value, why: string) => v.optional(v.literal(value, why));
+const only = <const Value extends boolean | 0 | 1>(value: Value, why: string) => v.optional(v.literal(value, why));
 const none = (why: string) => v.optional(v.null(why));
 const UNPENALIZED = 'a job has no penalties or bounds of weights: leave it out, and use weightDecay';
 const UNDILATED = 'convolutions that skip pixels have no gradient in TensorFlow.js: leave it out';
@@ -76,6 +76,7 @@ const UNUSED = {
   groups: only(1, 'channels are not convolved in groups: leave it out'),
   keepdims: only(false, 'it is false here: put a Reshape behind'),
   rms_scaling: only(false, 'it is false here'),
+  ...{ negative_slope: only(0, 'it is 0 here'), threshold: only(0, 'it is 0 here') },
   ...{ seed: any, noise_shape: none('each number is dropped by itself: leave it out') },
   ...{ kernel_initializer: any, depthwise_initializer: any, bias_initializer: any },
   ...{ gamma_initializer: any, beta_initializer: any },

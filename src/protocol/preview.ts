@@ -1,9 +1,14 @@
 /** What a tab's files hold, told before anything is trained: small, however large they are. */
-import type { JobName, TaskName } from './job.ts';
+import type { JobName, JobSpec, TaskName } from './job.ts';
 
 /** Jobs whose files are looked into before they are trained on. */
 export function hasPreview(job: JobName): boolean {
   return job === 'images' || job === 'table' || job === 'gpt';
+}
+
+/** All that a job asks of files that tabs bring: where it is another, files have to be looked into anew. */
+export function demandsOf({ job, model, target, task, side, channels, seed, gpt }: JobSpec): string {
+  return JSON.stringify([job, model, target, task, side, channels, seed, gpt]);
 }
 
 /** What a column holds: numbers, a few different words, words that differ from row to row, nothing. */

@@ -131,6 +131,17 @@ describe('arrays', () => {
     expect(preview.pictures).toHaveLength(8);
   });
 
+  test('of large images are looked at, however many numbers one has', async () => {
+    const pixels = 224 * 224 * 3;
+    const large = npyFile(
+      [10, 224, 224, 3],
+      Float32Array.from({ length: 10 * pixels }, (_, i) => i % 5),
+      { type: 'f4' },
+    );
+    const { preview } = await load({ 'set.npz': zipFile({ 'x.npy': large, 'y.npy': y }, { method: 'stored' }) });
+    expect(preview.pictures[0]!.pixels.subarray(0, 5)).toEqual(Uint8Array.of(0, 63, 127, 191, 255));
+  });
+
   test('of features have mean 0 and deviation 1 over the training rows, each of its own', async () => {
     const flat = npyFile(
       [10, 2],

@@ -235,3 +235,17 @@ test.each(['gpt', 'lesson'])('the job %s has no layers of its own', (job) => {
   );
   expect(DEFAULT_JOB.model).toBe('mlp');
 });
+
+/** A job with a ReLU as Keras writes it. */
+const withRelu = (slope: number) => {
+  const config = { ...{ name: 're_lu', trainable: true, dtype: 'float32', max_value: 6 }, negative_slope: slope };
+  return {
+    ...DEFAULT_JOB,
+    model: modelOf(['Flatten', {}], ['ReLU', { ...config, threshold: 0 }], [...DENSE]),
+  };
+};
+
+test("Keras's ReLU is read as it is written, and with a slope refused", () => {
+  expect(parseJob(withRelu(0)).model).toMatchObject({ config: { layers: [{}, { class_name: 'ReLU' }, {}] } });
+  expect(() => parseJob(withRelu(0.1))).toThrow(/negative_slope: it is 0 here/);
+});

@@ -66,7 +66,10 @@ test('a host that only watches starts, pauses and sees the run', async () => {
   await Promise.all([ann, ...tabs].map((tab) => tab.event('step', ({ step }) => step > soon)));
   // None is missing, and none came twice. Who was told to pause at the very end of a step gets its outcome from another who had it.
   const taken = tabs.map((tab) => tab.events.flatMap((event) => (event.type === 'step' ? [event.step] : [])));
-  for (const steps of taken) expect(steps).toEqual([...new Set(steps)].sort((a, b) => a - b));
+  for (const steps of taken) {
+    expect(steps.length).toBeGreaterThan(5);
+    expect(steps).toEqual([...new Set(steps)].sort((a, b) => a - b));
+  }
   const all = [...new Set(taken.flat())].sort((a, b) => a - b);
   expect(all).toEqual(all.map((_, i) => i));
 

@@ -45,3 +45,20 @@ test('files on the host alone reach all tabs, though one dies midway, and all tr
   for (const tab of [ann, ben]) expect(tab.violations).toEqual([]);
   await rm(folder, { recursive: true });
 });
+
+test('files that the host hands on are looked into first, and said to be unfit', async () => {
+  const job = { job: 'table', batchSize: 4, maxSteps: 2, hidden: 4, data: { kind: 'spread', files: [] } };
+  const ann = await world.join(world.createRoom(job, 1), 'ann');
+  const give = (text: string) =>
+    ann.page
+      .locator('input[type=file]')
+      .setInputFiles({ name: 'rooms.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
+  await ann.event('admitted');
+  await ann.page.getByRole('button', { name: 'Choose a CSV file' }).first().waitFor();
+  await give('rooms,price\n1,2,3\n');
+  await ann.page.getByRole('alert').getByText('rooms.csv, line 2').waitFor();
+  expect(ann.events.some(({ type }) => type === 'epoch')).toBe(false);
+  await give(`rooms,price\n${Array.from({ length: 40 }, (_, i) => `${i % 7},${100 * i + 50}`).join('\n')}\n`);
+  await ann.event('preview', ({ preview }) => preview?.kind === 'table' && preview.rows === 40);
+  expect((await ann.event('finished')).result.steps).toBe(2);
+});

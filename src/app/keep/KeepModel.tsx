@@ -7,6 +7,7 @@ import { Select } from '../parts/Fields.tsx';
 import { ask } from '../store.ts';
 import { words } from '../words/index.ts';
 import { expectModelFile, keeping } from './keeping.ts';
+import { Problem } from '../parts/Problem.tsx';
 
 /** The user's choices: they stay when a run's end moves it to another place of the page. */
 const chosen = signal<WeightsFormat>('safetensors');
@@ -60,11 +61,7 @@ export function KeepModel({ job, isOn }: { job: JobSpec; isOn: boolean }) {
         {says.about[format]}
         {offered.length < WEIGHTS_FORMATS.length && ` ${says.noLayers}`}
       </p>
-      {problem !== null && (
-        <p class="wrong small" role="alert">
-          ✕ <span lang="en">{problem}</span>
-        </p>
-      )}
+      <Problem of={problem} />
     </section>
   );
 }

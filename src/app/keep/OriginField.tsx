@@ -6,6 +6,7 @@ import { messageOf } from '../../util/errors.ts';
 import { describeJob } from '../jobForm.ts';
 import { DropZone } from '../parts/DropZone.tsx';
 import { words } from '../words/index.ts';
+import { Problem } from '../parts/Problem.tsx';
 
 export interface ChosenOrigin {
   file: File;
@@ -58,11 +59,7 @@ export function OriginField({
     <details class="fold">
       <summary>{says.title}</summary>
       <DropZone choose={says.choose} hint={says.hint} accept={ACCEPTED} onfiles={(files) => void take(files)}>
-        {problem.value !== null && (
-          <p class="wrong small" role="alert">
-            ✕ <span lang="en">{problem.value}</span>
-          </p>
-        )}
+        <Problem of={problem.value} />
       </DropZone>
     </details>
   );

@@ -108,15 +108,17 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
             {says.back}
           </a>
         </div>
-        <p class="small">
-          {fitsLink(job.value) ? (
-            <CopyButton text={() => location.href} class="quiet flush">
-              {says.copySetup}
-            </CopyButton>
-          ) : (
-            says.tooLongForLink
-          )}
-        </p>
+        {checkpoint === null && (
+          <p class="small">
+            {fitsLink(job.value) ? (
+              <CopyButton text={() => location.href} class="quiet flush">
+                {says.copySetup}
+              </CopyButton>
+            ) : (
+              says.tooLongForLink
+            )}
+          </p>
+        )}
         {nameless && <p class="dim small">{says.nameFirst}</p>}
       </form>
     </main>

@@ -53,7 +53,7 @@ export function FileDrop({ job, found, onfiles, children }: Props) {
         </ul>
       )}
       {children}
-      {found !== null && (found.preview?.kind === job || (hasPreview(job) && files.value.length > 0)) && (
+      {found !== null && (found.preview === null ? hasPreview(job) : found.preview.kind === job) && (
         <FilesPreview {...found} />
       )}
     </DropZone>

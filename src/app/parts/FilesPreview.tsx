@@ -11,6 +11,7 @@ import type {
 } from '../../protocol/preview.ts';
 import { formatCount } from '../format.ts';
 import { words } from '../words/index.ts';
+import { Problem } from './Problem.tsx';
 
 /** Classes told with their counts. */
 const LISTED = 12;
@@ -19,11 +20,7 @@ export function FilesPreview({ preview, problem }: { preview: Preview | null; pr
   const { files: says } = words.value.lobby;
   return (
     <div class="preview" aria-live="polite">
-      {problem !== null && (
-        <p class="wrong small" role="alert">
-          ✕ <span lang="en">{problem}</span>
-        </p>
-      )}
+      <Problem of={problem} />
       {preview === null && problem === null && <p class="dim small">{says.reading}</p>}
       {preview?.kind === 'table' && <TableFound table={preview} />}
       {preview?.kind === 'images' && <ImagesFound images={preview} />}

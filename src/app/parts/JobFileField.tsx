@@ -5,6 +5,7 @@ import { messageOf } from '../../util/errors.ts';
 import { saveFile } from '../download.ts';
 import { words } from '../words/index.ts';
 import { DropZone } from './DropZone.tsx';
+import { Problem } from './Problem.tsx';
 
 /** Fetched when there is a file: the first page need not wait for what reads them. */
 const jobFiles = () => import('../../protocol/jobFile.ts');
@@ -47,11 +48,7 @@ export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpe
             {says.opened(opened.value)}
           </p>
         )}
-        {problem.value !== null && (
-          <p class="wrong small" role="alert">
-            ✕ <span lang="en">{problem.value}</span>
-          </p>
-        )}
+        <Problem of={problem.value} />
         <p>
           <button type="button" class="quiet" onClick={() => void save()}>
             {says.save}

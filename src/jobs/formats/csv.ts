@@ -129,9 +129,9 @@ export class CsvFile {
   }
 }
 
-/** Whether a field is a number, as spreadsheets and programs write it. */
+/** Whether a field is a number, as spreadsheets and programs write it; none that overflows. */
 export function isNumber(field: string): boolean {
-  return /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(field);
+  return /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(field) && Number.isFinite(Number(field));
 }
 
 function namesOf(name: string, { fields, line }: CsvRecord, hasHeader: boolean): string[] {

@@ -174,7 +174,7 @@ export const run = {
     as: 'Save the model as',
     formats: { safetensors: 'safetensors', tfjs: 'TensorFlow.js', keras: 'Keras 3' },
     about: {
-      safetensors: 'Weights by name, for Python, PyTorch and others. All ranks have the same.',
+      safetensors: 'Weights by name, for Python, PyTorch and others.',
       tfjs: 'A zip of model.json and weights.bin: unpacked, tf.loadLayersModel takes it.',
       keras: 'A .weights.h5 file for load_weights of a model of the same layers.',
     },
@@ -182,7 +182,7 @@ export const run = {
     save: 'Save model',
     saving: 'Saving …',
     which: 'Weights of',
-    whichOf: { last: 'the last step', best: 'the best test' },
+    whichOf: { last: 'the last step', best: 'the best test seen here' },
     checkpoint: 'Save checkpoint',
     checkpointAbout: 'Weights, optimizer and where the data stands: all that it takes to go on, in any number of tabs',
   },

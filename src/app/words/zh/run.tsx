@@ -147,7 +147,7 @@ export const run: Words['run'] = {
     as: '模型保存为',
     formats: { safetensors: 'safetensors', tfjs: 'TensorFlow.js', keras: 'Keras 3' },
     about: {
-      safetensors: '按名称保存的权重，供 Python、PyTorch 等使用。所有 rank 的都相同。',
+      safetensors: '按名称保存的权重，供 Python、PyTorch 等使用。',
       tfjs: '含 model.json 与 weights.bin 的 zip：解压后可用 tf.loadLayersModel 读取。',
       keras: '.weights.h5 文件：供层相同的模型用 load_weights 读取。',
     },
@@ -155,7 +155,7 @@ export const run: Words['run'] = {
     save: '保存模型',
     saving: '正在保存……',
     which: '权重取自',
-    whichOf: { last: '最后一步', best: '测试最好时' },
+    whichOf: { last: '最后一步', best: '在此见过的最好测试' },
     checkpoint: '保存检查点',
     checkpointAbout: '权重、优化器状态与数据位置：用任意数量的标签页都能继续',
   },

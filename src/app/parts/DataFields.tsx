@@ -1,0 +1,100 @@
+/** Where a job's data are from, and what is taken from people's own. */
+import type { JobSpec, TaskName } from '../../protocol/job.ts';
+import { withSource, type DataSourceName } from '../jobForm.ts';
+import { SERVER_DATA } from '../serverData.ts';
+import { words } from '../words/index.ts';
+import { Select } from './Fields.tsx';
+import { JobNumber, type Offer } from './JobFields.tsx';
+
+/** What to predict of a table: chosen among its columns where it was given, else named. */
+export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: Offer }) {
+  const { job: says } = words.value;
+  const named = Object.fromEntries(columns.map((column) => [column, column]));
+  const set = (target: string | null) => offer({ ...job, target, task: null });
+  // A name that is not there stays to be seen, beside what is wrong with it.
+  const target = job.target ?? columns.at(-1) ?? '';
+  return (
+    <>
+      {columns.length > 0 ? (
+        <Select label={says.target} value={target} options={{ ...named, [target]: target }} onpick={set} />
+      ) : (
+        <label class="field">
+          <span>{says.target}</span>
+          <input
+            type="text"
+            value={job.target ?? ''}
+            placeholder={says.lastColumn}
+            onChange={({ currentTarget }) => {
+              currentTarget.setCustomValidity(set(currentTarget.value.trim() || null) ?? '');
+            }}
+          />
+        </label>
+      )}
+      <Select
+        label={says.task}
+        value={job.task ?? 'none'}
+        options={says.tasks}
+        onpick={(task: TaskName | 'none') => offer({ ...job, task: task === 'none' ? null : task })}
+      />
+    </>
+  );
+}
+
+/** What pictures are brought to. */
+export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: says } = words.value;
+  return (
+    <>
+      <JobNumber name="side" label={says.side} job={job} offer={offer} />
+      <Select
+        label={says.channels}
+        value={job.channels === 1 ? '1' : '3'}
+        options={says.colours}
+        onpick={(channels: '1' | '3') => offer({ ...job, channels: channels === '1' ? 1 : 3 })}
+      />
+    </>
+  );
+}
+
+/** Only texts are built in, and one tab's workers have no other to hand files on to. */
+function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
+  const { sources } = words.value.job;
+  const unfit = [...(job === 'gpt' ? [] : ['built-in']), ...(strategy === 'data-parallel' ? ['spread'] : [])];
+  const fitting = Object.entries(sources).filter(([kind]) => !unfit.includes(kind));
+  return Object.fromEntries(fitting) as Record<DataSourceName, string>;
+}
+
+function addressLabel({ job }: JobSpec): string {
+  const { folder, textAddress, fileAddress } = words.value.job;
+  if (job === 'mnist') return folder;
+  return job === 'gpt' ? textAddress : fileAddress;
+}
+
+export function DataFields({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: says } = words.value;
+  const folder = job.data.kind === 'url' ? job.data.url : null;
+  return (
+    <>
+      <Select
+        label={says.data}
+        value={job.data.kind as DataSourceName}
+        options={sourceOptions(job)}
+        onpick={(kind) => offer(withSource(job, kind, SERVER_DATA))}
+      />
+      {folder !== null && (
+        <label class="field wide">
+          <span>{addressLabel(job)}</span>
+          <input
+            type="text"
+            inputMode="url"
+            value={folder}
+            onChange={(event) => {
+              const url = event.currentTarget.value.trim();
+              event.currentTarget.setCustomValidity(offer({ ...job, data: { kind: 'url', url } }) ?? '');
+            }}
+          />
+        </label>
+      )}
+    </>
+  );
+}
