@@ -42,13 +42,13 @@ export function dutiesAfter(
  * tested than learned from meanwhile: testing, of which each sample costs a third of a step's, must not outlast training.
  */
 export function testInterval(
-  { trainSamples, testSamples }: Pick<Task, 'trainSamples' | 'testSamples'>,
+  { train, test }: { train: number; test: number },
   { patience }: Pick<TrainingPlan, 'patience'>,
   globalBatch: number,
   totalSteps: number,
 ): number {
-  const stepsPerPass = Math.ceil(trainSamples / globalBatch);
-  const tested = patience === null ? Math.min(INTERMEDIATE_SAMPLES, testSamples) : testSamples;
+  const stepsPerPass = Math.ceil(train / globalBatch);
+  const tested = patience === null ? Math.min(INTERMEDIATE_SAMPLES, test) : test;
   const learned = Math.ceil(tested / globalBatch);
   return Math.min(stepsPerPass, Math.max(learned, Math.ceil(totalSteps / EVALUATIONS_PER_RUN)));
 }
@@ -60,6 +60,8 @@ export function joined(a: Duties, b: Duties): Duties {
 
 /** How well held-out samples are answered. */
 export interface Tested {
+  /** Of all ranks. */
+  samples: number;
   /** Mean. */
   loss: number;
   /** Share of right answers; `null` where nothing is classified. */
@@ -71,34 +73,36 @@ export interface Tested {
 }
 
 /**
- * Of the first `samples` held-out ones: each rank tests its share, the sums are summed.
+ * Of the first `samples` held-out ones: each rank tests its share, the sums are summed. Where every rank has its own, all test the same
+ * part of them, rounded up.
  *
  * @param tell is told how many of its share this rank has done: on a slow machine minutes pass.
+ * @param held what all ranks have together.
  */
 export async function testHeldOut(
   group: ProcessGroup,
   task: Task,
   samples: number,
   tell: (done: number, share: number) => void | Promise<void> = () => {},
+  held = task.testSamples,
 ): Promise<Tested> {
-  const share = dealWindow(
-    Uint32Array.from({ length: samples }, (_, i) => i),
-    group.rank,
-    group.worldSize,
-  );
-  const classes = samples === task.testSamples ? (task.classes ?? []) : [];
-  const own = new Float64Array(2 + classes.length ** 2);
+  const firsts = task.isShard ? Math.ceil((task.testSamples * samples) / held) : samples;
+  const all = Uint32Array.from({ length: firsts }, (_, i) => i);
+  const share = task.isShard ? all : dealWindow(all, group.rank, group.worldSize);
+  const classes = samples === held ? (task.classes ?? []) : [];
+  const own = new Float64Array(3 + classes.length ** 2);
+  own[2] = share.length;
   for (let at = 0; at < share.length; at += task.testBatch) {
     const { lossSum, correct, confusion = [] } = await task.evaluate(share.subarray(at, at + task.testBatch));
     own[0]! += lossSum;
     own[1]! += correct;
-    for (let i = 2; i < own.length; i++) own[i]! += confusion[i - 2]!;
+    for (let i = 3; i < own.length; i++) own[i]! += confusion[i - 3]!;
     await tell(Math.min(at + task.testBatch, share.length), share.length);
   }
-  const [lossSum, correct, ...counts] = await group.allReduce(own);
-  const loss = lossSum! / samples;
+  const [lossSum, correct, tested, ...counts] = await group.allReduce(own);
+  const loss = lossSum! / tested!;
   return {
-    ...{ loss, accuracy: task.classifies ? correct! / samples : null },
+    ...{ samples: tested!, loss, accuracy: task.classifies ? correct! / tested! : null },
     ...(task.labelUnit !== undefined && { error: Math.sqrt(loss) * task.labelUnit }),
     ...(classes.length > 0 && {
       confusion: {

@@ -6,6 +6,8 @@ export interface Task {
   /** The same on all ranks: a model, or trainable variables in forward order. */
   readonly model: Model | readonly Variable[];
   readonly trainSamples: number;
+  /** Whether the samples are this rank's alone, and every other rank has its own; without it all have the same. */
+  readonly isShard?: boolean;
   readonly testSamples: number;
   /** Most samples of one {@link evaluate}. */
   readonly testBatch: number;
@@ -15,7 +17,7 @@ export interface Task {
   readonly classes?: readonly string[] | undefined;
   /** Where amounts are predicted and losses are squared distances: one stands for so much of the amount's own unit. */
   readonly labelUnit?: number | undefined;
-  /** Digest of the samples, to see that all ranks hold the same. */
+  /** Digest of the samples, to see that all ranks hold the same; of a shard, of all that ranks have agreed on. */
   dataHash(): Promise<string>;
   /** What to do where they do not. */
   readonly dataAdvice: string;

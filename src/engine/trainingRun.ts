@@ -8,7 +8,6 @@ import { Mesh } from '../collectives/mesh.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
 import { createOptimizer } from '../optim/index.ts';
 import { rateAt } from '../optim/schedule.ts';
-import { GlobalCursor } from '../parallel/cursor.ts';
 import type { Holding } from '../parallel/deal.ts';
 import { keepingBuffers } from '../parallel/flatten.ts';
 import { allGatherHashes } from '../parallel/hashes.ts';
@@ -36,7 +35,9 @@ import { dutiesAfter, joined, NO_DUTIES, testHeldOut, testInterval, type Duties,
 import { RunFigures } from './figures.ts';
 import { StepTelemetry } from './stepTelemetry.ts';
 import type { Task } from './task.ts';
-import { dealTurn, holdingOf, newTurn, type Turn } from './turn.ts';
+import { ShardDealer } from './shardDealer.ts';
+import { SharedDealer } from './sharedDealer.ts';
+import type { Dealer, Turn } from './turn.ts';
 
 /** DiLoCo's outer optimizer, as the paper found best. */
 const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
@@ -88,13 +89,15 @@ export class TrainingRun {
   /** All that the strategy has made, to be told the rate of a step. */
   readonly #rules: readonly PacedRule[];
   readonly #dataHash: string;
-  readonly #cursor: GlobalCursor;
   readonly #progress = startOfRun();
   readonly #figures = new RunFigures();
   readonly #telemetry: StepTelemetry;
   /** Steps whose losses only their ranks know yet: summed loss and samples of this one's. */
   readonly #ownLosses: { sum: number; samples: number }[] = [];
   #world: World | null = null;
+  #dealer: Dealer | null = null;
+  /** Samples of all ranks together. */
+  #samples = { train: 0, test: 0 };
   /** Of the next step, once it is dealt out. */
   #turn: Turn | null = null;
   #due: Duties = NO_DUTIES;
@@ -124,9 +127,8 @@ export class TrainingRun {
     this.#strategy = strategy;
     this.#rules = rules;
     this.#dataHash = dataHash;
-    const { plan, task, clock, isHidden = () => false } = options;
+    const { clock, isHidden = () => false } = options;
     this.#telemetry = new StepTelemetry(clock, isHidden);
-    this.#cursor = new GlobalCursor({ datasetSize: task.trainSamples, seed: plan.seed });
   }
 
   /**
@@ -203,7 +205,7 @@ export class TrainingRun {
    */
   async enter(world: World): Promise<{ step: number; stateHash: string }> {
     const { group, signal } = world;
-    const { plan, task } = this.#options;
+    const { plan } = this.#options;
     const strategy = this.#strategy;
     signal.throwIfAborted();
     if (this.#worlds > 0 && !isElastic(plan)) {
@@ -213,14 +215,16 @@ export class TrainingRun {
         { rank: group.rank, worldSize: group.worldSize },
       );
     }
-    await this.#verifyData(group);
+    const dealer = await this.#shareData(group);
     let arrivals: Arrival<Note>[] = [];
     if (strategy instanceof Ring) {
       strategy.rollBack();
       const { samples, comparison } = this.#due;
-      const note = { holding: holdingOf(this.#turn, strategy), isDue: samples > 0 || comparison };
+      const note = { holding: dealer.holdingOf(strategy), isDue: samples > 0 || comparison };
       arrivals = await strategy.attach(group, this.#progress, note);
-      this.#takeTurn(group, strategy, arrivals);
+      // Of an earlier step, or of another state, a gradient is worth nothing.
+      const holdings = arrivals.map(({ isCurrent, note }) => (isCurrent ? note.holding : null));
+      this.#turn = this.#isThrough ? null : dealer.dealAgain(this.#progress.position, strategy, holdings);
     } else {
       await strategy.attach(group);
     }
@@ -234,7 +238,7 @@ export class TrainingRun {
     const progress = this.#progress;
     if (progress.evaluateEvery === 0) {
       const steps = plan.maxMinutes === null ? this.#totalSteps : Math.min(this.#totalSteps, TIMED_STEPS);
-      progress.evaluateEvery = testInterval(task, plan, plan.batchSize * group.worldSize, steps);
+      progress.evaluateEvery = testInterval(this.#samples, plan, plan.batchSize * group.worldSize, steps);
     }
     this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow : NO_DUTIES;
     await this.#tellModel();
@@ -297,13 +301,10 @@ export class TrainingRun {
 
   /** Steps of the whole run, if the world stays as it is. */
   get #totalSteps(): number {
-    const { plan, task } = this.#options;
+    const { epochs, maxSteps } = this.#options.plan;
     const { step, position } = this.#progress;
-    const globalBatch = plan.batchSize * this.#here.group.worldSize;
-    const inPass = Math.ceil((task.trainSamples - position.offset) / globalBatch);
-    const passesAfter = plan.epochs - position.dataEpoch - 1;
-    const left = this.#isOver ? 0 : inPass + passesAfter * Math.ceil(task.trainSamples / globalBatch);
-    return Math.min(step + left, plan.maxSteps ?? Infinity);
+    const left = this.#isOver ? 0 : this.#dealer!.stepsLeft(position, epochs);
+    return Math.min(step + left, maxSteps ?? Infinity);
   }
 
   /** @throws UsageError for a strategy that is not elastic. */
@@ -323,39 +324,40 @@ export class TrainingRun {
     this.#due = this.#dutiesNow;
   }
 
-  /** Windows are dealt out by index, so every rank must hold the same samples. */
-  async #verifyData(group: ProcessGroup): Promise<void> {
+  /**
+   * Sees to it that samples can be dealt out by index: every rank must hold the same ones, or, of its own, such as the others have.
+   */
+  async #shareData(group: ProcessGroup): Promise<Dealer> {
+    const { plan, task } = this.#options;
+    const { trainSamples: train, testSamples: test } = task;
     const isFresh = !(this.#strategy instanceof Ring) || this.#strategy.isFresh;
-    const all = await group.allGatherObject({ data: this.#dataHash, isFresh });
+    const all = await group.allGatherObject({ data: this.#dataHash, isFresh, train, test });
     const odd = oddOnes(
       all.map(({ data }) => data),
       all.map((one) => one.isFresh),
     );
-    if (odd.length === 0) return;
-    const message = `Rank ${odd.join(', ')} has other data than the others: ${this.#options.task.dataAdvice}.`;
-    refuseOdd(group, odd, DataError, message);
-  }
-
-  /** Deals out the next step, of which ranks may hold parts. */
-  #takeTurn(group: ProcessGroup, ring: Ring, arrivals: readonly Arrival<Note>[]): void {
-    const held = holdingOf(this.#turn, ring);
-    // Of an earlier step, or of another state, a gradient is worth nothing.
-    const holdings = arrivals.map(({ isCurrent, note }) => (isCurrent ? note.holding : null));
-    this.#turn = this.#isThrough ? null : dealTurn(this.#dealer(group), ring, held, holdings);
-  }
-
-  #dealer(group: ProcessGroup) {
-    const { batchSize } = this.#options.plan;
-    return { group, cursor: this.#cursor, position: this.#progress.position, batchSize };
+    if (odd.length > 0) {
+      const message = `Rank ${odd.join(', ')} has other data than the others: ${task.dataAdvice}.`;
+      refuseOdd(group, odd, DataError, message);
+    }
+    const samples = all.map((one) => one.train);
+    const sum = (counts: number[]): number => counts.reduce((total, one) => total + one, 0);
+    this.#samples = task.isShard ? { train: sum(samples), test: sum(all.map((one) => one.test)) } : { train, test };
+    if (this.#dealer) this.#dealer.enter(group, samples);
+    else {
+      const options = { group, samples, seed: plan.seed, batchSize: plan.batchSize };
+      this.#dealer = task.isShard ? new ShardDealer(options) : new SharedDealer(options);
+    }
+    return this.#dealer;
   }
 
   async #takeStep(startedAt: number): Promise<void> {
     const { clock, emit } = this.#options;
     const strategy = this.#strategy;
     const { step } = this.#progress;
-    const turn = (this.#turn ??= newTurn(this.#dealer(this.#here.group)));
-    const { dataEpoch, offset, indices } = turn.window;
-    const samples = strategy.reportsAllRanks ? indices.length : turn.positions.length;
+    const turn = (this.#turn ??= this.#dealer!.deal(this.#progress.position));
+    const { dataEpoch, offset, size } = turn.window;
+    const samples = strategy.reportsAllRanks ? size : turn.indices.length;
     await this.#pace();
     await emit({ type: 'begin', step, dataEpoch, samples });
     const stepAt = clock.now();
@@ -408,21 +410,22 @@ export class TrainingRun {
   }
 
   async #tellModel(): Promise<void> {
-    const { emit, task } = this.#options;
+    const { emit } = this.#options;
+    const { train: trainSamples, test: testSamples } = this.#samples;
     const { size, gradientBytes, bucketBytes } = this.#strategy;
     await emit({
       type: 'model',
       ...{ parameters: size, gradientBytes, bucketBytes: [...bucketBytes] },
       ...(this.#bucketChoice && { bucketChoice: this.#bucketChoice }),
-      ...{ totalSteps: this.#totalSteps, trainSamples: task.trainSamples, testSamples: task.testSamples },
+      ...{ totalSteps: this.#totalSteps, trainSamples, testSamples },
     });
   }
 
   /** Learns from this rank's part of a step, in micro-batches where it is more than fits one. */
-  async #learn({ window, positions, rounds }: Turn): Promise<StepReport> {
+  async #learn({ window, indices, rounds }: Turn): Promise<StepReport> {
     const { task, plan } = this.#options;
     const strategy = this.#strategy;
-    const todo = positions.slice(strategy instanceof Ring ? strategy.heldSamples : 0).map((at) => window.indices[at]!);
+    const todo = indices.slice(strategy instanceof Ring ? strategy.heldSamples : 0);
     const batches = Array.from({ length: rounds }, (_, i) =>
       todo.subarray(i * plan.batchSize, (i + 1) * plan.batchSize),
     );
@@ -511,14 +514,13 @@ export class TrainingRun {
   /** Loss and accuracy on the first held-out samples, at most `most`. */
   async #evaluate(step: number, most: number): Promise<void> {
     const { task, plan, emit, keepBest } = this.#options;
-    if (task.testSamples === 0) return;
-    const samples = Math.min(most, task.testSamples);
-    this.#tested = await testHeldOut(this.#here.group, task, samples, (done, share) =>
-      emit({ type: 'testing', step, done, share }),
-    );
+    const held = this.#samples.test;
+    if (held === 0) return;
+    const tell = (done: number, share: number) => emit({ type: 'testing', step, done, share });
+    this.#tested = await testHeldOut(this.#here.group, task, Math.min(most, held), tell, held);
     if (plan.patience !== null && judge(this.#progress, this.#tested.loss)) await keepBest?.();
     const { confusion, ...tested } = this.#tested;
-    await emit({ type: 'evaluation', step, ...tested, samples });
+    await emit({ type: 'evaluation', step, ...tested });
     if (confusion) await emit({ type: 'confusion', step, ...confusion });
   }
 

@@ -1,64 +1,38 @@
-/** A rank's part of the next step: a window of the data, and which of its samples are this rank's. */
+/** A rank's part of the next step, and who deals it out. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
-import { dealWindow, type GlobalCursor, type SampleWindow } from '../parallel/cursor.ts';
-import { deal, type Holding } from '../parallel/deal.ts';
-import type { Progress } from '../parallel/progress.ts';
+import type { CursorPosition } from '../parallel/cursor.ts';
+import type { Holding } from '../parallel/deal.ts';
 import type { Ring } from '../parallel/strategies/index.ts';
 
 export interface Turn {
-  window: SampleWindow;
-  /** Epoch in which the window was first dealt out. */
-  dealtIn: number;
-  /** Its samples, by their places in the window: first those whose gradients it holds, then what it is to compute. */
-  positions: Uint32Array;
-  /** Micro-batches, at least one. */
+  /** All ranks' part: where it lies in the pass, how many samples it has, and where the next step begins. */
+  window: { dataEpoch: number; offset: number; size: number; next: CursorPosition };
+  /** Samples of this rank: first those whose gradients it holds, then what it is to compute. */
+  indices: Uint32Array;
+  /** Micro-batches, at least one, the same number on all ranks. */
   rounds: number;
 }
 
-interface Dealer {
+export interface DealerOptions {
+  /** The run's first world. */
   group: ProcessGroup;
-  cursor: GlobalCursor;
-  position: Progress['position'];
-  /** Samples per rank. */
+  /** Training samples by rank. */
+  samples: readonly number[];
+  seed: number;
+  /** Most samples of a rank in a step. */
   batchSize: number;
 }
 
-/** Of a step that nobody has tried. */
-export function newTurn({ group, cursor, position, batchSize }: Dealer): Turn {
-  const window = cursor.windowAt(position, batchSize * group.worldSize);
-  const all = Uint32Array.from(window.indices.keys());
-  return { window, dealtIn: group.epoch, positions: dealWindow(all, group.rank, group.worldSize), rounds: 1 };
-}
-
-/** What this rank has of the step that it was taking. */
-export function holdingOf(turn: Turn | null, ring: Ring): Holding | null {
-  if (!turn || ring.heldSamples === 0) return null;
-  const { window, dealtIn, positions } = turn;
-  const { dataEpoch, offset, indices } = window;
-  return {
-    window: { dataEpoch, offset, size: indices.length, dealtIn },
-    positions: positions.slice(0, ring.heldSamples),
-  };
-}
-
-/** Deals out a step of which ranks may hold parts, by rank. What this one holds in vain is dropped. */
-export function dealTurn(
-  { group, cursor, position, batchSize }: Dealer,
-  ring: Ring,
-  held: Holding | null,
-  holdings: (Holding | null)[],
-): Turn {
-  const { dataEpoch, offset, indices } = cursor.windowAt(position, batchSize * group.worldSize);
-  const { window, keeps, positions, rounds } = deal(
-    { dataEpoch, offset, size: indices.length, dealtIn: group.epoch },
-    holdings,
-    { rank: group.rank, batchSize },
-  );
-  if (!keeps) ring.drop();
-  return {
-    window: cursor.windowAt(window, window.size),
-    dealtIn: window.dealtIn,
-    positions: keeps && held ? Uint32Array.from([...held.positions, ...positions]) : positions,
-    rounds,
-  };
+/** Deals out a run's steps in one world after the other, to every rank its own part. */
+export interface Dealer {
+  /** Another world. @param samples by rank. */
+  enter(group: ProcessGroup, samples: readonly number[]): void;
+  /** Of a step that nobody has tried. */
+  deal(position: CursorPosition): Turn;
+  /** What this rank has of the last step that was dealt, where it was not applied. */
+  holdingOf(ring: Ring): Holding | null;
+  /** Deals out a step of which ranks may hold parts, by rank. What this one holds in vain is dropped. */
+  dealAgain(position: CursorPosition, ring: Ring, holdings: readonly (Holding | null)[]): Turn;
+  /** Steps from `position` to the end of so many passes. */
+  stepsLeft(position: CursorPosition, epochs: number): number;
 }

@@ -10,12 +10,17 @@ import { checkCount, checkRank } from './checks.ts';
 export interface CursorPosition {
   /** Passes over the data that are done (not a membership epoch). */
   readonly dataEpoch: number;
-  /** Samples of this pass that are done, 0 .. datasetSize-1. */
+  /** Samples of this pass that are done, 0 .. datasetSize-1; where each rank has its own, parts of it. */
   readonly offset: number;
+  /** Where each rank has samples of its own: parts that this pass is divided into. */
+  readonly parts?: number;
 }
 
 /** The samples of one step, of all ranks together. */
-export interface SampleWindow extends CursorPosition {
+export interface SampleWindow {
+  readonly dataEpoch: number;
+  /** Samples of the pass that are done before it. */
+  readonly offset: number;
   /** 1 .. globalBatch sample indices; fewer than globalBatch only at the end of a pass. */
   readonly indices: Uint32Array;
   /** Where the next step starts. */

@@ -299,7 +299,8 @@ export class Ring implements Strategy {
   /** Of everything that makes two ranks go on alike. */
   async #digest({ step, appliedIn, position, evaluateEvery, trainedMs }: Progress): Promise<string> {
     const order = Int32Array.from(this.#order);
-    const cursor = Float64Array.of(step, appliedIn, position.dataEpoch, position.offset, evaluateEvery, trainedMs);
+    const { dataEpoch, offset, parts = 0 } = position;
+    const cursor = Float64Array.of(step, appliedIn, dataEpoch, offset, parts, evaluateEvery, trainedMs);
     return hashState([cursor, order, ...this.state(), await this.#buffers.read()]);
   }
 

@@ -1,0 +1,84 @@
+/** Deals out samples that every rank has: what one did not get to is any other's to do. */
+import type { ProcessGroup } from '../collectives/processGroup.ts';
+import { dealWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../parallel/cursor.ts';
+import { deal, type Holding } from '../parallel/deal.ts';
+import type { Ring } from '../parallel/strategies/index.ts';
+import type { Dealer, DealerOptions, Turn } from './turn.ts';
+
+/** A part that was dealt to this rank. */
+interface Dealt {
+  window: SampleWindow;
+  /** Epoch in which the window was first dealt out. */
+  dealtIn: number;
+  /** Of this rank's samples, their places in the window: first those that it holds. */
+  positions: Uint32Array;
+}
+
+export class SharedDealer implements Dealer {
+  readonly #cursor: GlobalCursor;
+  readonly #batchSize: number;
+  #group: ProcessGroup;
+  #last: Dealt | null = null;
+
+  constructor({ group, samples, seed, batchSize }: DealerOptions) {
+    this.#cursor = new GlobalCursor({ datasetSize: samples[group.rank]!, seed });
+    this.#batchSize = batchSize;
+    this.#group = group;
+  }
+
+  enter(group: ProcessGroup): void {
+    this.#group = group;
+  }
+
+  deal(position: CursorPosition): Turn {
+    const { epoch, rank, worldSize } = this.#group;
+    const window = this.#cursor.windowAt(position, this.#globalBatch);
+    const all = Uint32Array.from(window.indices.keys());
+    return this.#turnOf({ window, dealtIn: epoch, positions: dealWindow(all, rank, worldSize) }, 1);
+  }
+
+  holdingOf(ring: Ring): Holding | null {
+    if (!this.#last || ring.heldSamples === 0) return null;
+    const { window, dealtIn, positions } = this.#last;
+    const { dataEpoch, offset, indices } = window;
+    return {
+      window: { dataEpoch, offset, size: indices.length, dealtIn },
+      positions: positions.slice(0, ring.heldSamples),
+    };
+  }
+
+  dealAgain(position: CursorPosition, ring: Ring, holdings: readonly (Holding | null)[]): Turn {
+    const { epoch, rank } = this.#group;
+    const held = this.holdingOf(ring);
+    const { dataEpoch, offset, indices } = this.#cursor.windowAt(position, this.#globalBatch);
+    const { window, keeps, positions, rounds } = deal(
+      { dataEpoch, offset, size: indices.length, dealtIn: epoch },
+      holdings,
+      { rank, batchSize: this.#batchSize },
+    );
+    if (!keeps) ring.drop();
+    const own = keeps && held ? Uint32Array.from([...held.positions, ...positions]) : positions;
+    const { dealtIn } = window;
+    return this.#turnOf({ window: this.#cursor.windowAt(window, window.size), dealtIn, positions: own }, rounds);
+  }
+
+  stepsLeft({ dataEpoch, offset }: CursorPosition, epochs: number): number {
+    const { datasetSize } = this.#cursor;
+    const inPass = Math.ceil((datasetSize - offset) / this.#globalBatch);
+    return inPass + (epochs - dataEpoch - 1) * Math.ceil(datasetSize / this.#globalBatch);
+  }
+
+  get #globalBatch(): number {
+    return this.#batchSize * this.#group.worldSize;
+  }
+
+  #turnOf(dealt: Dealt, rounds: number): Turn {
+    this.#last = dealt;
+    const { dataEpoch, offset, indices, next } = dealt.window;
+    return {
+      window: { dataEpoch, offset, size: indices.length, next },
+      indices: dealt.positions.map((at) => indices[at]!),
+      rounds,
+    };
+  }
+}
