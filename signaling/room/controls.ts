@@ -1,6 +1,6 @@
 /** What members ask of a room: to be counted, and, if they are its hosts, to configure, start, stop, lock and clear it. */
 import type { RosterEntry } from '../../src/protocol/control.ts';
-import { isElastic, type JobSpec } from '../../src/protocol/job.ts';
+import { isChosenByTabs, isElastic, type JobSpec } from '../../src/protocol/job.ts';
 import { demandsOf } from '../../src/protocol/preview.ts';
 import { beginRun, end, reform, settle, tellPause } from './epochs.ts';
 import { left } from './members.ts';
@@ -49,7 +49,7 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
 /** What a tab has to have to be ready: its own files have to be fit for what is asked of them. */
 function needsOf(job: JobSpec): string {
   const { kind } = job.data;
-  return kind === 'files' ? `${kind} ${demandsOf(job)}` : kind;
+  return isChosenByTabs(job.data) ? `${kind} ${demandsOf(job)}` : kind;
 }
 
 export function start(state: RoomState, member: string): Step {

@@ -28,11 +28,16 @@ export interface JobTask extends Task {
   readonly learned: LearnedModel | Author;
 }
 
-/** Builds `job`'s model. Held-out samples are tested in batches that `worldSize` ranks share evenly. */
+/**
+ * Builds `job`'s model. Held-out samples are tested in batches that `worldSize` ranks share evenly.
+ *
+ * @param agreed where every rank has data of its own: a digest of what they have agreed on.
+ */
 export async function createJobTask(
   job: JobSpec,
   { train, test }: { train: Dataset; test: Dataset },
   worldSize: number,
+  agreed?: string,
 ): Promise<JobTask> {
   const model = buildModel(job, train);
   const learned = await LearnedModel.create(model, test, job);
@@ -49,8 +54,12 @@ export async function createJobTask(
     trainSamples: train.size,
     testSamples: test.size,
     testBatch: testBatch.size,
-    dataHash: async () => hashState((await Promise.all([train, test].map(whatItIs))).flat()),
-    dataAdvice: 'give every tab the same files, or let the server serve them (--data)',
+    isShard: agreed !== undefined,
+    dataHash: async () => agreed ?? hashState((await Promise.all([train, test].map(whatItIs))).flat()),
+    dataAdvice:
+      agreed === undefined
+        ? 'give every tab the same files, or let the server serve them (--data)'
+        : 'it goes by other columns or classes than theirs, so reload that tab',
     withBatch: (indices, use, step) =>
       trainBatch.with(indices, ({ inputs, labels, weights }) =>
         use(() =>

@@ -8,20 +8,23 @@ import type { RunState } from './trainingRun.ts';
 export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
 
 /** Its arrays: the parameters' order, the parameters, the buffers, the optimizer's scalars, its running averages. Copies nothing. */
-export function toCheckpoint({ progress, ring }: RunState, about: About): Checkpoint {
+export function toCheckpoint({ progress, ring, agreed }: RunState, about: About): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
   const { order, parameters, buffers, optimizer } = ring;
   const { scalars, slots } = optimizer;
   const stateHash = hashState([parameters, scalars, ...slots]);
   return {
-    meta: { ...about, step, position, losses, evaluateEvery, trainedMs, verdicts, stateHash },
+    meta: {
+      ...{ ...about, step, position, losses, evaluateEvery, trainedMs, verdicts, stateHash },
+      ...(agreed && { agreed }),
+    },
     arrays: [Int32Array.from(order), parameters, buffers, scalars, ...slots],
   };
 }
 
 /** @throws DataError where its arrays are not those of a run's state. */
 export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
-  const { id, job, step, position, losses, evaluateEvery, trainedMs, verdicts } = meta;
+  const { id, job, step, position, losses, evaluateEvery, trainedMs, verdicts, agreed } = meta;
   const [order, parameters, buffers, scalars, ...slots] = arrays;
   const isState =
     order instanceof Int32Array &&
@@ -39,6 +42,7 @@ export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
       ...{ order: [...order], parameters, buffers },
       optimizer: { name: job.optimizer, scalars: scalars as Float64Array<ArrayBuffer>, slots },
     },
+    ...(agreed && { agreed }),
   };
 }
 

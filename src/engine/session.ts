@@ -12,7 +12,7 @@ import {
 } from '../protocol/control.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
-import { isElastic, type JobSpec } from '../protocol/job.ts';
+import { isChosenByTabs, isElastic, type JobSpec } from '../protocol/job.ts';
 import { demandsOf, hasPreview } from '../protocol/preview.ts';
 import { systemClock } from '../util/clock.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError, RunOverError } from '../util/errors.ts';
@@ -271,7 +271,7 @@ export class Session {
     const due = isRunOn ? `${kind} ${run}` : kind;
     const isCounted = this.#isCountedIn(room);
     if (this.#announced === due || (isRunOn && isCounted && this.#announced !== null)) return;
-    if (kind === 'files' && this.#files.length === 0) return;
+    if (isChosenByTabs(job.data) && this.#files.length === 0) return;
     if (job.data.kind === 'spread' && job.data.files.length === 0) return;
     this.#announced = due;
     try {
@@ -292,7 +292,7 @@ export class Session {
 
   /** Whether this tab's user has chosen the files that `job` learns from. */
   #isGiven({ data }: JobSpec): boolean {
-    if (data.kind === 'files') return this.#files.length > 0;
+    if (isChosenByTabs(data)) return this.#files.length > 0;
     if (data.kind !== 'spread' || data.files.length === 0) return false;
     const told = data.files.map(({ name, size }) => ({ name, size }));
     return JSON.stringify(told) === JSON.stringify(this.#files.map(({ name, size }) => ({ name, size })));

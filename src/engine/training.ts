@@ -12,6 +12,7 @@ import type { OpenedDevice } from './device.ts';
 import { Author } from './author.ts';
 import type { JobTask } from './jobTask.ts';
 import { loadJobTask } from './loadJobTask.ts';
+import { OwnShard } from './ownShard.ts';
 import type { StateReport } from './membership.ts';
 import { copyModel, type ModelCopy, type TrainedModel } from './modelFiles.ts';
 import type { Epoch } from './rendezvous.ts';
@@ -58,6 +59,8 @@ export class Training {
   readonly run: number;
   readonly #options: TrainingOptions;
   readonly #spreading: SpreadFromHolders | null;
+  /** Where every rank has data of its own. */
+  readonly #shard: OwnShard | null;
   #building: Promise<Built> | null = null;
   #built: Built | null = null;
   #isDisposed = false;
@@ -69,28 +72,31 @@ export class Training {
   #best: ModelCopy | null = null;
 
   private constructor(options: TrainingOptions) {
-    const { run, shared, clock, emit, from } = options;
+    const { run, job, files, shared, clock, emit, from } = options;
     this.run = run;
     this.#options = options;
     this.#spreading = shared && new SpreadFromHolders({ shared, clock, emit });
+    this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, from?.agreed ?? null) : null;
     this.#hasState = from !== null || options.weights !== null;
   }
 
   /**
    * Loads the data, builds the model and compiles its shaders. Nothing is sent to other ranks. Data that ranks hand on to each other
-   * is left to {@link prepareAhead} and `enter`.
+   * is left to {@link prepareAhead} and `enter`; of data of which each has its own, what ranks have to agree on is left to `enter`.
    *
    * @throws (rejects) DataError, also where the weights are not this model's; DeviceError.
    */
   static async prepare(options: TrainingOptions): Promise<Training> {
     const training = new Training(options);
-    if (options.shared === null) await training.#build();
+    if (training.#shard) await training.#shard.open();
+    else if (options.shared === null) await training.#build();
     return training;
   }
 
   /** Does all of it before `enter`, as others wait for it there, if the data is here. @throws (rejects) as `prepare`. */
   async prepareAhead(): Promise<void> {
-    if (this.#options.shared?.isWhole ?? true) await this.#build();
+    const isThere = this.#shard ? this.#shard.agreed !== null : (this.#options.shared?.isWhole ?? true);
+    if (isThere) await this.#build();
   }
 
   /** Whether there is a state that a newcomer could be given. */
@@ -123,7 +129,9 @@ export class Training {
 
   /** A copy of the state after the last step that was applied. */
   async snapshot(): Promise<RunState> {
-    return (await this.#build()).trainingRun.snapshot();
+    const state = await (await this.#build()).trainingRun.snapshot();
+    const agreed = this.#shard?.agreed;
+    return agreed ? { ...state, agreed } : state;
   }
 
   /** SYNCING: makes the epoch's group, gives all ranks the data that is to go round, and makes this rank's state that of the others. */
@@ -153,6 +161,7 @@ export class Training {
       // Who has the data builds meanwhile, and its failure is heard below.
       this.prepareAhead().catch(() => {});
       await this.#spreading?.run(group, members);
+      await this.#shard?.agree(group);
       const { trainingRun } = await this.#build();
       signal.throwIfAborted();
       const state = await trainingRun.enter({ group, transport, signal });
@@ -210,7 +219,9 @@ export class Training {
         : { type: 'warmup', stage: 'data', message: 'Loading the data' },
     );
     const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;
-    const task = await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks);
+    const task = this.#shard
+      ? await this.#shard.task()
+      : await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks);
     const samples = task.learned instanceof Author ? new Samples(task.learned, emit) : null;
     const tell = (event: EngineEvent): Promise<void> | void => {
       emit(event);

@@ -27,6 +27,7 @@ import type {
 } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type JobCodec, type TrainingPlan } from '../protocol/job.ts';
+import type { ShardFacts } from '../protocol/shardFacts.ts';
 import type { Clock } from '../util/clock.ts';
 import { DataError, DivergenceError, MismatchError, PeergradError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
@@ -64,6 +65,8 @@ export interface TrainingRunOptions {
 export interface RunState {
   progress: Progress;
   ring: RingState;
+  /** Where ranks have data of their own: what they go by. The run itself does not look at it. */
+  agreed?: ShardFacts;
 }
 
 /** Where a run takes place for a while. */

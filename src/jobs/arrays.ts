@@ -1,10 +1,11 @@
 /** Arrays of numbers as samples: images, or rows of features, with a label each. */
 import type { PreviewPicture } from '../protocol/preview.ts';
+import type { ImagesFacts, Sums } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { checkRead, type Dataset, type Labels } from './dataset.ts';
 import type { StoredArray } from './formats/array.ts';
+import { addTo, deviationOf, noSums } from './sums.ts';
 
-const MAX_CLASSES = 1000;
 /** Numbers in a sample: a picture of 256 x 256 in colour. */
 const MAX_INPUTS = 256 * 256 * 3;
 
@@ -17,7 +18,7 @@ export interface LabelledArrays {
 }
 
 /** How numbers are brought to what models learn well from: minus `shift`, times `factor`; one of each, or one for each number. */
-export interface Scaling {
+interface Scaling {
   shift: Float64Array;
   factor: Float64Array;
 }
@@ -64,46 +65,25 @@ export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [
   );
 }
 
-/**
- * The classes of a file's samples, in the order of their numbers.
- *
- * @param test held out, maybe from another file
- * @throws DataError where there are not two, or, with the row, where held-out samples have another.
- */
-export function classesOf({ x, y }: LabelledArrays, test: LabelledArrays): number[] {
-  const classes = [...new Set(y)].sort((a, b) => a - b);
-  if (classes.length < 2 || classes.length > MAX_CLASSES) {
-    throw new DataError(
-      `${x.name}: there are ${classes.length} different labels, and 2 to ${MAX_CLASSES} can be told apart.`,
-    );
-  }
-  const odd = test.rows.find((row) => !classes.includes(test.y[row]!));
-  if (odd === undefined) return classes;
-  throw new DataError(
-    `${test.x.name}: held-out row ${odd} has label ${test.y[odd]}, and no sample of ${x.name} has. Add such samples, or take it out.`,
-  );
-}
-
-/** Bytes go from 0 to 1; other numbers get mean 0 and deviation 1 over the training samples, by feature or over whole images. */
-export async function scalingOf({ x, rows }: LabelledArrays): Promise<Scaling> {
-  if (x.type === 'u1') return { shift: Float64Array.of(0), factor: Float64Array.of(1 / 255) };
-  const length = x.shape.length === 2 ? x.rowLength : 1;
-  const [mean, squares, factor] = [new Float64Array(length), new Float64Array(length), new Float64Array(length)];
+/** Of numbers that are no bytes: of the training samples, by feature or over whole images. `null`: of bytes it is known what they are. */
+export async function sumsOf({ x, rows }: LabelledArrays): Promise<Sums[] | null> {
+  if (x.type === 'u1') return null;
+  const all = Array.from({ length: x.shape.length === 2 ? x.rowLength : 1 }, noSums);
   const values = new Float64Array(x.rowLength);
-  let count = 0;
   for (const row of rows) {
     await x.readRow(row, values);
-    for (const [k, value] of values.entries()) {
-      const at = k % length;
-      // Each feature once a row.
-      if (at === 0) count++;
-      const distance = value - mean[at]!;
-      mean[at]! += distance / count;
-      squares[at]! += distance * (value - mean[at]!);
-    }
+    for (const [k, value] of values.entries()) addTo(all[k % all.length]!, value);
   }
-  for (let at = 0; at < length; at++) factor[at] = squares[at] === 0 ? 0 : 1 / Math.sqrt(squares[at]! / count);
-  return { shift: mean, factor };
+  return all;
+}
+
+/** Bytes go from 0 to 1; other numbers get mean 0 and deviation 1. */
+function scalingOf(sums: readonly Sums[] | null): Scaling {
+  if (sums === null) return { shift: Float64Array.of(0), factor: Float64Array.of(1 / 255) };
+  return {
+    shift: Float64Array.from(sums, ({ mean }) => mean),
+    factor: Float64Array.from(sums, (one) => (one.squares === 0 ? 0 : 1 / deviationOf(one))),
+  };
 }
 
 export class ArrayDataset implements Dataset {
@@ -115,15 +95,14 @@ export class ArrayDataset implements Dataset {
   readonly #scaling: Scaling;
   readonly #labels: ReadonlyMap<number, number>;
 
-  /** @param classes labels in the files, in the order of the classes' numbers. */
-  constructor(arrays: LabelledArrays, classes: readonly number[], scaling: Scaling) {
+  constructor(arrays: LabelledArrays, { classes, sums }: Pick<ImagesFacts, 'classes' | 'sums'>) {
     this.size = arrays.rows.length;
     this.inputShape = sampleShape(arrays.x);
     this.classes = classes.length;
-    this.classNames = classes.map(String);
+    this.classNames = classes;
     this.#arrays = arrays;
-    this.#scaling = scaling;
-    this.#labels = new Map(classes.map((label, i) => [label, i]));
+    this.#scaling = scalingOf(sums);
+    this.#labels = new Map(classes.map((label, i) => [Number(label), i]));
   }
 
   async read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): Promise<void> {

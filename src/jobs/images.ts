@@ -1,14 +1,16 @@
 /** The `images` job's data: pictures in folders, as they are or zipped, images and labels as IDX files, or arrays in an npz file. */
 import type { JobSpec } from '../protocol/job.ts';
 import type { ImagesPreview } from '../protocol/preview.ts';
+import type { ImagesFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
-import { ArrayDataset, classesOf, readLabels, sampleShape, scalingOf, type LabelledArrays } from './arrays.ts';
+import { ArrayDataset, readLabels, sampleShape, sumsOf, type LabelledArrays } from './arrays.ts';
 import type { Dataset } from './dataset.ts';
 import type { StoredArray } from './formats/array.ts';
 import { openIdx } from './formats/idx.ts';
 import { openNpz } from './formats/npz.ts';
 import { decodePicture, type DecodePicture } from './formats/picture.ts';
 import { ZipFile } from './formats/zip.ts';
+import { checkImages, inOrder } from './imagesFacts.ts';
 import {
   classFolders,
   countsOf,
@@ -38,21 +40,29 @@ const TEST_NAMES = [
 
 export type ImagesJob = Pick<JobSpec, 'model' | 'seed' | 'side' | 'channels'>;
 
-export interface LoadedImages {
-  train: Dataset;
-  test: Dataset;
+export interface OpenedImages {
   preview: ImagesPreview;
+  facts: ImagesFacts;
+  /** @param facts of all tabs' images, of which these are a part; by default of these alone. */
+  load(facts?: ImagesFacts): { train: Dataset; test: Dataset };
+}
+
+/** How images are opened; another way to decode is for where browsers' is not. */
+export interface OpenOptions {
+  /** They are one tab's of several: what only all together have to have, such as two classes, is not asked of them. */
+  isShard?: boolean;
+  decode?: DecodePicture;
 }
 
 /**
  * @param files with their folders in their names, as `cats/1.png`.
  * @throws (rejects) DataError naming the file, where in it, and what to do.
  */
-export async function loadImages(
+export async function openImages(
   files: readonly File[],
   job: ImagesJob,
-  decode: DecodePicture = decodePicture,
-): Promise<LoadedImages> {
+  { isShard = false, decode = decodePicture }: OpenOptions = {},
+): Promise<OpenedImages> {
   const archives = files.filter(({ name }) => /\.(npz|zip)$/i.test(name));
   const [archive] = archives;
   if (archives.length > 1 || (archive !== undefined && files.length > 1)) {
@@ -63,23 +73,23 @@ export async function loadImages(
         .join(', ')}: choose one npz or zip file, and nothing beside it.`,
     );
   }
-  if (archive !== undefined && /\.npz$/i.test(archive.name)) return ofArrays(await npzPairs(archive), job);
+  if (archive !== undefined && /\.npz$/i.test(archive.name)) return ofArrays(await npzPairs(archive), job, isShard);
   if (archive !== undefined) {
     const zip = await ZipFile.open(archive.name, archive);
     const entries = zip.entries.map((entry) => ({
       ...{ path: entry.path, size: entry.size },
       blob: () => zip.blob(entry),
     }));
-    return ofPictures(archive.name, entries, job, decode);
+    return ofPictures(archive.name, entries, job, { isShard, decode });
   }
   const idx = files.filter(({ name }) => IDX.test(name));
-  if (idx.length > 0) return ofArrays(await idxPairs(idx), job);
+  if (idx.length > 0) return ofArrays(await idxPairs(idx), job, isShard);
   const paths = files.map((file): PathFile => ({
     path: file.name,
     size: file.size,
     blob: () => Promise.resolve(file),
   }));
-  return ofPictures(files.length === 0 ? 'The choice' : 'The folder', paths, job, decode);
+  return ofPictures(files.length === 0 ? 'The choice' : 'The folder', paths, job, { isShard, decode });
 }
 
 interface Pair {
@@ -127,7 +137,7 @@ async function idxPairs(files: readonly File[]): Promise<Pairs> {
   return train === null ? [test!, null] : [train, test];
 }
 
-async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob): Promise<LoadedImages> {
+async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShard: boolean): Promise<OpenedImages> {
   const shape = sampleShape(given.x);
   if (model === 'cnn' && given.x.shape.length === 2) {
     throw new DataError(
@@ -147,29 +157,47 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob): Promi
   const test = held === null ? { ...all, rows: split.test } : await arraysOf(held);
   if (test.rows.length === 0)
     throw new DataError(`${test.x.name} holds no samples to test on. Leave it out, or add some.`);
-  const classes = classesOf(all, test);
-  const scaling = await scalingOf(train);
-  const trained = new ArrayDataset(train, classes, scaling);
-  const counts = new Map(classes.map((label) => [label, 0]));
-  for (const { rows, y: labels } of [train, test])
-    for (const row of rows) counts.set(labels[row]!, counts.get(labels[row]!)! + 1);
+  const counts = countsOfLabels([train, test]);
+  if (!isShard) {
+    checkImages(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) });
+    checkHeldOut(all, test);
+  }
+  const classes = inOrder([...counts.keys()].map(String), true);
+  const facts: ImagesFacts = { kind: 'images', shape, isNumbered: true, classes, sums: await sumsOf(train) };
+  const trained = new ArrayDataset(train, facts);
   const isPicture = given.x.shape.length > 2 && shape[2] !== 2;
   const shown = isPicture
     ? firsts(
-        Array.from(train.rows, (row) => classes.indexOf(train.y[row]!)),
+        Array.from(train.rows, (row) => classes.indexOf(String(train.y[row]!))),
         classes.length,
       )
     : [];
   return {
-    train: trained,
-    test: new ArrayDataset(test, classes, scaling),
+    facts,
+    load: (agreed = facts) => ({ train: new ArrayDataset(train, agreed), test: new ArrayDataset(test, agreed) }),
     preview: {
       ...{ kind: 'images', samples: train.rows.length + test.rows.length, heldOut: test.rows.length, shape },
-      classes: classes.map((label) => ({ name: String(label), count: counts.get(label)! })),
+      classes: classes.map((name) => ({ name, count: counts.get(Number(name))! })),
       pictures: await Promise.all(shown.map((index) => trained.preview(index))),
       ignored: 0,
     },
   };
+}
+
+function countsOfLabels(parts: readonly LabelledArrays[]): Map<number, number> {
+  const counts = new Map<number, number>();
+  for (const { rows, y } of parts) for (const row of rows) counts.set(y[row]!, (counts.get(y[row]!) ?? 0) + 1);
+  return counts;
+}
+
+/** @throws DataError, with the row, where held-out samples, maybe of another file, have a label that no other has. */
+function checkHeldOut({ x, y }: LabelledArrays, test: LabelledArrays): void {
+  const known = new Set(y);
+  const odd = test.rows.find((row) => !known.has(test.y[row]!));
+  if (odd === undefined) return;
+  throw new DataError(
+    `${test.x.name}: held-out row ${odd} has label ${test.y[odd]}, and no sample of ${x.name} has. Add such samples, or take it out.`,
+  );
 }
 
 async function arraysOf({ x, y }: Pair): Promise<LabelledArrays> {
@@ -181,9 +209,13 @@ async function ofPictures(
   name: string,
   files: readonly PathFile[],
   { seed, side, channels }: ImagesJob,
-  decode: DecodePicture,
-): Promise<LoadedImages> {
+  { isShard, decode }: Required<OpenOptions>,
+): Promise<OpenedImages> {
   const folders: ClassFolders = classFolders(name, files, seed);
+  const classes = [...folders.classes];
+  if (folders.pictures.length < 2)
+    throw new DataError(`${name} has one picture, too few to train and to test on. Add some.`);
+  if (!isShard) checkImages(name, { isNumbered: false, classes });
   const decoded = new DecodedPictures(folders, { side, channels }, decode);
   const digest = await decoded.decodeAll();
   const { train, test } = folders.split;
@@ -191,9 +223,13 @@ async function ofPictures(
     folders.pictures.map(({ label }) => label),
     folders.classes.length,
   );
+  const facts: ImagesFacts = { kind: 'images', shape: [side, side, channels], isNumbered: false, classes, sums: null };
   return {
-    train: new PictureDataset(decoded, train, digest),
-    test: new PictureDataset(decoded, test, digest),
+    facts,
+    load: (agreed = facts) => ({
+      train: new PictureDataset(decoded, train, agreed.classes, digest),
+      test: new PictureDataset(decoded, test, agreed.classes, digest),
+    }),
     preview: {
       ...{ kind: 'images', samples: folders.pictures.length, heldOut: test.length, shape: [side, side, channels] },
       classes: countsOf(folders),

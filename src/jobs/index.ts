@@ -3,12 +3,14 @@ import type { Dataset } from './dataset.ts';
 import { DrawnDigits } from './digits.ts';
 import { createCorpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
-import { loadImages, type ImagesJob } from './images.ts';
+import { openImages, type ImagesJob } from './images.ts';
 import { loadMnist } from './mnist.ts';
+import type { Shard } from './shard.ts';
 import { fetchFiles, folderSource, pickedSource } from './source.ts';
 import { Table, type TableJob } from './table.ts';
 import { DEFAULT_JOB, readsFiles, type JobSpec } from '../protocol/job.ts';
 import type { Preview, TextPreview } from '../protocol/preview.ts';
+import type { ShardFacts } from '../protocol/shardFacts.ts';
 import { DataError, messageOf, UsageError } from '../util/errors.ts';
 
 export { sampleLength, type Dataset, type Labels } from './dataset.ts';
@@ -18,6 +20,7 @@ export { dropoutPlaces, Network, rowsFor, type NetworkSize } from './gpt/network
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { Writer } from './gpt/writer.ts';
 export { countConfusion, countCorrect, lossSum, squaredErrorSum } from './loss.ts';
+export { agreeOn, type Shard } from './shard.ts';
 export { buildModel, type JobModel, type KeptModel } from './models.ts';
 
 export interface LoadDataOptions {
@@ -58,6 +61,8 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
       return loadFiles(job, options.files ?? []);
     case 'built-in':
     case 'none':
+    // Loaded when ranks have agreed: `openShard`.
+    case 'federated':
       break;
     default:
       throw new UsageError(`There is no data of kind "${String(data satisfies never)}".`);
@@ -65,9 +70,34 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
   throw new UsageError(`The job ${job.job} has no data of kind "${data.kind}".`);
 }
 
+/**
+ * Opens files of which every tab has its own.
+ *
+ * @throws (rejects) DataError as {@link loadData}; what only all tabs together have to have is not asked of them.
+ */
+export async function openShard(job: JobSpec, files: readonly File[]): Promise<Shard> {
+  if (job.job === 'table') {
+    const table = await Table.open(oneTable(files), job);
+    return { facts: await table.facts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
+  }
+  const { facts, load } = await openImages(files, job, { isShard: true });
+  return { facts, load: (agreed) => Promise.resolve(load(ofKind(agreed, 'images'))) };
+}
+
+function ofKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): Extract<ShardFacts, { kind: K }> {
+  if (isOfKind(facts, kind)) return facts;
+  throw new UsageError(`These are facts of ${facts.kind}, and not of ${kind}.`);
+}
+
+function isOfKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): facts is Extract<ShardFacts, { kind: K }> {
+  return facts.kind === kind;
+}
+
 async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train: Dataset; test: Dataset }> {
   const whole = { ...DEFAULT_JOB, ...job };
-  return job.job === 'table' ? (await Table.open(oneTable(files), whole)).load() : loadImages(files, whole);
+  return job.job === 'table'
+    ? (await Table.open(oneTable(files), whole)).load()
+    : (await openImages(files, whole)).load();
 }
 
 /**
@@ -78,11 +108,12 @@ export async function inspectFiles(
   job: JobSpec,
   files: readonly File[],
 ): Promise<{ preview: Preview | null; problem: string | null }> {
+  const isShard = job.data.kind === 'federated';
   try {
     if (job.job === 'gpt') return { preview: await inspectText(job, files), problem: null };
-    if (job.job !== 'table') return { preview: (await loadImages(files, job)).preview, problem: null };
+    if (job.job !== 'table') return { preview: (await openImages(files, job, { isShard })).preview, problem: null };
     const table = await Table.open(oneTable(files), job);
-    return { preview: table.preview, problem: table.problem?.message ?? null };
+    return { preview: table.preview, problem: table.problem(isShard)?.message ?? null };
   } catch (error) {
     return { preview: null, problem: messageOf(error) };
   }

@@ -10,7 +10,6 @@ import { splitOf, type Split } from './split.ts';
 const KEPT_BYTES = 256 * 1024 * 1024;
 /** Pictures decoded side by side. */
 const DECODERS = 8;
-const MAX_CLASSES = 1000;
 
 /** A file in a folder, or in a zip file. */
 export interface PathFile {
@@ -38,7 +37,7 @@ export interface ClassFolders {
  * Which picture is of which class. Where folders called `train` and `test` (or `val`) are above the classes, they say what is held out.
  *
  * @param name of what the files are in, for errors
- * @throws DataError, naming a file, where there are no two classes.
+ * @throws DataError, naming a file, where there are no pictures, or one is of no class.
  */
 export function classFolders(name: string, files: readonly PathFile[], seed: number): ClassFolders {
   const visible = files.filter(
@@ -54,12 +53,6 @@ export function classFolders(name: string, files: readonly PathFile[], seed: num
   // By what is the same in a folder and in a zip file of it, on every machine.
   found.sort((a, b) => compare(a.of, b.of) || compare(a.file, b.file) || compare(a.path, b.path));
   const classes = [...new Set(found.map((one) => one.of))];
-  if (classes.length < 2 || classes.length > MAX_CLASSES) {
-    throw new DataError(
-      `${name} has ${classes.length === 1 ? `one folder of pictures, ${JSON.stringify(classes[0])}` : `${classes.length} folders of pictures`}: ` +
-        `each folder is a class, of which 2 to ${MAX_CLASSES} can be told apart.`,
-    );
-  }
   const pictures = found.map(({ path, size, blob, of }) => ({ path, size, blob, label: classes.indexOf(of) }));
   const parts = found.map(({ part }) => part);
   const isSaid = parts.includes('train') && parts.includes('test');
@@ -161,13 +154,17 @@ export class PictureDataset implements Dataset {
   readonly digest: string;
   readonly #pictures: DecodedPictures;
   readonly #chosen: Uint32Array;
+  /** By the folders' numbers. */
+  readonly #labels: readonly number[];
 
-  constructor(pictures: DecodedPictures, chosen: Uint32Array, digest: string) {
+  /** @param classes those of the pictures, maybe among others. */
+  constructor(pictures: DecodedPictures, chosen: Uint32Array, classes: readonly string[], digest: string) {
     const { side, channels } = pictures.size;
     this.size = chosen.length;
     this.inputShape = [side, side, channels];
-    this.classNames = pictures.folders.classes;
-    this.classes = this.classNames.length;
+    this.classNames = classes;
+    this.classes = classes.length;
+    this.#labels = pictures.folders.classes.map((name) => classes.indexOf(name));
     this.digest = digest;
     this.#pictures = pictures;
     this.#chosen = chosen;
@@ -179,7 +176,7 @@ export class PictureDataset implements Dataset {
     const all = await Promise.all(chosen.map((at) => this.#pictures.pixels(at)));
     let to = 0;
     for (const [i, pixels] of all.entries()) {
-      labels[i] = this.#pictures.folders.pictures[chosen[i]!]!.label;
+      labels[i] = this.#labels[this.#pictures.folders.pictures[chosen[i]!]!.label]!;
       for (const value of pixels) inputs[to++] = value / 255;
     }
   }

@@ -2,30 +2,22 @@
  * The `table` job's data: one CSV file. Numbers are standardised, words become an input for each, what is missing is zero, which is the
  * mean, with an input that says so; and one column is what to predict. Rows are read from the file when they are needed.
  */
-import type { JobSpec, TaskName } from '../protocol/job.ts';
+import type { JobSpec } from '../protocol/job.ts';
 import type { TablePreview } from '../protocol/preview.ts';
+import type { ColumnFacts, Sums, TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
-import { Column, isMissing, MAX_CATEGORIES } from './columns.ts';
+import { Column, isMissing } from './columns.ts';
 import { checkRead, type Dataset, type Labels } from './dataset.ts';
 import { CsvFile } from './formats/csv.ts';
 import { splitOf } from './split.ts';
+import { addTo, deviationOf, noSums } from './sums.ts';
+import { checkTable, targetOf, taskOf } from './tableFacts.ts';
 
-/** With more different numbers than this, a target is an amount and no class. */
-const MAX_NUMBERED_CLASSES = 10;
-/** Inputs of one sample: a first layer of 64 units has 4 MB then. */
-const MAX_INPUTS = 16_384;
 /** Rows that a preview shows. */
 const SAMPLE_ROWS = 6;
 
 export type TableJob = Pick<JobSpec, 'target' | 'task' | 'seed'>;
-
-/** Mean and deviation of a column's numbers. */
-interface Scale {
-  mean: number;
-  /** 0 where all are the same. */
-  deviation: number;
-}
 
 /** A table whose columns are known. */
 export class Table {
@@ -75,7 +67,8 @@ export class Table {
   }
 
   get preview(): TablePreview {
-    const task = this.#task;
+    const { kind, values } = this.#target;
+    const task = taskOf({ kind, values: values?.map(([value]) => value) ?? null }, this.#job);
     return {
       kind: 'table',
       rows: this.#csv.rows,
@@ -87,10 +80,15 @@ export class Table {
     };
   }
 
-  /** What is wrong with the table, or with what is asked of it; `null`: it can be learned from. */
-  get problem(): DataError | null {
+  /**
+   * What is wrong with the table, or with what is asked of it; `null`: it can be learned from.
+   *
+   * @param isShard it is one of several: what is wrong whatever the others are.
+   */
+  problem(isShard = false): DataError | null {
     try {
       this.#check();
+      if (!isShard) checkTable(this.#csv.name, this.#factsWith(this.#columns.map(noSums)), this.#job);
       return null;
     } catch (error) {
       if (error instanceof DataError) return error;
@@ -99,103 +97,73 @@ export class Table {
   }
 
   /**
-   * The samples to train and to test on. Means, deviations and categories are those of the whole table's training rows, by exact
-   * arithmetic in the file's order: every rank that holds the file has the same.
+   * What is known of it beside its rows.
    *
-   * @throws (rejects) DataError: {@link problem}.
+   * @throws (rejects) DataError where there is a {@link problem}.
    */
-  async load(): Promise<{ train: Dataset; test: Dataset }> {
+  async facts(): Promise<TableFacts> {
     this.#check();
-    const target = this.#columns.indexOf(this.#target);
-    const task = this.#task!;
-    const { train, test } = splitOf(this.#labelled.length, this.#job.seed);
-    const trained = train.map((i) => this.#labelled[i]!);
-    const scales = await this.#scales(trained);
-    const inputs = this.#columns.flatMap((column, i) => (i === target ? [] : inputsOf(column, i, scales[i]!)));
-    if (inputs.length > MAX_INPUTS) {
-      throw new DataError(
-        `${this.#csv.name}, line 1: the columns make ${inputs.length} inputs, and at most ${MAX_INPUTS} can be learned from. Leave ` +
-          'columns out.',
-      );
-    }
-    const encode = { inputs, target, label: labelOf(this.#target, task, scales[target]!) };
-    const classNames = task === 'classification' ? this.#target.values!.map(([value]) => value) : undefined;
-    const what = {
-      classes: classNames?.length ?? 1,
-      ...(classNames && { classNames }),
-      ...(task === 'regression' && { labelUnit: scales[target]!.deviation }),
-      digest: hashState([new TextEncoder().encode(JSON.stringify([this.preview, scales]))]),
-    };
-    const held = test.map((i) => this.#labelled[i]!);
+    return this.#factsWith(await this.#sums(this.#rowsOf('train')));
+  }
+
+  /**
+   * The samples to train and to test on. By default means, deviations and categories are those of the whole table's training rows, by
+   * exact arithmetic in the file's order: every rank that holds the file has the same.
+   *
+   * @param agreed of all tables together, of which this is one.
+   * @throws (rejects) DataError where there is a {@link problem}.
+   */
+  async load(agreed?: TableFacts): Promise<{ train: Dataset; test: Dataset }> {
+    const facts = agreed ?? (await this.facts());
+    checkTable(agreed ? 'The tables of all tabs' : this.#csv.name, facts, this.#job);
+    const encoding = new Encoding(facts, this.#job);
+    const digest = hashState([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
     return {
-      train: new TableDataset(this.#csv, trained, encode, what),
-      test: new TableDataset(this.#csv, held, encode, what),
+      train: new TableDataset(this.#csv, this.#rowsOf('train'), encoding, digest),
+      test: new TableDataset(this.#csv, this.#rowsOf('test'), encoding, digest),
     };
   }
 
-  /** `null` where the target is neither. */
-  get #task(): TaskName | null {
-    const { kind, values } = this.#target;
-    if (this.#job.task !== null) return this.#job.task;
-    if (kind === 'number')
-      return values !== null && values.length <= MAX_NUMBERED_CLASSES ? 'classification' : 'regression';
-    return kind === 'category' ? 'classification' : null;
+  #rowsOf(part: 'train' | 'test'): Uint32Array {
+    return splitOf(this.#labelled.length, this.#job.seed)[part].map((i) => this.#labelled[i]!);
   }
 
+  #factsWith(sums: readonly Sums[]): TableFacts {
+    const columns = this.#columns.map(({ name, kind, values, missing }, i): ColumnFacts => {
+      const isTold = kind === 'category' || name === this.#target.name;
+      const told = isTold ? (values?.map(([value]) => value) ?? null) : null;
+      return { name, kind, values: told, isMissing: missing > 0, sums: sums[i]! };
+    });
+    return { kind: 'table', columns, target: this.#target.name };
+  }
+
+  /** What is wrong whatever other tables there are. */
   #check(): void {
     const { name } = this.#csv;
-    const { target, task } = this.#job;
-    const fail = (what: string): never => {
-      throw new DataError(`${name}${what}`);
-    };
+    const { target } = this.#job;
     if (target !== null && target !== this.#target.name) {
       const names = this.#columns.map((column) => column.name).join(', ');
-      return fail(`, line 1: there is no column ${JSON.stringify(target)}. Choose one of ${names}.`);
+      throw new DataError(`${name}, line 1: there is no column ${JSON.stringify(target)}. Choose one of ${names}.`);
     }
-    const column = `column ${JSON.stringify(this.#target.name)}`;
     for (const one of this.#columns) one.check(name);
-    if (task === 'regression' && this.#target.kind !== 'number') {
-      return fail(
-        `: ${column} is not of numbers, and a regression predicts a number. Choose classification, or another column.`,
+    const rows = this.#labelled.length;
+    if (this.#target.kind !== 'empty' && rows < 2)
+      throw new DataError(
+        `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few to train and to test on. Add rows.`,
       );
-    }
-    if (this.#target.kind === 'empty') return fail(`: ${column} is empty. Choose another column to predict.`);
-    if (this.#task !== 'regression' && this.#target.values === null) {
-      return fail(
-        `: ${column} has more than ${MAX_CATEGORIES} different values, too many for classes. Choose another column to predict.`,
-      );
-    }
-    if (this.#target.values?.length === 1) {
-      return fail(`: ${column} says the same in every row. Choose another column to predict.`);
-    }
-    if (this.#labelled.length < 2)
-      return fail(`: ${this.#labelled.length} rows are too few to train and to test on. Add rows.`);
-    if (!this.#columns.some((one) => one !== this.#target && isInput(one))) {
-      return fail(`, line 1: no column is left to predict ${column} from. Add columns of numbers or of categories.`);
-    }
   }
 
-  /** Of each column of numbers, over `rows` (Welford, Note on a method for calculating corrected sums of squares, 1962). */
-  async #scales(rows: Uint32Array): Promise<Scale[]> {
-    const counts = this.#columns.map(() => ({ count: 0, mean: 0, squares: 0 }));
+  /** Of each column of numbers, over `rows`. */
+  async #sums(rows: Uint32Array): Promise<Sums[]> {
+    const all = this.#columns.map(noSums);
+    const numbers = this.#columns.flatMap(({ kind }, i) => (kind === 'number' ? [i] : []));
     let next = 0;
     await this.#csv.scan((fields, row) => {
       if (rows[next] !== row) return;
       next++;
-      for (const [i, column] of this.#columns.entries()) {
-        if (column.kind !== 'number' || isMissing(fields[i]!)) continue;
-        const value = Number(fields[i]);
-        const sums = counts[i]!;
-        sums.count++;
-        const distance = value - sums.mean;
-        sums.mean += distance / sums.count;
-        sums.squares += distance * (value - sums.mean);
-      }
+      for (const i of numbers) if (!isMissing(fields[i]!)) addTo(all[i]!, Number(fields[i]));
     });
-    return counts.map(({ count, mean, squares }) => ({
-      mean,
-      deviation: count === 0 ? 0 : Math.sqrt(squares / count),
-    }));
+    return all;
   }
 }
 
@@ -205,42 +173,50 @@ function targetAt(names: readonly string[], { target }: TableJob): number {
   return at === -1 ? names.length - 1 : at;
 }
 
-function isInput({ kind }: Column): boolean {
-  return kind === 'number' || kind === 'category';
-}
-
 /** One input of a sample, from the fields of its row. */
 type Input = (fields: readonly string[]) => number;
 
-function inputsOf(column: Column, at: number, scale: Scale): Input[] {
-  if (column.kind === 'number') {
-    const number: Input = (fields) => (isMissing(fields[at]!) ? 0 : standard(Number(fields[at]), scale));
-    return column.missing === 0 ? [number] : [number, (fields) => Number(isMissing(fields[at]!))];
+function inputsOf({ kind, values, isMissing: hasGaps, sums }: ColumnFacts, at: number): Input[] {
+  if (kind === 'number') {
+    const standard = standardOf(sums);
+    const number: Input = (fields) => (isMissing(fields[at]!) ? 0 : standard(Number(fields[at])));
+    return hasGaps ? [number, (fields) => Number(isMissing(fields[at]!))] : [number];
   }
-  if (column.kind === 'category')
-    return column.values!.map(
-      ([value]) =>
-        (fields) =>
-          Number(fields[at]!.trim() === value),
-    );
-  return [];
+  if (kind !== 'category') return [];
+  return values!.map(
+    (value): Input =>
+      (fields) =>
+        Number(fields[at]!.trim() === value),
+  );
 }
 
-function standard(value: number, { mean, deviation }: Scale): number {
-  return deviation === 0 ? 0 : (value - mean) / deviation;
+/** Brings numbers to mean 0 and deviation 1. */
+function standardOf(sums: Sums): (value: number) => number {
+  const deviation = deviationOf(sums);
+  return (value) => (deviation === 0 ? 0 : (value - sums.mean) / deviation);
 }
 
-function labelOf(column: Column, task: TaskName, scale: Scale): (field: string) => number {
-  if (task === 'regression') return (field) => standard(Number(field), scale);
-  const places = new Map(column.values!.map(([value], i) => [value, i]));
-  return (field) => places.get(field.trim())!;
-}
-
-interface Encoding {
-  inputs: readonly Input[];
+/** How rows become samples. */
+class Encoding {
+  readonly inputs: readonly Input[];
   /** The target's column. */
-  target: number;
-  label: (field: string) => number;
+  readonly target: number;
+  readonly classNames: readonly string[] | null;
+  readonly labelUnit: number | null;
+  readonly label: (field: string) => number;
+
+  constructor(facts: TableFacts, job: TableJob) {
+    const column = targetOf(facts);
+    const { values, sums } = column;
+    this.target = facts.columns.indexOf(column);
+    this.inputs = facts.columns.flatMap((one, i) => (one === column ? [] : inputsOf(one, i)));
+    const isClass = taskOf(column, job) === 'classification';
+    this.classNames = isClass ? values! : null;
+    this.labelUnit = isClass ? null : deviationOf(sums);
+    const places = new Map(values?.map((value, i) => [value, i]));
+    const standard = standardOf(sums);
+    this.label = isClass ? (field) => places.get(field.trim())! : (field) => standard(Number(field));
+  }
 }
 
 /** Rows of a table as samples. */
@@ -255,18 +231,14 @@ class TableDataset implements Dataset {
   readonly #rows: Uint32Array;
   readonly #encoding: Encoding;
 
-  constructor(
-    csv: CsvFile,
-    rows: Uint32Array,
-    encoding: Encoding,
-    what: Pick<Dataset, 'classes' | 'classNames' | 'labelUnit'> & { digest: string },
-  ) {
+  constructor(csv: CsvFile, rows: Uint32Array, encoding: Encoding, digest: string) {
+    const { inputs, classNames, labelUnit } = encoding;
     this.size = rows.length;
-    this.inputShape = [1, 1, encoding.inputs.length];
-    this.classes = what.classes;
-    if (what.classNames !== undefined) this.classNames = what.classNames;
-    if (what.labelUnit !== undefined) this.labelUnit = what.labelUnit;
-    this.digest = what.digest;
+    this.inputShape = [1, 1, inputs.length];
+    this.classes = classNames?.length ?? 1;
+    if (classNames) this.classNames = classNames;
+    if (labelUnit !== null) this.labelUnit = labelUnit;
+    this.digest = digest;
     this.#csv = csv;
     this.#rows = rows;
     this.#encoding = encoding;

@@ -9,6 +9,7 @@ import * as v from 'valibot';
 import { DataError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { JobSpec } from './job.ts';
+import { ShardFacts } from './shardFacts.ts';
 
 const FORMAT = 1;
 const HASH_BYTES = 16;
@@ -41,6 +42,8 @@ export const CheckpointMeta = v.strictObject({
   /** Digest of the replica's state, as ranks compare it. */
   stateHash: v.string(),
   worldSize: v.pipe(count, v.minValue(1)),
+  /** Where ranks have data of their own: what they go by. */
+  agreed: v.exactOptional(ShardFacts),
 });
 export type CheckpointMeta = v.InferOutput<typeof CheckpointMeta>;
 

@@ -63,7 +63,8 @@ export const MAX_HIDDEN = 4096;
 
 /**
  * Where `mnist`, `images` and `table` take their files from, and `gpt` its text: a folder's URL, but for `mnist` also a file's own, files
- * each tab's user picked, or files that one rank has and the ranks hand on (`spread`). `digits` draws its own, `gpt` has a text built in,
+ * each tab's user picked, or files that one rank has and the ranks hand on (`spread`), or
+ * files of which each tab has its own, and keeps them (`federated`). `digits` draws its own, `gpt` has a text built in,
  * a lesson has none.
  */
 const DataSource = v.variant('kind', [
@@ -72,6 +73,7 @@ const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('url'), url: v.pipe(v.string(), v.minLength(1), v.maxLength(2048)) }),
   v.strictObject({ kind: v.literal('files') }),
   v.strictObject({ kind: v.literal('spread'), files: SpreadFiles }),
+  v.strictObject({ kind: v.literal('federated') }),
   v.strictObject({ kind: v.literal('none') }),
 ]);
 
@@ -162,8 +164,8 @@ const JobFields = fieldsOf({
 const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
   digits: ['drawn'],
   mnist: ['url', 'files', 'spread'],
-  images: ['url', 'files', 'spread'],
-  table: ['url', 'files', 'spread'],
+  images: ['url', 'files', 'spread', 'federated'],
+  table: ['url', 'files', 'spread', 'federated'],
   gpt: ['built-in', 'url', 'files', 'spread'],
   lesson: ['none'],
 };
@@ -180,6 +182,11 @@ export function takesFiles(job: (typeof JOB_NAMES)[number]): job is FilesJob {
   return readsFiles(job) || job === 'gpt';
 }
 
+/** Whether each tab's people choose files, be it the same ones or their own. */
+export function isChosenByTabs({ kind }: JobSpec['data']): boolean {
+  return kind === 'files' || kind === 'federated';
+}
+
 /** Whether the job learns from such files and from nothing else. */
 export function readsFiles(job: (typeof JOB_NAMES)[number]): job is Exclude<FilesJob, 'gpt'> {
   return job === 'mnist' || job === 'images' || job === 'table';
@@ -189,11 +196,11 @@ export const JobSpec = v.pipe(
   JobFields,
   v.check(
     ({ job, data }) => DATA_OF[job].includes(data.kind),
-    'digits draws its own data; mnist needs data of kind "url" or "files", as images and table do, or "spread"; gpt takes these and ' +
-      '"built-in"; the lesson has none',
+    'digits draws its own data; mnist needs data of kind "url", "files" or "spread"; images and table take these and "federated", gpt ' +
+      'these and "built-in"; the lesson has none',
   ),
   v.check(
-    ({ data, strategy }) => data.kind !== 'spread' || strategy !== 'data-parallel',
+    ({ data, strategy }) => !['spread', 'federated'].includes(data.kind) || strategy !== 'data-parallel',
     'workers in one tab have its files: data-parallel takes data of kind "files"',
   ),
   v.check(

@@ -7,8 +7,8 @@ export function hasPreview(job: JobName): boolean {
 }
 
 /** All that a job asks of files that tabs bring: where it is another, files have to be looked into anew. */
-export function demandsOf({ job, model, target, task, side, channels, seed, gpt }: JobSpec): string {
-  return JSON.stringify([job, model, target, task, side, channels, seed, gpt]);
+export function demandsOf({ job, data, model, target, task, side, channels, seed, gpt }: JobSpec): string {
+  return JSON.stringify([job, data.kind, model, target, task, side, channels, seed, gpt]);
 }
 
 /** What a column holds: numbers, a few different words, words that differ from row to row, nothing. */

@@ -2,12 +2,10 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { SharedFiles } from '../../src/engine/sharedFiles.ts';
-import { Training } from '../../src/engine/training.ts';
+import type { Training } from '../../src/engine/training.ts';
 import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
-import { createMeshes } from '../../src/testing/index.ts';
-import { systemClock } from '../../src/util/clock.ts';
-import { asError } from '../../src/util/errors.ts';
 import { imagesFile, labelsFile } from '../jobs/idxFiles.ts';
+import { inEpoch, prepareTraining } from './trainings.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -16,41 +14,7 @@ beforeAll(async () => {
 const jobOn = (shared: SharedFiles): JobSpec =>
   parseJob({ job: 'mnist', hidden: 4, batchSize: 4, maxSteps: 2, data: { kind: 'spread', files: shared.manifest } });
 
-const prepare = (job: JobSpec, shared: SharedFiles): Promise<Training> =>
-  Training.prepare({
-    ...{ job, shared, run: 1, worldSize: 2, files: [], baseUrl: 'http://localhost/', clock: systemClock, from: null },
-    ...{ emit: () => {}, isHidden: () => false, weights: null },
-    opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
-  });
-
-/** Has all enter an epoch, and then `meanwhile`. */
-async function inEpoch<T>(
-  trainings: readonly Training[],
-  epoch: number,
-  job: JobSpec,
-  meanwhile: (training: Training) => T | Promise<T>,
-): Promise<(T | Error)[]> {
-  const { meshes, links, close } = createMeshes(trainings.length, undefined, epoch);
-  const members = trainings.map((_, i) => ({ member: `m${i}`, name: `m${i}`, device: null, browser: 0, rank: null }));
-  const over = new AbortController();
-  const results = await Promise.all(
-    trainings.map(async (training, rank) => {
-      try {
-        await training.enter({
-          ...{ epoch, run: 1, rank, worldSize: trainings.length, localRank: 0, localWorldSize: 1, members, parted: [] },
-          ...{ job, mesh: meshes[rank]!, links: links[rank]!, signal: over.signal },
-        });
-        return await meanwhile(training);
-      } catch (error) {
-        over.abort(error);
-        return asError(error);
-      }
-    }),
-  );
-  over.abort(new Error('The epoch is over.'));
-  close();
-  return results;
-}
+const prepare = (job: JobSpec, shared: SharedFiles): Promise<Training> => prepareTraining({ job, shared });
 
 test('ranks train on the files of one of them, and so does who joins later', async () => {
   const files = [

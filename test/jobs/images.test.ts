@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { sampleLength, type Dataset } from '../../src/jobs/dataset.ts';
 import type { DecodePicture } from '../../src/jobs/formats/picture.ts';
-import { loadImages, type ImagesJob } from '../../src/jobs/images.ts';
+import { openImages, type ImagesJob, type OpenedImages } from '../../src/jobs/images.ts';
 import { DataError } from '../../src/util/errors.ts';
 import { npyFile } from './formats/npyFiles.ts';
 import { zipFile } from './formats/zipFiles.ts';
@@ -18,12 +18,14 @@ const decode: DecodePicture = async (name, blob, { side, channels }) => {
   return new Uint8Array(side * side * channels).fill(value!);
 };
 
-const load = (files: Files, job: Partial<ImagesJob> = {}) =>
-  loadImages(
-    Object.entries(files).map(([name, bytes]) => new File([bytes], name)),
-    { ...JOB, ...job },
-    decode,
-  );
+async function load(
+  files: Files,
+  job: Partial<ImagesJob> = {},
+): Promise<ReturnType<OpenedImages['load']> & OpenedImages> {
+  const named = Object.entries(files).map(([name, bytes]) => new File([bytes], name));
+  const opened = await openImages(named, { ...JOB, ...job }, { decode });
+  return { ...opened, ...opened.load() };
+}
 
 async function digestOf(files: Files, job: Partial<ImagesJob> = {}): Promise<string | undefined> {
   return (await load(files, job)).train.digest;

@@ -132,12 +132,17 @@ describe('a table', () => {
     ['nothing to predict', 'x,y\n1,\n2,', {}, 'column "y" is empty'],
     ['too many classes', `x,y\n${words(200)}`, { target: 'x' }, 'column "x" has more than 100 different values'],
     ['one class', 'x,y\n1,a\n2,a', {}, 'column "y" says the same in every row'],
-    ['one row', 'x,y\n1,a', {}, 'column "y" says the same in every row'],
-    ['too few rows with a target', 'x,y\n1,1.5\n2,', { task: 'regression' }, 'says the same'],
+    ['one row', 'x,y\n1,a', {}, '1 row is too few to train and to test on'],
+    [
+      'too few rows with a target',
+      'x,y\n1,1.5\n2,',
+      { task: 'regression' },
+      '1 row is too few to train and to test on',
+    ],
     ['nothing to predict from', `x,y\n${words(200)}`, {}, 'no column is left to predict column "y" from'],
   ])('wrong: %s', async (_, text, job, sentence) => {
     const table = await open(text, job);
-    expect(table.problem?.message).toContain(sentence);
+    expect(table.problem()?.message).toContain(sentence);
     await expect(table.load()).rejects.toThrow(sentence);
     // What can be told of it is told all the same.
     expect(table.preview.columns).toHaveLength(2);

@@ -29,6 +29,7 @@ export async function loadText(
       );
     case 'drawn':
     case 'none':
+    case 'federated':
       throw new UsageError(`The job ${job} has no text of kind "${data.kind}".`);
     default:
       return data satisfies never;

@@ -1,0 +1,66 @@
+/** A tab's own data in a run whose ranks each have their own, and what they have agreed on of it. */
+import type { ProcessGroup } from '../collectives/processGroup.ts';
+import { agreeOn, openShard, type Shard } from '../jobs/index.ts';
+import type { JobSpec } from '../protocol/job.ts';
+import type { ShardFacts } from '../protocol/shardFacts.ts';
+import { refuseOdd } from '../parallel/standing.ts';
+import { DataError } from '../util/errors.ts';
+import { hashState } from '../util/hash.ts';
+import { createJobTask, type JobTask } from './jobTask.ts';
+
+export class OwnShard {
+  readonly #job: JobSpec;
+  readonly #files: readonly File[];
+  #shard: Promise<Shard> | null = null;
+  #agreed: ShardFacts | null;
+
+  /** @param agreed what a run that is gone on with goes by. */
+  constructor(job: JobSpec, files: readonly File[], agreed: ShardFacts | null) {
+    this.#job = job;
+    this.#files = files;
+    this.#agreed = agreed;
+  }
+
+  /** What the run goes by; `null`: it has not begun. */
+  get agreed(): ShardFacts | null {
+    return this.#agreed;
+  }
+
+  /** Reads the files, once. @throws (rejects) DataError where they cannot be learned from. */
+  open(): Promise<Shard> {
+    this.#shard ??= openShard(this.#job, this.#files);
+    return this.#shard;
+  }
+
+  /**
+   * Comes to what the run goes by. Every rank must call it.
+   *
+   * @throws (rejects) DataError on ranks whose data do not fit the others', on these PeergradError, with `context.odd`; DataError on all
+   *   where nothing can be learned from all of it together.
+   */
+  async agree(group: ProcessGroup): Promise<void> {
+    const { facts } = await this.open();
+    const told = await group.allGatherObject({ facts, agreed: this.#agreed });
+    const before = told.find(({ agreed }) => agreed !== null)?.agreed ?? null;
+    const agreement = agreeOn(
+      told.map((one) => one.facts),
+      before,
+      this.#job,
+    );
+    const { odd } = agreement;
+    if (odd.length > 0) {
+      const reasons = odd.map(({ rank, why }) => `Rank ${rank} has data that do not fit the others': ${why}.`);
+      const ranks = odd.map(({ rank }) => rank);
+      refuseOdd(group, ranks, DataError, `${reasons.join(' ')} Choose other files there, or change them.`);
+    }
+    this.#agreed = agreement.facts;
+  }
+
+  /** The job's task with these data, once there is an agreement. */
+  async task(): Promise<JobTask> {
+    const { load } = await this.open();
+    const agreed = this.#agreed!;
+    const digest = hashState([new TextEncoder().encode(JSON.stringify(agreed))]);
+    return createJobTask(this.#job, await load(agreed), 1, digest);
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * What is learned of labelled images beside their pixels: which classes there are, and how numbers are scaled. Of one tab's files, or of
+ * several tabs' put together: then this is all that others hear of them.
+ */
+import type { ImagesFacts } from '../protocol/shardFacts.ts';
+import { DataError } from '../util/errors.ts';
+import { joinSums } from './sums.ts';
+
+const MAX_CLASSES = 1000;
+
+/** `names` in the order of classes. */
+export function inOrder(names: Iterable<string>, isNumbered: boolean): string[] {
+  const all = [...new Set(names)];
+  return isNumbered ? all.sort((a, b) => Number(a) - Number(b)) : all.sort();
+}
+
+/**
+ * @param name of what they are in.
+ * @throws DataError where nothing can be learned.
+ */
+export function checkImages(name: string, { isNumbered, classes }: Pick<ImagesFacts, 'isNumbered' | 'classes'>): void {
+  const { length } = classes;
+  if (length >= 2 && length <= MAX_CLASSES) return;
+  if (isNumbered) {
+    throw new DataError(`${name}: there are ${length} different labels, and 2 to ${MAX_CLASSES} can be told apart.`);
+  }
+  throw new DataError(
+    `${name} has ${length === 1 ? `one folder of pictures, ${JSON.stringify(classes[0])}` : `${length} folders of pictures`}: ` +
+      `each folder is a class, of which 2 to ${MAX_CLASSES} can be told apart.`,
+  );
+}
+
+/** What images must have in common to be put together. */
+export function keyOfImages({ shape, isNumbered, sums }: ImagesFacts): string {
+  return JSON.stringify([shape, isNumbered, sums?.length ?? null]);
+}
+
+/** Of images with the same {@link keyOfImages}, the same in whatever order they are. */
+export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
+  const { shape, isNumbered } = parts[0]!;
+  const ordered = parts.map((one) => one.sums).sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+  return {
+    ...{ kind: 'images', shape, isNumbered },
+    classes: inOrder(
+      parts.flatMap(({ classes }) => classes),
+      isNumbered,
+    ),
+    sums: ordered[0]?.map((_, k) => joinSums(ordered.map((sums) => sums![k]!))) ?? null,
+  };
+}
+
+/** Why images cannot be learned from with what was agreed on; `null`: they can. */
+export function imagesMisfit(agreed: ImagesFacts, own: ImagesFacts): string | null {
+  if (keyOfImages(agreed) !== keyOfImages(own)) return `its samples are ${said(own)}, and the others' ${said(agreed)}`;
+  const stranger = own.classes.find((one) => !agreed.classes.includes(one));
+  return stranger === undefined ? null : `it has the class ${JSON.stringify(stranger)}, which the run does not know`;
+}
+
+function said({ shape, isNumbered, sums }: ImagesFacts): string {
+  const type = sums === null ? 'bytes' : 'numbers';
+  return `${shape.join(' x ')} ${type} with ${isNumbered ? 'numbers' : 'folders'} for classes`;
+}

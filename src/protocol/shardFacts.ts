@@ -1,0 +1,52 @@
+/**
+ * All that leaves a tab, beside gradients, of data that only it has: of a table its columns' names, the different words of columns that
+ * have few, and mean and deviation of those of numbers; of images their shape and the classes' names. Of several tabs' data put together
+ * it is what all go by, and a checkpoint keeps it.
+ */
+import * as v from 'valibot';
+import { COLUMN_KINDS } from './preview.ts';
+
+const count = v.pipe(v.number(), v.integer(), v.minValue(0));
+
+const Sums = v.strictObject({
+  count,
+  mean: v.number(),
+  /** Squared distances from the mean, summed. */
+  squares: v.number(),
+});
+export type Sums = v.InferOutput<typeof Sums>;
+
+const ColumnFacts = v.strictObject({
+  name: v.string(),
+  kind: v.picklist(COLUMN_KINDS),
+  /** Different values, in the order of their code units: of a category, and of a target. `null`: not told, or too many. */
+  values: v.nullable(v.array(v.string())),
+  /** Whether a row has none. */
+  isMissing: v.boolean(),
+  /** Of numbers: of the training rows. */
+  sums: Sums,
+});
+export type ColumnFacts = v.InferOutput<typeof ColumnFacts>;
+
+const TableFacts = v.strictObject({
+  kind: v.literal('table'),
+  columns: v.array(ColumnFacts),
+  /** The column to predict. */
+  target: v.string(),
+});
+export type TableFacts = v.InferOutput<typeof TableFacts>;
+
+const ImagesFacts = v.strictObject({
+  kind: v.literal('images'),
+  /** Of one sample: [height, width, channels], or [1, 1, numbers]. */
+  shape: v.pipe(v.tuple([count, count, count]), v.readonly()),
+  /** Whether classes are numbers, as arrays have them, or names of folders; they are in that order. */
+  isNumbered: v.boolean(),
+  classes: v.array(v.string()),
+  /** Of samples that are no bytes: of training samples, by feature or over whole images. */
+  sums: v.nullable(v.array(Sums)),
+});
+export type ImagesFacts = v.InferOutput<typeof ImagesFacts>;
+
+export const ShardFacts = v.variant('kind', [TableFacts, ImagesFacts]);
+export type ShardFacts = v.InferOutput<typeof ShardFacts>;

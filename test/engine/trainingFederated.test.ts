@@ -1,0 +1,83 @@
+/** Training where every rank has files of its own, over memory links, on TensorFlow.js's CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, expect, test } from 'vitest';
+import { fromCheckpoint, toCheckpoint } from '../../src/engine/runCheckpoint.ts';
+import type { Training } from '../../src/engine/training.ts';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
+import { DataError } from '../../src/util/errors.ts';
+import { inEpoch, prepareTraining } from './trainings.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+/** Whether x is above its middle; of the rows, those from `from` on. */
+const rows = (from: number, count: number): string =>
+  `x,noise,kind\n${Array.from({ length: count }, (_, i) => {
+    const x = ((from + i) * 37) % 100;
+    return `${x},${(i * 53) % 7},${x < 50 ? 'low' : 'high'}`;
+  }).join('\n')}`;
+
+const fileOf = (text: string): File[] => [new File([text], 'own.csv')];
+
+const JOB: JobSpec = parseJob({
+  ...{ job: 'table', data: { kind: 'federated' }, hidden: 8, learningRate: 0.02, batchSize: 8, epochs: 12 },
+});
+
+const prepare = (text: string, job = JOB, more: Partial<Parameters<typeof prepareTraining>[0]> = {}) =>
+  prepareTraining({ job, files: fileOf(text), ...more });
+
+test('ranks with different rows learn one model of them all, which each of them tests', async () => {
+  const events: EngineEvent[] = [];
+  const parts = [rows(0, 40), rows(40, 20), rows(60, 40)];
+  const trainings = await Promise.all(
+    parts.map((text, i) => prepare(text, JOB, i === 0 ? { emit: (one) => events.push(one) } : {})),
+  );
+  const ends = await inEpoch(trainings, 1, JOB, (training) => training.train());
+  const { stateHash } = ends[0] as { stateHash: string };
+  for (const end of ends) expect(end).toMatchObject({ step: 48, stateHash });
+  const { accuracy, confusion, epochs } = trainings[1]!.result!;
+  expect(epochs).toBe(12);
+  expect(accuracy).toBeGreaterThan(0.9);
+  expect(confusion!.counts.flat().reduce((sum, one) => sum + one, 0)).toBe(20);
+  expect(events.find(({ type }) => type === 'model')).toMatchObject({
+    trainSamples: 80,
+    testSamples: 20,
+    totalSteps: 48,
+  });
+  for (const training of trainings) training.dispose();
+});
+
+test('who joins goes by what the run began with, and who does not fit is told why while the others go on', async () => {
+  const job = { ...JOB, maxSteps: 6 };
+  const founders = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];
+  await inEpoch(founders, 1, job, ({ hasState }) => hasState);
+  const strange = await prepare('x,noise,kind\n1,1,low\n2,2,middle\n', job);
+  const refused = await inEpoch([...founders, strange], 2, job, () => null);
+  expect(refused[2]).toBeInstanceOf(DataError);
+  for (const error of refused) {
+    expect((error as Error).message).toContain(
+      `Rank 2 has data that do not fit the others': its column "kind" has the class "middle"`,
+    );
+  }
+  const joiner = await prepare('x,noise,kind\n1,1,low\n2,2,low\n3,2,low\n', job);
+  const ends = await inEpoch([joiner, ...founders], 3, job, (training) => training.train());
+  for (const end of ends)
+    expect(end).toMatchObject({ step: 6, stateHash: (ends[0] as { stateHash: string }).stateHash });
+  for (const training of [...founders, strange, joiner]) training.dispose();
+});
+
+test('a saved run goes on by what it began with, whoever is there', async () => {
+  const job = { ...JOB, maxSteps: 4 };
+  const before = [await prepare(rows(0, 40), job), await prepare('x,noise,kind\n500,1,huge\n600,2,huge\n', job)];
+  await inEpoch(before, 1, job, (training) => training.train());
+  const about = { id: 'a', room: 'b', job, savedAt: 0, worldSize: 2 };
+  const from = fromCheckpoint(structuredClone(toCheckpoint(await before[0]!.snapshot(), about)));
+  const longer = { ...job, maxSteps: 5 };
+  const alone: Training = await prepare(rows(0, 40), longer, { from });
+  const [end] = await inEpoch([alone], 1, longer, (training) => training.train());
+  expect(end).toMatchObject({ step: 5 });
+  expect(alone.result!.confusion!.classes).toEqual(['high', 'huge', 'low']);
+  for (const training of [...before, alone]) training.dispose();
+});
