@@ -1,6 +1,6 @@
 /** Numbers and sentences that follow from the view; pure. */
 import type { Device } from '../protocol/control.ts';
-import { isElastic } from '../protocol/job.ts';
+import { isChosenByTabs, isElastic } from '../protocol/job.ts';
 import { dissenters } from '../util/majority.ts';
 import type { Lobby, Run, View } from './view.ts';
 import { words } from './words/index.ts';
@@ -229,9 +229,9 @@ export function startObstacle(lobby: Lobby, host: string | null, files: View['fi
   if (isSpectator && ready.length === 0) return obstacle.onlySpectators;
   if (!isSpectator && !ready.some((one) => one.member === host)) {
     const { data } = lobby.job;
-    const lacksFiles = (data.kind === 'files' && files === null) || (data.kind === 'spread' && data.files.length === 0);
+    const lacksFiles = (isChosenByTabs(data) && files === null) || (data.kind === 'spread' && data.files.length === 0);
     if (lacksFiles) return obstacle.files;
-    const isUnfit = (data.kind === 'files' || data.kind === 'spread') && (files?.problem ?? null) !== null;
+    const isUnfit = (isChosenByTabs(data) || data.kind === 'spread') && (files?.problem ?? null) !== null;
     return isUnfit ? obstacle.unfit : obstacle.warming;
   }
   if (lobby.job.strategy === 'data-parallel' && ready.length > 1) return obstacle.oneTab(ready.length);

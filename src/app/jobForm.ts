@@ -56,7 +56,7 @@ export function presetOf({ gpt }: Pick<JobSpec, 'gpt'>): PresetName | null {
 }
 
 /** Where data may come from, of jobs that have a choice. */
-export type DataSourceName = 'built-in' | 'files' | 'spread' | 'url';
+export type DataSourceName = 'built-in' | 'files' | 'spread' | 'federated' | 'url';
 
 /** Data from elsewhere: nobody has chosen files yet, and a folder is `folder` until another is typed. */
 export function withSource(spec: JobSpec, kind: DataSourceName, folder: string): JobSpec {
@@ -81,7 +81,8 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
   const next = { ...optimized, strategy, syncEvery, staleness, replicas, codec };
-  return strategy === 'data-parallel' && spec.data.kind === 'spread' ? { ...next, data: { kind: 'files' } } : next;
+  const isOfOthers = spec.data.kind === 'spread' || spec.data.kind === 'federated';
+  return strategy === 'data-parallel' && isOfOthers ? { ...next, data: { kind: 'files' } } : next;
 }
 
 /** Who computes a share of each step. */

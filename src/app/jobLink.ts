@@ -24,6 +24,8 @@ const SWITCHES = ['errorFeedback'] as const;
 /** As a link's `source`: the host hands files on, which it has yet to choose; every tab picks them, of a job that has data without, too. */
 const HOST = 'host';
 const TABS = 'tabs';
+/** Every tab has its own. */
+const OWN = 'own';
 
 /** In front of layers, deflated. */
 const PACKED = 'layers:';
@@ -45,6 +47,7 @@ export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: stri
   const [url, source] = [query.get('data'), query.get('source')];
   if (url !== null) fields['data'] = { kind: 'url', url };
   else if (source === HOST) fields['data'] = { kind: 'spread', files: [] };
+  else if (source === OWN) fields['data'] = { kind: 'federated' };
   else if (source === TABS || isOfFiles(fields['job'])) fields['data'] = { kind: 'files' };
   try {
     return { job: parseJob(fields), problem: null };
@@ -103,6 +106,7 @@ function unpacked(text: string): unknown {
 
 function sourceOf({ job, data }: JobSpec): string | null {
   if (data.kind === 'spread') return HOST;
+  if (data.kind === 'federated') return OWN;
   return data.kind === 'files' && !readsFiles(job) ? TABS : null;
 }
 

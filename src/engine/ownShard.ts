@@ -58,9 +58,9 @@ export class OwnShard {
 
   /** The job's task with these data, once there is an agreement. */
   async task(): Promise<JobTask> {
-    const { load } = await this.open();
+    const shard = await this.open();
     const agreed = this.#agreed!;
     const digest = hashState([new TextEncoder().encode(JSON.stringify(agreed))]);
-    return createJobTask(this.#job, await load(agreed), 1, digest);
+    return createJobTask(this.#job, await shard.load(agreed), 1, digest);
   }
 }

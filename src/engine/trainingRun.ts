@@ -223,8 +223,9 @@ export class TrainingRun {
     if (strategy instanceof Ring) {
       strategy.rollBack();
       const { samples, comparison } = this.#due;
-      const note = { holding: dealer.holdingOf(strategy), isDue: samples > 0 || comparison };
-      arrivals = await strategy.attach(group, this.#progress, note);
+      const isDue = samples > 0 || comparison;
+      const holding = dealer.holdingOf(strategy);
+      arrivals = await strategy.attach(group, this.#progress, { holding, isDue });
       // Of an earlier step, or of another state, a gradient is worth nothing.
       const holdings = arrivals.map(({ isCurrent, note }) => (isCurrent ? note.holding : null));
       this.#turn = this.#isThrough ? null : dealer.dealAgain(this.#progress.position, strategy, holdings);
@@ -344,8 +345,9 @@ export class TrainingRun {
       refuseOdd(group, odd, DataError, message);
     }
     const samples = all.map((one) => one.train);
-    const sum = (counts: number[]): number => counts.reduce((total, one) => total + one, 0);
-    this.#samples = task.isShard ? { train: sum(samples), test: sum(all.map((one) => one.test)) } : { train, test };
+    this.#samples = task.isShard
+      ? { train: totalOf(samples), test: totalOf(all.map((one) => one.test)) }
+      : { train, test };
     if (this.#dealer) this.#dealer.enter(group, samples);
     else {
       const options = { group, samples, seed: plan.seed, batchSize: plan.batchSize };
@@ -588,6 +590,10 @@ export class TrainingRun {
       ms,
     };
   }
+}
+
+function totalOf(counts: readonly number[]): number {
+  return counts.reduce((total, one) => total + one, 0);
 }
 
 /** A diverged run goes on for ever and learns nothing. */

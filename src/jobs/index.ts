@@ -80,8 +80,8 @@ export async function openShard(job: JobSpec, files: readonly File[]): Promise<S
     const table = await Table.open(oneTable(files), job);
     return { facts: await table.facts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
   }
-  const { facts, load } = await openImages(files, job, { isShard: true });
-  return { facts, load: (agreed) => Promise.resolve(load(ofKind(agreed, 'images'))) };
+  const images = await openImages(files, job, { isShard: true });
+  return { facts: images.facts, load: (agreed) => Promise.resolve(images.load(ofKind(agreed, 'images'))) };
 }
 
 function ofKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): Extract<ShardFacts, { kind: K }> {

@@ -44,7 +44,7 @@ export class ShardCursor {
   constructor({ sizes, rank, seed }: { sizes: readonly number[]; rank: number; seed: number }) {
     checkRank(rank, sizes.length);
     for (const [i, size] of sizes.entries()) checkCount(`The number of rank ${i}'s samples`, size, 1);
-    this.datasetSize = sizes.reduce((sum, size) => sum + size, 0);
+    this.datasetSize = sum(sizes);
     this.#sizes = sizes;
     this.#rank = rank;
     this.#seed = seed;

@@ -42,6 +42,9 @@ describe('another strategy', () => {
     const spread = withSource(withJob(DEFAULT_JOB, 'mnist', null), 'spread', '/data/');
     expect(spread.data).toEqual({ kind: 'spread', files: [] });
     expect(parseJob({ ...withStrategy(spread, 'data-parallel') }).data).toEqual({ kind: 'files' });
+    const own = parseJob({ job: 'table', data: { kind: 'federated' } });
+    expect(parseJob({ ...withStrategy(own, 'data-parallel') }).data).toEqual({ kind: 'files' });
+    expect(withStrategy(own, 'local-sgd').data).toEqual({ kind: 'federated' });
     expect(withStrategy(spread, 'diloco').data).toEqual(spread.data);
     expect(() => parseJob({ ...spread, strategy: 'data-parallel' })).toThrow(/workers in one tab have its files/);
   });

@@ -20,6 +20,7 @@ test.each([
   {},
   { seed: 7, model: 'cnn', batchSize: 8, learningRate: 0.01 },
   { job: 'mnist', data: { kind: 'files' }, maxSteps: 40 },
+  { job: 'images', data: { kind: 'federated' }, side: 64 },
   { job: 'mnist', data: { kind: 'spread', files: [] } },
   { job: 'mnist', data: { kind: 'url', url: 'https://example.org/a?b=c&d' }, epochs: 3 },
   { job: 'table', data: { kind: 'files' }, target: 'price & tax', task: 'regression' },

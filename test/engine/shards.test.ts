@@ -81,7 +81,7 @@ describe('ranks with samples of their own', () => {
     const weights = all[0]!.values().slice(0, 12);
     const [first, , third] = [weights.slice(0, 4), weights.slice(4, 8), weights.slice(8)];
     for (const own of [first, third]) {
-      const rounded = own!.map((weight) => weight.toFixed(3)).sort();
+      const rounded = own.map((weight) => weight.toFixed(3)).sort();
       expect(rounded).toEqual(['0.333', '0.333', '0.500', '0.500']);
     }
     all.forEach((one) => one.dispose());

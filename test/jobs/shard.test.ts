@@ -15,6 +15,12 @@ async function factsOf(texts: readonly string[], fields: Record<string, unknown>
   return (await Promise.all(texts.map((text) => shardOf(text, fields)))).map(({ facts }) => facts);
 }
 
+/** Images of these classes. */
+const filesOf = (classes: number[]): File[] => [
+  new File([imagesFile(classes.length)], 'x-idx3-ubyte'),
+  new File([idxFile([classes.length], Uint8Array.from(classes))], 'y-idx1-ubyte'),
+];
+
 const FRUIT = [
   'size,colour,kind\n1,red,apple\n3,red,apple\n',
   'size,colour,kind\n2,yellow,pear\n4,yellow,pear\n,green,pear\n',
@@ -114,10 +120,6 @@ describe('tables of which every tab has its own', () => {
 });
 
 describe('images of which every tab has its own', () => {
-  const filesOf = (classes: number[]): File[] => [
-    new File([imagesFile(classes.length)], 'x-idx3-ubyte'),
-    new File([idxFile([classes.length], Uint8Array.from(classes))], 'y-idx1-ubyte'),
-  ];
   const job = jobOf({ job: 'images' });
 
   test('have the classes of all', async () => {

@@ -74,7 +74,10 @@ describe('job', () => {
     [{ epochs: 1.5 }, /epochs/],
     [{ speed: 'fast' }, /speed/],
     [{ job: 'mnist' }, /mnist needs data/],
-    [{ job: 'table' }, /mnist needs data of kind "url" or "files", as images and table do/],
+    [
+      { job: 'table' },
+      /mnist needs data of kind "url", "files" or "spread"; images and table take these and "federated"/,
+    ],
     [{ job: 'table', model: 'cnn', data: { kind: 'files' } }, /rows of a table are for the model mlp/],
     [{ side: 7 }, /side/],
     [{ channels: 2 }, /channels/],

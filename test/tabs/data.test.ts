@@ -69,6 +69,32 @@ test('a CSV file: an amount is predicted in two tabs, from numbers and words', a
   expect(other!.error).toBe(result!.error);
 });
 
+test('CSV files of which each tab has its own, and neither has what is to be told apart', async () => {
+  const job = { job: 'table', ...LEARN, data: { kind: 'federated' }, patience: null };
+  const room = world.createRoom(job, 2);
+  const tabs = await Promise.all(upTo(2).map((i) => world.join(room, `own-${i}`)));
+  const rows = (i: number): string =>
+    upTo(40)
+      .map((k) => `${10 * i + (k % 7)},${i ? 'pear' : 'apple'}`)
+      .join('\n');
+  await drop(tabs[0]!, { 'apples.csv': 'size,kind\n1,apple\n' });
+  await tabs[0]!.page.getByRole('alert').getByText('1 row is too few').waitFor();
+  await tabs[0]!.page.getByText('They stay in this tab, which alone learns from them.').waitFor();
+  await Promise.all(tabs.map((tab, i) => drop(tab, { 'mine.csv': `size,kind\n${rows(i)}\n` })));
+  const results = await Promise.all(tabs.map(async (tab) => (await tab.event('finished')).result));
+  expect(tabs.flatMap(({ violations }) => violations)).toEqual([]);
+  for (const result of results) {
+    expect(result).toMatchObject({ worldSize: 2, steps: 40, accuracy: 1, stateHash: results[0]!.stateHash });
+    expect(result.confusion).toEqual({
+      classes: ['apple', 'pear'],
+      counts: [
+        [8, 0],
+        [0, 8],
+      ],
+    });
+  }
+});
+
 test('a zip file of pictures by class, in two tabs', async () => {
   const pictures: Files = Object.fromEntries(
     upTo(20).map((i) => [

@@ -1,6 +1,6 @@
 /** Before a run: the code to join by, who is here, what will be trained, and the one button that starts it. */
 import { useSignal } from '@preact/signals';
-import { takesFiles, type JobSpec } from '../../protocol/job.ts';
+import { isChosenByTabs, takesFiles, type JobSpec } from '../../protocol/job.ts';
 import { seats } from '../../protocol/ranks.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, missingToStart, runFromOutside, startNote, startObstacle } from '../derive.ts';
@@ -83,9 +83,9 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           ) : (
             !hidden.value.has('job') && <JobToCome job={lobby.job} />
           )}
-          {lobby.job.data.kind === 'files' && takesFiles(lobby.job.job) && (
+          {isChosenByTabs(lobby.job.data) && takesFiles(lobby.job.job) && (
             <FileDrop key={lobby.job.job} job={lobby.job.job} found={view.files} onfiles={giveFiles}>
-              <p class="dim small">{says.files.stay}</p>
+              <p class="dim small">{lobby.job.data.kind === 'federated' ? says.files.own : says.files.stay}</p>
             </FileDrop>
           )}
           {lobby.job.data.kind === 'spread' && takesFiles(lobby.job.job) && (

@@ -56,10 +56,14 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   );
 }
 
-/** Only texts are built in, and one tab's workers have no other to hand files on to. */
+/** Only texts are built in, only samples with labels can be each tab's own, and one tab's workers have no other tab. */
 function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
   const { sources } = words.value.job;
-  const unfit = [...(job === 'gpt' ? [] : ['built-in']), ...(strategy === 'data-parallel' ? ['spread'] : [])];
+  const unfit = [
+    ...(job === 'gpt' ? [] : ['built-in']),
+    ...(job === 'images' || job === 'table' ? [] : ['federated']),
+    ...(strategy === 'data-parallel' ? ['spread', 'federated'] : []),
+  ];
   const fitting = Object.entries(sources).filter(([kind]) => !unfit.includes(kind));
   return Object.fromEntries(fitting) as Record<DataSourceName, string>;
 }

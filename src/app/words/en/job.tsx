@@ -117,8 +117,9 @@ export const job = {
   data: 'Data from',
   sources: {
     'built-in': 'here: fables',
-    files: 'files each tab picks',
+    files: 'the same files, picked in each tab',
     spread: 'files the host hands on',
+    federated: 'each tab’s own files',
     url: 'the web',
   },
   folder: 'Folder’s address',
@@ -144,7 +145,7 @@ export const job = {
         : `${timed}, or until ${plural(spec.patience, 'test')} in a row show nothing better`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}; ` : '';
     const codec = spec.codec === 'fp32' ? '' : `, gradients as ${codecs[spec.codec]}`;
-    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
+    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}${spec.data.kind === 'federated' ? '; each tab learns from its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
   },
   /** `local SGD, an exchange every 8 steps` */
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec): string => {

@@ -106,7 +106,13 @@ export const job: Words['job'] = {
   exchange: '每几步交换一次',
   asUsual: '默认',
   data: '数据来自',
-  sources: { 'built-in': '自带的寓言', files: '每个标签页自选文件', spread: '主持人分发的文件', url: '网络' },
+  sources: {
+    'built-in': '自带的寓言',
+    files: '每个标签页选同样的文件',
+    spread: '主持人分发的文件',
+    federated: '各标签页自己的文件',
+    url: '网络',
+  },
   folder: '文件夹地址',
   textAddress: '文章或其文件夹的地址',
   fileAddress: '文件或文件夹地址',
@@ -126,7 +132,7 @@ export const job: Words['job'] = {
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}；` : '';
     const each = who === 'tab' ? '标签页' : '工作线程';
     const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;
-    return `${size}${job.describeStrategy(spec)}${codec}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
+    return `${size}${job.describeStrategy(spec)}${codec}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件学习' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec) => {
     const name = strategies[strategy];

@@ -69,6 +69,7 @@ export const lobby: Words['lobby'] = {
       gpt: '或者拖到这里：纯文本（UTF-8）。多个文件按文件名依次读取。',
     },
     stay: '文件只留在本标签页；每个标签页都需要同样的文件。',
+    own: '文件只留在本标签页，也只有它用来学习。其他标签页得到梯度，并知道类别的名称，以及表格各列的名称、词语、均值和离散程度。',
     reading: '正在读取文件……',
     count: (files) => `${files} 个文件`,
     rows: (rows, columns) => `${rows} 行，${columns} 列。`,
