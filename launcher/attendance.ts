@@ -1,6 +1,7 @@
 /** Tabs that are kept in somebody else's room: opened, followed, and opened anew where they are lost. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../src/protocol/events.ts';
+import { isChosenByTabs } from '../src/protocol/job.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { messageOf, TimeoutError } from '../src/util/errors.ts';
@@ -12,8 +13,16 @@ import { Door, keepComing, type Stay } from './returning.ts';
 import { loadPage, openProfile } from './tabs.ts';
 import { type Parting, Visit } from './visit.ts';
 
+/** What tabs learn from, where each brings its own. */
+export interface GivenData {
+  path: string;
+  isFolder: boolean;
+}
+
 export interface AttendanceOptions extends LaunchOptions {
   tabs: readonly { name: string; url: string }[];
+  /** `null`: they have none to bring. */
+  data: GivenData | null;
   /** Also for runs that follow the first. */
   stays: boolean;
   /** For all of it; `null`: it has all the time. */
@@ -118,8 +127,16 @@ class Fleet {
     const page = await profile.newPage();
     const visit = new Visit({ name, stays, clock: systemClock });
     const ondeath = (): void => visit.fail('the browser has ended');
+    let isAsked = false;
     this.#visits.set(page, (event) => {
       this.#log.on(name, event);
+      if (event.type === 'room' && isChosenByTabs(event.job.data) && !isAsked) {
+        isAsked = true;
+        void this.#giveData(page, name);
+      }
+      if (event.type === 'preview' && event.problem !== null) {
+        this.#log.tell('unfit-data', { tab: name }, `${name}: ${event.problem}`);
+      }
       if (event.type === 'admitted') this.#log.tell('admitted', { tab: name }, `${name} is in the room.`);
       if (event.type === 'finished' || event.type === 'failed') this.#log.stop();
       if (event.type === 'finished' && stays) {
@@ -147,6 +164,24 @@ class Fleet {
       throw error;
     }
     return { over: visit.over, close };
+  }
+
+  /** As people do, on the page. Never rejects. */
+  async #giveData(page: Page, tab: string): Promise<void> {
+    const { data } = this.#options;
+    if (data === null) {
+      return this.#log.tell('no-data', { tab }, `${tab}: tabs of this room bring files, so join it with --data.`);
+    }
+    const input = data.isFolder ? 'input[webkitdirectory]' : 'input[type=file]:not([webkitdirectory])';
+    try {
+      await page.locator(`.drop ${input}`).first().setInputFiles(data.path);
+    } catch (error) {
+      this.#log.tell(
+        'no-data',
+        { tab },
+        `${tab}: ${data.path} could not be given: ${messageOf(error).split('\n', 1)[0]}`,
+      );
+    }
   }
 
   async #berthOf(i: number): Promise<Berth> {

@@ -130,6 +130,7 @@ function buildProgram(io: Io, env: Environment): Command {
     )
     .option('--tabs <n>', 'number of tabs', wholeNumber(1, MAX_WORLD_SIZE), 1)
     .option('--name <name>', "the tabs' name", 'tab')
+    .option('--data <path>', "a file or folder for these tabs to learn from, where a room's tabs bring theirs")
     .option('--stay', 'stay for the runs that follow, too, until Ctrl-C or until the host sends the tabs out')
     .option(JSON_LINES, 'log as JSON lines on stderr, an event a line');
   addBrowserOptions(joinCommand, null).action((url: string, options: JoinOptions) => join(url, options, io, env));

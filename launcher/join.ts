@@ -1,7 +1,8 @@
 /** `peergrad join`: headless tabs of this machine in somebody else's room. */
+import { stat } from 'node:fs/promises';
 import { parseRoomCode } from '../src/protocol/roomCode.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
-import { attend } from './attendance.ts';
+import { attend, type GivenData } from './attendance.ts';
 import type { GpuMode } from './browser.ts';
 import { ensureBrowser } from './findBrowser.ts';
 import type { Io } from './io.ts';
@@ -11,6 +12,8 @@ import { disagreement, summarize } from './report.ts';
 export interface JoinOptions {
   tabs: number;
   name: string;
+  /** A file or folder, for rooms whose tabs bring theirs. */
+  data?: string;
   /** Run after run, until the host sends it out. */
   stay?: true;
   browser?: string;
@@ -28,6 +31,7 @@ export async function join(address: string, options: JoinOptions, io: Io, env: E
   const name = options.name.trim();
   if (name === '' || name.length > MAX_NAME)
     throw new UsageError(`A name has 1 to ${MAX_NAME} characters: see --name.`);
+  const data = options.data === undefined ? null : await givenData(options.data);
   const tabs = Array.from({ length: options.tabs }, (_, i) => {
     const own = options.tabs === 1 ? name : `${name}-${i + 1}`;
     const asked = rank === null ? '' : `&rank=${rank}`;
@@ -41,6 +45,7 @@ export async function join(address: string, options: JoinOptions, io: Io, env: E
       remote: true,
       anyCertificate: true,
       tabs,
+      data,
       stays: options.stay ?? false,
       timeoutMs: options.timeout === undefined ? null : options.timeout * 1000,
       origin: new URL(page).origin,
@@ -58,6 +63,14 @@ export async function join(address: string, options: JoinOptions, io: Io, env: E
   const ended = partings.find(({ kind }) => kind === 'ended');
   // Who was sent out has said so, and has nothing to add.
   if (ended?.kind === 'ended') throw new PeergradError(ended.message);
+}
+
+/** @throws (rejects) UsageError where nothing is there. */
+async function givenData(path: string): Promise<GivenData> {
+  const found = await stat(path).catch(() => {
+    throw new UsageError(`The data ${path} cannot be read: give a file or a folder.`);
+  });
+  return { path, isFolder: found.isDirectory() };
 }
 
 /** Splits a room's link. @throws UsageError where it is not one. */

@@ -1,5 +1,9 @@
 /** People's own files in real tabs: dropped on the page, looked at, and trained on; what is wrong with one is said first. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { expect, test, vi } from 'vitest';
+import { runCli } from '../../launcher/cli.ts';
 import type { RunResult } from '../../src/protocol/events.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { npyFile } from '../jobs/formats/npyFiles.ts';
@@ -69,30 +73,43 @@ test('a CSV file: an amount is predicted in two tabs, from numbers and words', a
   expect(other!.error).toBe(result!.error);
 });
 
+/** Apples or pears, by their size. */
+const fruits = (i: number): string =>
+  upTo(40)
+    .map((k) => `${10 * i + (k % 7)},${i ? 'pear' : 'apple'}`)
+    .join('\n');
+
 test('CSV files of which each tab has its own, and neither has what is to be told apart', async () => {
   const job = { job: 'table', ...LEARN, data: { kind: 'federated' }, patience: null };
   const room = world.createRoom(job, 2);
-  const tabs = await Promise.all(upTo(2).map((i) => world.join(room, `own-${i}`)));
-  const rows = (i: number): string =>
-    upTo(40)
-      .map((k) => `${10 * i + (k % 7)},${i ? 'pear' : 'apple'}`)
-      .join('\n');
-  await drop(tabs[0]!, { 'apples.csv': 'size,kind\n1,apple\n' });
-  await tabs[0]!.page.getByRole('alert').getByText('1 row is too few').waitFor();
-  await tabs[0]!.page.getByText('They stay in this tab, which alone learns from them.').waitFor();
-  await Promise.all(tabs.map((tab, i) => drop(tab, { 'mine.csv': `size,kind\n${rows(i)}\n` })));
-  const results = await Promise.all(tabs.map(async (tab) => (await tab.event('finished')).result));
-  expect(tabs.flatMap(({ violations }) => violations)).toEqual([]);
-  for (const result of results) {
-    expect(result).toMatchObject({ worldSize: 2, steps: 40, accuracy: 1, stateHash: results[0]!.stateHash });
-    expect(result.confusion).toEqual({
-      classes: ['apple', 'pear'],
-      counts: [
-        [8, 0],
-        [0, 8],
-      ],
-    });
-  }
+  // Of which one is a server's.
+  const tab = await world.join(room, 'own-0');
+  const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-data-'));
+  const own = path.join(folder, 'pears.csv');
+  await writeFile(own, `size,kind\n${fruits(1)}\n`);
+  const out: string[] = [];
+  const io = { out: (line: string) => void out.push(line), err: () => {}, terminal: null };
+  const joined = runCli(
+    ['join', `http://localhost:${world.server.port}/#${room}`, '--gpu', 'software', '--data', own],
+    { ...io, signal: new AbortController().signal },
+    {},
+  );
+  await drop(tab, { 'apples.csv': 'size,kind\n1,apple\n' });
+  await tab.page.getByRole('alert').getByText('1 row is too few').waitFor();
+  await tab.page.getByText('They stay in this tab, which alone learns from them.').waitFor();
+  await drop(tab, { 'apples.csv': `size,kind\n${fruits(0)}\n` });
+  const { result } = await tab.event('finished');
+  expect(await joined).toBe(0);
+  await rm(folder, { recursive: true });
+  expect(out.join('\n')).toContain('2 ranks');
+  expect(tab.violations).toEqual([]);
+  expect(result).toMatchObject({ worldSize: 2, steps: 40, accuracy: 1 });
+  expect(new Set(result.stateHash).size).toBe(1);
+  const [apples, pears] = [
+    [8, 0],
+    [0, 8],
+  ];
+  expect(result.confusion).toEqual({ classes: ['apple', 'pear'], counts: [apples, pears] });
 });
 
 test('a zip file of pictures by class, in two tabs', async () => {
