@@ -8,13 +8,20 @@ const MILESTONES = [1, 2, 5];
 export class Samples {
   readonly #author: Author;
   readonly #emit: (event: EngineEvent) => void;
-  readonly #written: WrittenSample[] = [];
+  readonly #written: WrittenSample[];
   /** Of the last step. */
   #loss = 0;
 
-  constructor(author: Author, emit: (event: EngineEvent) => void) {
+  /** @param written what there is of the run already. */
+  constructor(author: Author, emit: (event: EngineEvent) => void, written: readonly WrittenSample[]) {
     this.#author = author;
+    this.#written = [...written];
     this.#emit = emit;
+  }
+
+  /** All that there are by now. */
+  get written(): readonly WrittenSample[] {
+    return this.#written;
   }
 
   /** Writes one, if it is time: the run waits, so that it is by the weights after that step. */

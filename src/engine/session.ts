@@ -30,7 +30,7 @@ import { SharedFiles } from './sharedFiles.ts';
 import { SlowLink } from './slowLink.ts';
 import { Spectator } from './spectator.ts';
 import { Teller } from './teller.ts';
-import { Training } from './training.ts';
+import { Training, type Keepsakes } from './training.ts';
 import type { RunState } from './trainingRun.ts';
 
 /** Times a tab's GPU may be lost in a run before the tab gives up: a driver that falls over again and again helps nobody. */
@@ -389,13 +389,19 @@ export class Session {
   }
 
   /** This tab's part in a run, made once. */
-  #prepare(run: number, job: JobSpec, worldSize: number, kept: RunState | null = null): Promise<Part> {
+  #prepare(
+    run: number,
+    job: JobSpec,
+    worldSize: number,
+    kept: { state: RunState | null; keepsakes: Keepsakes } | null = null,
+  ): Promise<Part> {
     if (this.#training?.run === run && kept === null) return this.#training.ready;
     this.#endTraining();
     const { baseUrl } = this.#options;
     const origin = this.#originOf(job);
     const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
-    const from = kept ?? checkpoint?.state ?? null;
+    const from = kept ? kept.state : (checkpoint?.state ?? null);
+    const keepsakes = kept?.keepsakes ?? null;
     const weights = kept === null && origin?.kind === 'weights' ? origin.weights : null;
     const autosave = isElastic(job) && job.job !== 'lesson' ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
     const slowLink = new SlowLink();
@@ -415,7 +421,7 @@ export class Session {
         : this.#openDevice().then((opened) =>
             Training.prepare({
               ...{ job, run, worldSize, files: this.#files, shared, baseUrl, opened },
-              ...{ clock: this.#clock, emit, from, weights },
+              ...{ clock: this.#clock, emit, from, weights, keepsakes },
               isHidden: () => this.#isHidden,
             }),
           );
@@ -519,10 +525,12 @@ export class Session {
       this.#options.emit({ type: 'warmup', stage: 'recovering', message: 'The GPU was lost: setting it up again' });
       // What only the GPU had is lost with it; then the others have to give all of it.
       const state = current?.hasState ? await current.snapshot().catch(() => null) : null;
+      const keepsakes = current?.keepsakes ?? null;
       this.#endTraining();
       this.#device = null;
       await this.#openDevice();
-      if (training && state) await this.#prepare(training.run, training.job, this.#room?.members.length ?? 1, state);
+      const kept = keepsakes && { state, keepsakes };
+      if (training && kept) await this.#prepare(training.run, training.job, this.#room?.members.length ?? 1, kept);
     } catch (error) {
       this.#fail(error, true);
       return this.#rendezvous?.leave();

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../collectives/processGroup.ts';
 import type { KeptModel } from '../jobs/index.ts';
 import { fitWeights, type WeightsFile } from '../jobs/weights/index.ts';
-import type { EngineEvent, RunResult } from '../protocol/events.ts';
+import type { EngineEvent, RunResult, WrittenSample } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import type { Clock } from '../util/clock.ts';
@@ -26,6 +26,14 @@ import { transportOf } from './transport.ts';
 /** Loading data and compiling shaders take as long as the slowest rank; the server ends SYNCING after the same time. */
 export const SYNCING_TIMEOUT_MS = 120_000;
 
+/** What a tab keeps of a run beside its state: who sets its GPU up anew goes on with it. */
+export interface Keepsakes {
+  /** The model that tested best, where the job asks for it. */
+  best: ModelCopy | null;
+  /** Of a language model. */
+  samples: readonly WrittenSample[];
+}
+
 export interface TrainingOptions {
   job: JobSpec;
   /** The room's number for the run. */
@@ -42,6 +50,8 @@ export interface TrainingOptions {
   emit: (event: EngineEvent) => void;
   /** A saved state to go on from. */
   from: RunState | null;
+  /** Of the same run, from before. */
+  keepsakes: Keepsakes | null;
   /** What the model begins with, where it goes on from nothing. */
   weights: WeightsFile | null;
   isHidden: () => boolean;
@@ -68,8 +78,7 @@ export class Training {
   #replicas: Replicas | null = null;
   #hasState: boolean;
   #result: RunResult | null = null;
-  /** The model that tested best, where the job asks for it. */
-  #best: ModelCopy | null = null;
+  #best: ModelCopy | null;
 
   private constructor(options: TrainingOptions) {
     const { run, job, files, shared, clock, emit, from } = options;
@@ -78,6 +87,7 @@ export class Training {
     this.#spreading = shared && new SpreadFromHolders({ shared, clock, emit });
     this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, from?.agreed ?? null) : null;
     this.#hasState = from !== null || options.weights !== null;
+    this.#best = options.keepsakes?.best ?? null;
   }
 
   /**
@@ -111,6 +121,11 @@ export class Training {
 
   get recording(): FlightRecording | null {
     return this.#group && { ...this.#group.flightRecording, ...structuredClone(this.#built?.trainingRun.recorded) };
+  }
+
+  get keepsakes(): Keepsakes {
+    const samples = this.#built?.samples?.written ?? this.#options.keepsakes?.samples ?? [];
+    return { best: this.#best, samples: [...samples] };
   }
 
   /** Of the latest epoch. */
@@ -212,7 +227,8 @@ export class Training {
   }
 
   async #make(): Promise<Built> {
-    const { job, worldSize, files, shared, baseUrl, opened, clock, emit, from, weights, isHidden } = this.#options;
+    const { job, worldSize, files, shared, baseUrl, opened, clock, emit, isHidden } = this.#options;
+    const { from, weights, keepsakes } = this.#options;
     emit(
       job.data.kind === 'drawn'
         ? { type: 'warmup', stage: 'drawing', message: 'Drawing digits' }
@@ -222,7 +238,7 @@ export class Training {
     const task = this.#shard
       ? await this.#shard.task()
       : await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks);
-    const samples = task.learned instanceof Author ? new Samples(task.learned, emit) : null;
+    const samples = task.learned instanceof Author ? new Samples(task.learned, emit, keepsakes?.samples ?? []) : null;
     const tell = (event: EngineEvent): Promise<void> | void => {
       emit(event);
       return samples?.observe(event);

@@ -78,7 +78,7 @@ test('a run whose time is over ends on all ranks after the same step, by the clo
 test('samples are written after 1, 2, 5, 10, .. steps and at the end, by the weights of then', async () => {
   const { authors } = await train(1, { maxSteps: 1, batchSize: 1 });
   const told: EngineEvent[] = [];
-  const samples = new Samples(authors[0]!, (event) => void told.push(event));
+  const samples = new Samples(authors[0]!, (event) => void told.push(event), []);
   const ms = { total: 1, compute: 1, readback: 0, communicate: 0, exposed: 0, update: 0 };
   for (let step = 0; step < 25; step++) {
     await samples.observe({ type: 'step', step, dataEpoch: 0, offset: 0, loss: step, samples: 1, ms, at: step });

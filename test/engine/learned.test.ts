@@ -121,7 +121,7 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Tr
   };
   training = await Training.prepare({
     ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
-    ...{ clock: systemClock, emit, from: null, weights: null },
+    ...{ clock: systemClock, emit, from: null, weights: null, keepsakes: null },
     isHidden: () => false,
     opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
   });

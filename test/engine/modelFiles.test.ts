@@ -30,7 +30,7 @@ async function prepare(
   };
   const training: Training = await Training.prepare({
     ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
-    ...{ clock: systemClock, emit, from: null, weights },
+    ...{ clock: systemClock, emit, from: null, weights, keepsakes: null },
     isHidden: () => false,
     opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
   });

@@ -8,7 +8,7 @@ import { asError } from '../../src/util/errors.ts';
 export function prepareTraining(options: Pick<TrainingOptions, 'job'> & Partial<TrainingOptions>): Promise<Training> {
   return Training.prepare({
     ...{ shared: null, run: 1, worldSize: 2, files: [], baseUrl: 'http://localhost/', clock: systemClock, from: null },
-    ...{ emit: () => {}, isHidden: () => false, weights: null },
+    ...{ emit: () => {}, isHidden: () => false, weights: null, keepsakes: null },
     opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
     ...options,
   });
