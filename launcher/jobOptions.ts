@@ -11,11 +11,11 @@ import {
   parseJob,
   SCHEDULE_NAMES,
   STRATEGY_NAMES,
-  TASK_NAMES,
   TRANSPORT_NAMES,
   type JobSpec,
 } from '../src/protocol/job.ts';
 import { PRESET_NAMES, PRESETS, TOKEN_KINDS, type PresetName, type TokenKind } from '../src/protocol/gpt.ts';
+import { LOSS_NAMES, METRIC_NAMES, TASK_NAMES } from '../src/protocol/measures.ts';
 import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
 import { readJobFile } from '../src/protocol/jobFile.ts';
 import { messageOf, UsageError } from '../src/util/errors.ts';
@@ -36,7 +36,7 @@ const JOB_OPTIONS = [
     'prompt',
   ] as const),
   ...(['hidden', 'strategy', 'syncEvery', 'staleness', 'replicas', 'codec', 'errorFeedback', 'transport'] as const),
-  ...(['target', 'task', 'side', 'channels'] as const),
+  ...(['target', 'task', 'loss', 'metrics', 'side', 'channels'] as const),
 ];
 
 /** What jobs cannot do without. */
@@ -77,6 +77,8 @@ export interface JobOptions {
   prompt?: string;
   target?: string;
   task?: string;
+  loss?: string;
+  metrics?: readonly string[];
   side?: number;
   channels?: number;
   /** A folder or file on this machine, or a URL that every tab can read. */
@@ -167,6 +169,14 @@ export function addJobOptions(command: Command): Command {
     )
     .option('--target <column>', 'the column to predict (table); the last by default')
     .addOption(new Option('--task <name>', 'what to learn of it (table); by default as it looks').choices(TASK_NAMES))
+    .addOption(
+      new Option('--loss <name>', 'what is made small; by default as what is learned has it').choices(LOSS_NAMES),
+    )
+    .option(
+      '--metrics <names>',
+      `what is told of held-out samples, with commas between (${METRIC_NAMES.join(', ')})`,
+      (text: string) => text.split(',').map((name) => name.trim()),
+    )
     .option('--side <pixels>', 'what pictures are brought to (images)', wholeNumber())
     .option('--channels <n>', '1 for grey, 3 for colours (images)', wholeNumber())
     .option(
@@ -237,7 +247,8 @@ export async function resolveJob(
     weightDecay: options.weightDecay,
     patience: options.patience,
     maxMinutes: minutes,
-    ...{ target: options.target, task: options.task, side: options.side, channels: options.channels },
+    ...{ target: options.target, task: options.task, loss: options.loss, metrics: options.metrics },
+    ...{ side: options.side, channels: options.channels },
     data: await dataOf(name, data, isUrl),
   };
   const asked = { ...said, ...gptFields(name, options, said, minutes), ...definedOf(fields) };

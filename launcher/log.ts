@@ -79,8 +79,12 @@ class EventLog implements Log {
     } else if (event.type === 'step') {
       this.#step(tab, event);
     } else if (event.type === 'evaluation') {
-      const { step, loss, accuracy } = event;
-      this.tell('evaluation', { tab, step, loss, accuracy }, `${tab} has tested what it learned.`);
+      const { step, loss, accuracy, metrics } = event;
+      this.tell(
+        'evaluation',
+        { tab, step, loss, accuracy, ...(metrics && { metrics }) },
+        `${tab} has tested what it learned.`,
+      );
     } else if (event.type === 'finished') {
       // Of every step: that is no log's.
       const { losses: _, ...result } = event.result;

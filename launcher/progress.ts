@@ -3,6 +3,7 @@ import { SingleBar } from 'cli-progress';
 import type { EngineEvent } from '../src/protocol/events.ts';
 import type { Clock } from '../src/util/clock.ts';
 import type { Io } from './io.ts';
+import { sayMetrics } from './report.ts';
 
 const MINUTE_MS = 60_000;
 /** Milliseconds between lines in a log. */
@@ -37,10 +38,10 @@ export class Progress {
       this.note(`It writes after ${event.steps} steps:\n${indented(event.prompt + event.text)}`);
     } else if (event.type === 'model') {
       this.#totalSteps = event.totalSteps;
-    } else if (event.type === 'evaluation' && event.accuracy !== null) {
-      this.#measured = ` | accuracy ${(event.accuracy * 100).toFixed(1)} %`;
-    } else if (event.type === 'evaluation' && event.error !== undefined) {
-      this.#measured = ` | typical error ${event.error.toPrecision(4)}`;
+    } else if (event.type === 'evaluation') {
+      this.#measured = sayMetrics(event)
+        .map((one) => ` | ${one}`)
+        .join('');
     } else if (event.type === 'step') {
       // Steps count from 0.
       this.#step(event.step + 1, event.at, `loss ${event.loss.toFixed(4)}${this.#measured}`);

@@ -1,5 +1,6 @@
 /** What a finished run is told as, and whether its ranks agree. */
 import type { RunResult } from '../src/protocol/events.ts';
+import { metricEntries, metricsTold } from '../src/protocol/measures.ts';
 
 /** `null` when every rank ended with the same state, by every tab's account; else a sentence. */
 export function disagreement(results: readonly RunResult[]): string | null {
@@ -22,15 +23,13 @@ const OVER: Record<RunResult['transport'], string> = {
 /** The result in a few lines for people. */
 export function summarize(result: RunResult): string {
   const { worldSize, backend, adapter, transport, steps, stepMs } = result;
-  const accuracy = result.accuracy === null ? '' : `, accuracy ${(result.accuracy * 100).toFixed(1)} %`;
   const { valLoss, bigramLoss } = result;
   const isText = bigramLoss !== undefined && valLoss !== null;
-  const error = result.error === undefined ? '' : `, typical error ${result.error.toPrecision(4)}`;
   const sent = Math.max(...result.bytesSentPerRank);
   const ranks = worldSize === 1 ? '1 rank' : `${worldSize} ranks`;
   return [
     `${ranks} on ${backend} (${adapter})${OVER[transport]}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
-    `Loss ${result.loss.toFixed(4)}${accuracy}${error}. State ${result.stateHash[0]} on every rank.`,
+    `Loss ${[result.loss.toFixed(4), ...sayMetrics(result)].join(', ')}. State ${result.stateHash[0]} on every rank.`,
     ...(isText
       ? [`Held-out text: ${valLoss.toFixed(3)} nats a character; a bigram model ${bigramLoss.toFixed(3)}.`]
       : []),
@@ -38,6 +37,14 @@ export function summarize(result: RunResult): string {
       `talking ${ms(stepMs.communicate)}, of which ${ms(stepMs.exposed)} nothing else ran beside.`,
     `The busiest rank sent ${megabytes(sent)} to train; one gradient is ${megabytes(result.gradientBytes)}.`,
   ].join('\n');
+}
+
+/** `accuracy 97.2 %`, `rmse 1234`: what was told of held-out samples beside their loss. */
+export function sayMetrics(told: Parameters<typeof metricsTold>[0]): string[] {
+  return metricEntries(metricsTold(told)).map(([name, value]) => {
+    const isShare = name === 'accuracy' || name === 'top-3';
+    return `${name} ${isShare ? `${(value * 100).toFixed(1)} %` : value.toPrecision(4)}`;
+  });
 }
 
 function ms(value: number): string {

@@ -1,4 +1,5 @@
 /** Numbers as people read them: few digits, a unit, tabular figures. */
+import type { MetricName } from '../protocol/measures.ts';
 
 /** `812`, `3.1 k`, `2.4 M`. */
 export function formatCount(value: number): string {
@@ -63,6 +64,22 @@ export function formatLoss(loss: number): string {
 /** An amount in a unit of its own, with four figures: `1234000`, `12.34`, `0.001234`. */
 export function formatAmount(value: number): string {
   return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : '–';
+}
+
+/** As the metric of that name is read: a share, an amount in its own unit, `0.931`. */
+export function formatMetric(name: MetricName, value: number): string {
+  switch (name) {
+    case 'accuracy':
+    case 'top-3':
+      return formatShare(value, 1);
+    case 'rmse':
+    case 'mae':
+      return formatAmount(value);
+    case 'r2':
+      return Number.isFinite(value) ? value.toFixed(3) : '–';
+    default:
+      return name satisfies never;
+  }
 }
 
 /** `1 rank`, `3 ranks`. */

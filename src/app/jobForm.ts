@@ -26,10 +26,10 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
   if (job === spec.job) return spec;
   const [before, usual] = [spec.job, job].map((one) => defaultsOf(one, spec.strategy)) as [JobSpec, JobSpec];
   const untouched = PLANNED.filter((field) => spec[field] === before[field]);
-  const { target, task, side, channels } = usual;
+  const { target, task, side, channels, loss, metrics } = usual;
   const planned = {
     ...{ ...spec, ...Object.fromEntries(untouched.map((field) => [field, usual[field]])), job },
-    ...{ model: modelFor(job, spec), target, task, side, channels },
+    ...{ model: modelFor(job, spec), target, task, side, channels, loss, metrics },
   } as const;
   if (job === 'lesson') return { ...withStrategy(planned, 'ring'), data: usual.data };
   if (!readsFiles(job)) return { ...planned, data: usual.data };

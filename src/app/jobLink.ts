@@ -8,7 +8,7 @@ import { messageOf } from '../util/errors.ts';
 
 const TEXTS = [
   ...(['job', 'strategy', 'optimizer', 'codec', 'transport', 'schedule'] as const),
-  ...(['target', 'task'] as const),
+  ...(['target', 'task', 'loss'] as const),
 ];
 const NUMBERS = [
   ...(['learningRate', 'batchSize', 'epochs', 'maxSteps', 'seed', 'hashEvery'] as const),
@@ -18,6 +18,8 @@ const NUMBERS = [
 /** Of a language model. */
 const GPT_NUMBERS = ['layers', 'heads', 'width', 'context', 'dropout', 'vocabulary'] as const;
 const GPT_TEXTS = ['tokens', 'prompt'] as const;
+/** Names with commas between. */
+const LISTS = ['metrics'] as const;
 /** What a usual job has, and this one has not. */
 const NONE = 'none';
 const SWITCHES = ['errorFeedback'] as const;
@@ -37,6 +39,7 @@ export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: stri
   const fields: Record<string, unknown> = {};
   for (const name of TEXTS) if (query.has(name)) fields[name] = query.get(name);
   for (const name of NUMBERS) if (query.has(name)) fields[name] = numberOf(query.get(name)!);
+  for (const name of LISTS) if (query.has(name)) fields[name] = query.get(name)!.split(',');
   const model = query.get('model');
   if (model !== null) fields['model'] = model.startsWith(PACKED) ? unpacked(model.slice(PACKED.length)) : model;
   const gpt: Record<string, unknown> = { ...DEFAULT_JOB.gpt };
@@ -64,7 +67,7 @@ export function fitsLink({ model }: JobSpec): boolean {
 /** What to keep in the address of a page that sets up `job`; `null` for what need not be said. */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
   const usual: JobSpec = { ...defaultsOf(job.job, job.strategy), job: DEFAULT_JOB.job };
-  const said = [...TEXTS, ...NUMBERS, ...SWITCHES].map((name) => [
+  const said = [...TEXTS, ...NUMBERS, ...LISTS, ...SWITCHES].map((name) => [
     name,
     job[name] === usual[name] ? null : String(job[name] ?? NONE),
   ]);

@@ -20,6 +20,7 @@ import type {
 } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { JobSpec } from '../protocol/job.ts';
+import { metricsTold, type Metrics } from '../protocol/measures.ts';
 import type { Preview } from '../protocol/preview.ts';
 import { append, emptySeries, type Series } from './series.ts';
 
@@ -61,9 +62,8 @@ export interface Evaluation {
   step: number;
   at: number;
   loss: number;
-  /** `null` where amounts are predicted: then there is an error, in their unit. */
-  accuracy: number | null;
-  error: number | null;
+  /** What was told beside it, the accuracy too; at least one. */
+  metrics: Metrics;
   samples: number;
 }
 
@@ -398,10 +398,11 @@ function reduceRun(run: Run, event: RunEvent): Run {
       return { ...run, choice, trace: choice.codec === 'powersgd' ? null : run.trace };
     }
     case 'evaluation': {
-      const { step, loss, accuracy, error = null, samples } = event;
-      if (accuracy === null && error === null) return run;
+      const { step, loss, samples } = event;
+      const metrics = metricsTold(event);
+      if (Object.keys(metrics).length === 0) return run;
       const at = run.last?.at ?? 0;
-      const all = [...run.evaluations.filter((one) => one.step < step), { step, at, loss, accuracy, error, samples }];
+      const all = [...run.evaluations.filter((one) => one.step < step), { step, at, loss, metrics, samples }];
       const evaluations =
         all.length <= MAX_EVALUATIONS ? all : all.filter((_, i) => i % 2 === 1 || i === all.length - 1);
       return { ...run, evaluations };

@@ -4,6 +4,7 @@ import { dealWindow } from '../parallel/cursor.ts';
 import type { Progress } from '../parallel/progress.ts';
 import type { Confusion } from '../protocol/confusion.ts';
 import type { TrainingPlan } from '../protocol/job.ts';
+import type { Metrics } from '../protocol/measures.ts';
 import type { Task } from './task.ts';
 
 /** Held-out samples within a pass: +- 1 point is enough for a curve. */
@@ -66,8 +67,8 @@ export interface Tested {
   loss: number;
   /** Share of right answers; `null` where nothing is classified. */
   accuracy: number | null;
-  /** Where amounts are predicted: the root of the mean squared error, in their own unit. */
-  error?: number;
+  /** What else is told. */
+  metrics?: Metrics;
   /** Of all held-out samples, where the task has few classes. */
   confusion?: Confusion;
 }
@@ -87,23 +88,27 @@ export async function testHeldOut(
   held = task.testSamples,
 ): Promise<Tested> {
   const firsts = task.isShard ? Math.ceil((task.testSamples * samples) / held) : samples;
-  const all = Uint32Array.from({ length: firsts }, (_, i) => i);
-  const share = task.isShard ? all : dealWindow(all, group.rank, group.worldSize);
+  const indices = Uint32Array.from({ length: firsts }, (_, i) => i);
+  const share = task.isShard ? indices : dealWindow(indices, group.rank, group.worldSize);
   const classes = samples === held ? (task.classes ?? []) : [];
-  const own = new Float64Array(3 + classes.length ** 2);
-  own[2] = share.length;
+  const { score } = task;
+  const first = 3 + (score?.sums ?? 0);
+  const own = new Float64Array(first + classes.length ** 2);
+  own[0] = share.length;
   for (let at = 0; at < share.length; at += task.testBatch) {
-    const { lossSum, correct, confusion = [] } = await task.evaluate(share.subarray(at, at + task.testBatch));
-    own[0]! += lossSum;
-    own[1]! += correct;
-    for (let i = 3; i < own.length; i++) own[i]! += confusion[i - 3]!;
+    const told = await task.evaluate(share.subarray(at, at + task.testBatch));
+    const { lossSum, correct, sums = [], confusion = [] } = told;
+    for (const [i, sum] of [lossSum, correct, ...sums].entries()) own[i + 1]! += sum;
+    for (let i = first; i < own.length; i++) own[i]! += confusion[i - first]!;
     await tell(Math.min(at + task.testBatch, share.length), share.length);
   }
-  const [lossSum, correct, tested, ...counts] = await group.allReduce(own);
-  const loss = lossSum! / tested!;
+  const all = Array.from(await group.allReduce(own));
+  const [tested, lossSum, correct, ...sums] = all.slice(0, first);
+  const counts = all.slice(first);
+  const metrics = score?.told(sums, tested!) ?? {};
   return {
-    ...{ samples: tested!, loss, accuracy: task.classifies ? correct! / tested! : null },
-    ...(task.labelUnit !== undefined && { error: Math.sqrt(loss) * task.labelUnit }),
+    ...{ samples: tested!, loss: lossSum! / tested!, accuracy: task.classifies ? correct! / tested! : null },
+    ...(Object.keys(metrics).length > 0 && { metrics }),
     ...(classes.length > 0 && {
       confusion: {
         classes: [...classes],

@@ -1,6 +1,14 @@
 /** The job `gpt` as a {@link Task}: windows of a text, and how well what follows each of their tokens is foretold. */
 import * as tf from '@tensorflow/tfjs';
-import { dropoutPlaces, Network, rowsFor, type Corpus, type Windows } from '../jobs/index.ts';
+import {
+  classScore,
+  dropoutPlaces,
+  FIRST_CLASSES,
+  Network,
+  rowsFor,
+  type Corpus,
+  type Windows,
+} from '../jobs/index.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { hashState } from '../util/hash.ts';
 import { Author } from './author.ts';
@@ -17,6 +25,7 @@ export function createGptTask(job: JobSpec, { tokenizer, train, test, bigramLoss
   const { layers, heads, width, context, dropout } = job.gpt;
   const network = new Network({ layers, heads, width, context, vocabulary: rowsFor(tokenizer.size) }, job.seed);
   const author = new Author(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
+  const score = classScore(job);
   const trainBatch = new WindowBatch(train, job.batchSize);
   const testBatch = new WindowBatch(test, Math.min(EVALUATION_BATCH, test.size));
   return {
@@ -35,16 +44,18 @@ export function createGptTask(job: JobSpec, { tokenizer, train, test, bigramLoss
         }),
       ),
     classifies: true,
+    score,
     evaluate: (indices) =>
       testBatch.with(indices, async (batch) => {
         const sums = tf.tidy(() => {
           const logits = network.logits(batch.tokens);
           const isRight = tf.argMax(logits, 1).equal(batch.next).cast('float32');
-          return tf.stack([lossSum(logits, batch), tf.sum(isRight.mul(batch.counts))]);
+          const both = [lossSum(logits, batch), tf.sum(isRight.mul(batch.counts))];
+          return tf.stack(score.sums > 0 ? [...both, tf.sum(isAmongFirst(logits, batch).mul(batch.counts))] : both);
         });
         try {
-          const [loss, correct] = await sums.data();
-          return { lossSum: loss!, correct: correct! };
+          const [loss, correct, ...others] = await sums.data();
+          return { lossSum: loss!, correct: correct!, sums: others };
         } finally {
           sums.dispose();
         }
@@ -100,6 +111,13 @@ function lossSum(logits: tf.Tensor2D, { next, counts, tokensPerCharacter }: Wind
   const targets = tf.cast(tf.oneHot(next, logits.shape[1]), 'float32');
   const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);
   return tf.sum<tf.Scalar>(tf.mul(chosen, counts)).mul<tf.Scalar>(-tokensPerCharacter);
+}
+
+/** 1 where what follows is among the likeliest, else 0. Float32 [size * context] */
+function isAmongFirst(logits: tf.Tensor2D, { next }: WindowTensors): tf.Tensor {
+  const own = tf.oneHot(next, logits.shape[1]).cast('float32').mul(logits).sum(1, true);
+  const ahead = logits.greater(own).cast('float32').sum(1);
+  return ahead.less(FIRST_CLASSES).cast('float32');
 }
 
 /**

@@ -1,17 +1,22 @@
 /** A job of samples and labels as a {@link Task}: one of our models, or the job's own, on one of our data sets. */
 import * as tf from '@tensorflow/tfjs';
 import {
+  amountScore,
+  amountSums,
   buildModel,
+  classScore,
+  countAmongFirst,
   countConfusion,
   countCorrect,
-  lossSum,
+  FIRST_CLASSES,
+  lossSumOf,
   sampleLength,
-  squaredErrorSum,
   type Dataset,
   type JobModel,
 } from '../jobs/index.ts';
 import { confusedClasses } from '../protocol/confusion.ts';
 import type { JobSpec } from '../protocol/job.ts';
+import { lossOf } from '../protocol/measures.ts';
 import { hashState } from '../util/hash.ts';
 import type { Author } from './author.ts';
 import { Batch } from './batch.ts';
@@ -43,7 +48,8 @@ export async function createJobTask(
   const learned = await LearnedModel.create(model, test, job);
   const { labelUnit } = train;
   const classes = labelUnit === undefined ? confusedClasses(test.classes, test.classNames) : undefined;
-  const lossOf = labelUnit === undefined ? lossSum : squaredErrorSum;
+  const sumOfLosses = lossSumOf(lossOf(job, labelUnit === undefined ? 'classification' : 'regression'));
+  const score = labelUnit === undefined ? classScore(job) : amountScore(job, labelUnit);
   const trainBatch = new Batch(train, job.batchSize);
   // Ranks' shares of a test within a pass fill their batches, too.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
@@ -63,23 +69,30 @@ export async function createJobTask(
     withBatch: (indices, use, step) =>
       trainBatch.with(indices, ({ inputs, labels, weights }) =>
         use(() =>
-          lossOf(model.logits(inputs, dropoutMasks(model, job, indices, trainBatch.size, step)), labels, weights),
+          sumOfLosses(model.logits(inputs, dropoutMasks(model, job, indices, trainBatch.size, step)), labels, weights),
         ),
       ),
     classifies: labelUnit === undefined,
     classes,
-    labelUnit,
+    score,
     evaluate: (indices) =>
       testBatch.with(indices, async ({ inputs, labels, weights }) => {
         const [logits, loss] = tf.tidy(() => {
           const outputs = model.logits(inputs);
-          return [outputs, lossOf(outputs, labels, weights)] as const;
+          return [outputs, sumOfLosses(outputs, labels, weights)] as const;
         });
         try {
           const [values, [sum]] = await Promise.all([logits.data(), loss.data()]);
-          const rows = [values, testBatch.labels, logits.size / testBatch.size, testBatch.weights] as const;
-          const correct = labelUnit === undefined ? countCorrect(...rows) : 0;
-          return { lossSum: sum!, correct, ...(classes && { confusion: countConfusion(...rows) }) };
+          const { labels: expected, weights: counted } = testBatch;
+          if (labelUnit !== undefined) {
+            return { lossSum: sum!, correct: 0, sums: amountSums(values, expected, counted) };
+          }
+          const rows = [values, expected, logits.size / testBatch.size, counted] as const;
+          return {
+            ...{ lossSum: sum!, correct: countCorrect(...rows) },
+            ...(score.sums > 0 && { sums: [countAmongFirst(FIRST_CLASSES, ...rows)] }),
+            ...(classes && { confusion: countConfusion(...rows) }),
+          };
         } finally {
           tf.dispose([logits, loss]);
         }

@@ -1,6 +1,14 @@
 /** What a run trains: variables, a loss over samples by index, and how well held-out samples are answered. */
+import type { Score } from '../jobs/index.ts';
 import type { Model, Variable } from '../parallel/flatten.ts';
 import type { Pass } from '../parallel/pass.ts';
+
+export interface Evaluated {
+  lossSum: number;
+  correct: number;
+  sums?: readonly number[];
+  confusion?: ArrayLike<number>;
+}
 
 export interface Task {
   /** The same on all ranks: a model, or trainable variables in forward order. */
@@ -15,8 +23,8 @@ export interface Task {
   readonly classifies: boolean;
   /** Names of the classes, where {@link evaluate} counts which is taken for which. */
   readonly classes?: readonly string[] | undefined;
-  /** Where amounts are predicted and losses are squared distances: one stands for so much of the amount's own unit. */
-  readonly labelUnit?: number | undefined;
+  /** What else is told of held-out samples, from sums of {@link evaluate}. */
+  readonly score?: Score | undefined;
   /** Digest of the samples, to see that all ranks hold the same; of a shard, of all that ranks have agreed on. */
   dataHash(): Promise<string>;
   /** What to do where they do not. */
@@ -31,9 +39,9 @@ export interface Task {
   /**
    * The loss of held-out samples `indices`, summed, and how many are answered right: of a sample with several answers,
    * as a sequence has, the share. 0 where the task does not classify. With {@link classes}, also how many of each class
-   * were answered with each, [classes * classes], a row for each class.
+   * were answered with each, [classes * classes], a row for each class; with {@link score}, its sums.
    */
-  evaluate(indices: Uint32Array): Promise<{ lossSum: number; correct: number; confusion?: ArrayLike<number> }>;
+  evaluate(indices: Uint32Array): Promise<Evaluated>;
   /** Frees what belongs to the run. */
   dispose(): void;
 }

@@ -574,7 +574,7 @@ export class TrainingRun {
       epochs: position.dataEpoch + (position.offset > 0 ? 1 : 0),
       loss: losses.at(-1)!,
       accuracy: this.#tested?.accuracy ?? null,
-      ...(this.#tested?.error !== undefined && { error: this.#tested.error }),
+      ...(this.#tested?.metrics && { metrics: this.#tested.metrics }),
       valLoss: this.#tested?.loss ?? null,
       ...(verdict && { best: { step: verdict.bestStep, valLoss: verdict.best } }),
       ...(this.#tested?.confusion && { confusion: this.#tested.confusion }),

@@ -19,9 +19,10 @@ export { loadText } from './gpt/loadText.ts';
 export { dropoutPlaces, Network, rowsFor, type NetworkSize } from './gpt/network.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { Writer } from './gpt/writer.ts';
-export { countConfusion, countCorrect, lossSum, squaredErrorSum } from './loss.ts';
+export { countAmongFirst, countConfusion, countCorrect, lossSum, lossSumOf } from './loss.ts';
 export { agreeOn, type Shard } from './shard.ts';
 export { buildModel, type JobModel, type KeptModel } from './models.ts';
+export { amountScore, amountSums, classScore, FIRST_CLASSES, type Score } from './score.ts';
 
 export interface LoadDataOptions {
   /** For data of kind "files": what this tab's user picked; of kind "spread": what this rank was handed. */

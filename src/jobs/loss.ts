@@ -1,5 +1,6 @@
-/** Losses as sums of weighted samples, so that gradients of ranks can be added, and accuracy as a count. */
+/** Losses as sums of weighted samples, so that gradients of ranks can be added, and what is right as a count. */
 import * as tf from '@tensorflow/tfjs';
+import type { AmountLoss, LossName } from '../protocol/measures.ts';
 import { UsageError } from '../util/errors.ts';
 
 /**
@@ -23,18 +24,30 @@ export function lossSum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Te
   });
 }
 
-/**
- * Sum over samples of weight * squared distance from the amount to predict: divide by the sum of weights (of all ranks) for the mean.
- *
- * @param outputs float32 [batch, 1]
- * @param amounts float32 [batch]
- * @param weights float32 [batch], >= 0
- */
-export function squaredErrorSum(outputs: tf.Tensor2D, amounts: tf.Tensor1D, weights: tf.Tensor1D): tf.Scalar {
-  return tf.tidy(() => {
-    const distance = tf.sub(tf.reshape(outputs, amounts.shape), amounts);
-    return tf.sum<tf.Scalar>(tf.mul(tf.mul(distance, distance), weights));
-  });
+/** What a distance from the amount to predict costs. */
+const COSTS: Record<AmountLoss, (distance: tf.Tensor) => tf.Tensor> = {
+  'mean-squared-error': (distance) => tf.mul(distance, distance),
+  // The gradient of TensorFlow.js's abs is -1 where there is no distance; this has 0 there, as torch's L1Loss.
+  'mean-absolute-error': (distance) => tf.mul(distance, tf.sign(distance)),
+  // Half the square up to 1, and the distance less a half beyond: torch's HuberLoss.
+  huber: (distance) => {
+    const near = tf.clipByValue(distance, -1, 1);
+    return tf.mul(near, tf.sub(distance, tf.div(near, 2)));
+  },
+};
+
+/** As {@link lossSum}, of outputs float32 [batch, 1] and amounts float32 [batch]. */
+export type LossSum = (outputs: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D) => tf.Scalar;
+
+/** The loss of that name: a sum over samples of weight * loss, to be divided by the sum of weights (of all ranks) for the mean. */
+export function lossSumOf(name: LossName): LossSum {
+  if (name === 'cross-entropy') return lossSum;
+  const cost = COSTS[name];
+  return (outputs, amounts, weights) =>
+    tf.tidy(() => {
+      const distance = tf.sub(tf.reshape(outputs, amounts.shape), amounts);
+      return tf.sum<tf.Scalar>(tf.mul(cost(distance), weights));
+    });
 }
 
 /**
@@ -58,6 +71,31 @@ export function countCorrect(
 }
 
 /**
+ * How many rows have their label among their `k` largest logits: with 1, what {@link countCorrect} counts.
+ *
+ * @throws as it.
+ */
+export function countAmongFirst(
+  k: number,
+  logits: ArrayLike<number>,
+  labels: ArrayLike<number>,
+  classes: number,
+  weights?: ArrayLike<number>,
+): number {
+  let among = 0;
+  for (const [label, answer, at] of answered(logits, labels, classes, weights)) {
+    if (answer === null) continue;
+    let ahead = 0;
+    for (let i = 0; i < classes; i++) {
+      const lead = logits[at + i]! - logits[at + label]!;
+      if (lead > 0 || (lead === 0 && i < label)) ahead++;
+    }
+    if (ahead < k) among++;
+  }
+  return among;
+}
+
+/**
  * How many rows of each label have their largest logit where, [classes * classes], a row for each label; what {@link countCorrect} counts
  * is its diagonal. Rows with a NaN are in none.
  *
@@ -76,13 +114,13 @@ export function countConfusion(
   return counts;
 }
 
-/** Rows' labels and answers; `null` for a row with a NaN. */
+/** Rows' labels and answers, `null` for a row with a NaN, and where their logits begin. */
 function* answered(
   logits: ArrayLike<number>,
   labels: ArrayLike<number>,
   classes: number,
   weights?: ArrayLike<number>,
-): Generator<[label: number, answer: number | null]> {
+): Generator<[label: number, answer: number | null, at: number]> {
   const rows = labels.length;
   if (logits.length < rows * classes || (weights !== undefined && weights.length < rows)) {
     throw new UsageError(`${rows} labels of ${classes} classes need ${rows * classes} logits and ${rows} weights.`);
@@ -96,6 +134,6 @@ function* answered(
       if (Number.isNaN(logit)) answer = null;
       else if (logit > logits[at + answer]!) answer = k;
     }
-    yield [labels[row]!, answer];
+    yield [labels[row]!, answer, at];
   }
 }

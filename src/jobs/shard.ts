@@ -29,7 +29,11 @@ export interface Agreement {
  * @param agreed what the run that is on goes by already: classes are those that it began with.
  * @throws DataError where nothing can be learned from all of it together.
  */
-export function agreeOn(all: readonly ShardFacts[], agreed: ShardFacts | null, job: Pick<JobSpec, 'task'>): Agreement {
+export function agreeOn(
+  all: readonly ShardFacts[],
+  agreed: ShardFacts | null,
+  job: Pick<JobSpec, 'task' | 'loss' | 'metrics'>,
+): Agreement {
   const facts = agreed ?? joined(all);
   if (agreed === null) check(facts, job);
   const odd = all.flatMap((own, rank) => {
@@ -53,12 +57,12 @@ function keyOf(facts: ShardFacts): string {
 
 const ALL = { table: 'The tables of all tabs', images: 'The images of all tabs' };
 
-function check(facts: ShardFacts, job: Pick<JobSpec, 'task'>): void {
+function check(facts: ShardFacts, job: Pick<JobSpec, 'task' | 'loss' | 'metrics'>): void {
   if (facts.kind === 'table') checkTable(ALL.table, facts, job);
   else checkImages(ALL.images, facts);
 }
 
-function misfit(agreed: ShardFacts, own: ShardFacts, job: Pick<JobSpec, 'task'>): string | null {
+function misfit(agreed: ShardFacts, own: ShardFacts, job: Pick<JobSpec, 'task' | 'loss' | 'metrics'>): string | null {
   if (agreed.kind === 'table' && own.kind === 'table') return tableMisfit(agreed, own, job);
   if (agreed.kind === 'images' && own.kind === 'images') return imagesMisfit(agreed, own);
   return 'it is of another job';

@@ -17,7 +17,7 @@ import { checkTable, targetOf, taskOf } from './tableFacts.ts';
 /** Rows that a preview shows. */
 const SAMPLE_ROWS = 6;
 
-export type TableJob = Pick<JobSpec, 'target' | 'task' | 'seed'>;
+export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 'seed'>;
 
 /** A table whose columns are known. */
 export class Table {

@@ -2,7 +2,9 @@
  * What is learned of a table beside its rows: which columns are inputs and how they are scaled. Of one table, or of several put together,
  * of which each rank has one: then this is all that others hear of it.
  */
-import type { JobSpec, TaskName } from '../protocol/job.ts';
+import { sentenceOf } from '../protocol/fields.ts';
+import type { JobSpec } from '../protocol/job.ts';
+import { unfitMeasure, type TaskName } from '../protocol/measures.ts';
 import type { ColumnFacts, TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { majority } from '../util/majority.ts';
@@ -39,7 +41,7 @@ export function taskOf(
  * @param name of the table, or of all of them.
  * @throws DataError where nothing can be learned.
  */
-export function checkTable(name: string, facts: TableFacts, job: Pick<JobSpec, 'task'>): void {
+export function checkTable(name: string, facts: TableFacts, job: Pick<JobSpec, 'task' | 'loss' | 'metrics'>): void {
   const target = targetOf(facts);
   const task = taskOf(target, job);
   const column = `column ${JSON.stringify(target.name)}`;
@@ -60,6 +62,8 @@ export function checkTable(name: string, facts: TableFacts, job: Pick<JobSpec, '
   if (target.values?.length === 1) {
     return fail(`: ${column} says the same in every row. Choose another column to predict.`);
   }
+  const unfit = unfitMeasure(job, task!);
+  if (unfit !== null) return fail(`, ${column}: the job says ${sentenceOf(unfit)}.`);
   const inputs = facts.columns.reduce((sum, one) => sum + (one === target ? 0 : inputsOf(one)), 0);
   if (inputs === 0) {
     return fail(`, line 1: no column is left to predict ${column} from. Add columns of numbers or of categories.`);

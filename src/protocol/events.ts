@@ -9,6 +9,7 @@ import type { FlightRecording } from './flightRecording.ts';
 import type { JobCodec, JobSpec, StrategyName } from './job.ts';
 import type { Learned } from './learned.ts';
 import type { LessonOrder, LessonState } from './lesson.ts';
+import type { Metrics } from './measures.ts';
 import type { Preview } from './preview.ts';
 import type { ModelFormat } from './modelFile.ts';
 
@@ -191,8 +192,8 @@ export interface RunResult {
    * classified.
    */
   accuracy: number | null;
-  /** Where amounts are predicted: the root of the mean squared error over the held-out samples, in the amount's unit. */
-  error?: number | undefined;
+  /** What else the job asks to be told of held-out samples; of amounts, `rmse` in any job that does not say. */
+  metrics?: Metrics | undefined;
   /** Mean loss over the held-out samples; `null` where there are none. */
   valLoss: number | null;
   /** In runs that end when they get no better: the lowest such loss, and the steps after which it was. */
@@ -327,14 +328,14 @@ export type EngineEvent =
   | { type: 'codec'; step: number; choice: CodecChoice }
   /**
    * Held-out samples were tested, after `step`: their mean loss, and the share classified right, `null` where nothing
-   * is classified. Where amounts are predicted, `error` is the root of their mean squared error, in their own unit.
+   * is classified; and what else the job asks for.
    */
   | {
       type: 'evaluation';
       step: number;
       loss: number;
       accuracy: number | null;
-      error?: number | undefined;
+      metrics?: Metrics | undefined;
       samples: number;
     }
   /** All held-out samples were tested, after `step`, and few classes are told apart: which was taken for which. */

@@ -6,6 +6,7 @@ import { UsageError } from '../util/errors.ts';
 import { fieldsOf, issuePath, problemOf, sentenceOf, type Problem } from './fields.ts';
 import { GptModel, PRESETS } from './gpt.ts';
 import { IMAGE_SIDE } from './learned.ts';
+import { measureFields, TASK_NAMES, unfitMeasure, type TaskName } from './measures.ts';
 import { SpreadFiles } from './spread.ts';
 import { misfitOf, Topology } from './topology.ts';
 
@@ -79,10 +80,6 @@ const DataSource = v.variant('kind', [
 
 /** Longest run, minutes: a week. */
 export const MAX_MINUTES = 7 * 24 * 60;
-/** What is learned from a table's column: which of its values a row has, or how large it is. */
-export const TASK_NAMES = ['classification', 'regression'] as const;
-export type TaskName = (typeof TASK_NAMES)[number];
-
 /** Wider pictures take a browser longer to decode than to learn from. */
 export const MAX_IMAGE_SIDE = 256;
 
@@ -153,6 +150,7 @@ const JobFields = fieldsOf({
   hidden: v.optional(positiveInteger(MAX_HIDDEN), DEFAULT_HIDDEN),
   gpt: v.optional(GptModel, DEFAULT_GPT),
   ...planFields,
+  ...measureFields,
   data: DataSource,
   ...fileFields,
   /** Workers in the one tab of `data-parallel`. */
@@ -192,6 +190,12 @@ export function readsFiles(job: (typeof JOB_NAMES)[number]): job is Exclude<File
   return job === 'mnist' || job === 'images' || job === 'table';
 }
 
+/** What the job learns of its samples; `null`: files say, or nothing is learned. */
+function taskOf({ job, task }: { job: (typeof JOB_NAMES)[number]; task: TaskName | null }): TaskName | null {
+  if (job === 'lesson') return null;
+  return job === 'table' ? task : 'classification';
+}
+
 export const JobSpec = v.pipe(
   JobFields,
   v.check(
@@ -217,6 +221,12 @@ export const JobSpec = v.pipe(
     if (typeof model === 'string' || !learnsDigits(job)) return;
     const problem = misfitOf(model, `samples of ${job}`, [IMAGE_SIDE, IMAGE_SIDE, 1], 10);
     if (problem !== null) addIssue({ message: problem.message, path: issuePath(['model', ...problem.path]) });
+  }),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed || dataset.issues) return;
+    const task = taskOf(dataset.value);
+    const problem = task && unfitMeasure(dataset.value, task);
+    if (problem) addIssue({ message: problem.message, path: issuePath(problem.path) });
   }),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
   v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ring', 'the lesson goes with the strategy ring'),
@@ -271,6 +281,7 @@ export const DEFAULT_JOB: JobSpec = {
   hidden: DEFAULT_HIDDEN,
   gpt: DEFAULT_GPT,
   ...DEFAULT_PLAN,
+  ...{ loss: null, metrics: null },
   data: { kind: 'drawn' },
   ...{ target: null, task: null, side: 32, channels: 3 },
   replicas: 4,

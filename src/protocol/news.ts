@@ -9,6 +9,7 @@ import type { EngineEvent } from './events.ts';
 import { MAX_PROMPT } from './gpt.ts';
 import { CODEC_NAMES, JobSpec, STRATEGY_NAMES } from './job.ts';
 import { LessonState } from './lesson.ts';
+import { METRIC_NAMES } from './measures.ts';
 
 /** Characters: a token of byte pairs may be a long word. */
 const MAX_SAMPLE_LENGTH = 4000;
@@ -45,6 +46,7 @@ const Choice = v.object({
 const OfBuckets = v.object({
   ...{ capBytes: count, latencyMs: number, bytesPerMs: number, expectedMs: number, usualMs: number },
 });
+const OfMetrics = v.record(v.picklist(METRIC_NAMES), number);
 /** Without the confusion, which is told apart: the end must fit a digest. */
 const Result = v.object({
   ...{
@@ -58,7 +60,7 @@ const Result = v.object({
   },
   transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
   ...{ steps: count, epochs: count, loss: number, accuracy: v.nullable(number), valLoss: v.nullable(number) },
-  error: v.optional(number),
+  metrics: v.optional(OfMetrics),
   ...{ stateHash: ofRanks(hash), bytesSentPerRank: ofRanks(count) },
   ...{ bytesReceivedPerRank: ofRanks(count), otherBytesSentPerRank: ofRanks(count), gradientBytes: count },
   ...{ memoryBytesPerRank: ofRanks(count), bigramLoss: v.optional(number) },
@@ -92,7 +94,7 @@ export const NewsEvent = v.variant('type', [
   }),
   v.object({
     ...{ type: v.literal('evaluation'), step: count, loss: number, accuracy: v.nullable(number), samples: count },
-    error: v.optional(number),
+    metrics: v.optional(OfMetrics),
   }),
   v.pipe(
     v.object({

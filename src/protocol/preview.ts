@@ -1,5 +1,6 @@
 /** What a tab's files hold, told before anything is trained: small, however large they are. */
-import type { JobName, JobSpec, TaskName } from './job.ts';
+import type { JobName, JobSpec } from './job.ts';
+import type { TaskName } from './measures.ts';
 
 /** Jobs whose files are looked into before they are trained on. */
 export function hasPreview(job: JobName): boolean {
@@ -7,8 +8,9 @@ export function hasPreview(job: JobName): boolean {
 }
 
 /** All that a job asks of files that tabs bring: where it is another, files have to be looked into anew. */
-export function demandsOf({ job, data, model, target, task, side, channels, seed, gpt }: JobSpec): string {
-  return JSON.stringify([job, data.kind, model, target, task, side, channels, seed, gpt]);
+export function demandsOf(job: JobSpec): string {
+  const { data, model, loss, metrics, target, task, side, channels, seed, gpt } = job;
+  return JSON.stringify([job.job, data.kind, model, loss, metrics, target, task, side, channels, seed, gpt]);
 }
 
 /** What a column holds: numbers, a few different words, words that differ from row to row, nothing. */

@@ -24,6 +24,8 @@ test.each([
   { job: 'mnist', data: { kind: 'spread', files: [] } },
   { job: 'mnist', data: { kind: 'url', url: 'https://example.org/a?b=c&d' }, epochs: 3 },
   { job: 'table', data: { kind: 'files' }, target: 'price & tax', task: 'regression' },
+  { job: 'table', data: { kind: 'files' }, loss: 'huber', metrics: ['mae', 'r2'] },
+  { metrics: ['top-3'] },
   { job: 'images', data: { kind: 'url', url: 'pets.zip' }, side: 48, channels: 1, model: 'cnn' },
   { strategy: 'diloco', syncEvery: 4 },
   { transport: 'auto' },

@@ -84,9 +84,11 @@ test('an amount is learned by squared error, and told in its own unit', async ()
   const data = await loadData(job, { files: [new File([houses], 'houses.csv')], baseUrl });
   const task = await createJobTask(job, data, 1);
   expect(task).toMatchObject({ classifies: false, trainSamples: 32, testSamples: 8 });
-  expect(task.labelUnit).toBeGreaterThan(1000);
-  const { lossSum, correct } = await task.evaluate(Uint32Array.of(0, 1, 2));
+  expect(data.test.labelUnit).toBeGreaterThan(1000);
+  const { lossSum, correct, sums } = await task.evaluate(Uint32Array.of(0, 1, 2));
   expect(correct).toBe(0);
+  expect(sums![0]).toBeCloseTo(lossSum, 4);
+  expect(task.score!.told(sums!, 3)).toEqual({ rmse: Math.sqrt(sums![0]! / 3) * data.test.labelUnit! });
   const inputs = new Float32Array(3);
   const amounts = new Float32Array(3);
   await data.test.read([0, 1, 2], inputs, amounts);

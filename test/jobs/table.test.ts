@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { sampleLength, type Dataset } from '../../src/jobs/dataset.ts';
 import { Table, type TableJob } from '../../src/jobs/table.ts';
 
-const JOB: TableJob = { target: null, task: null, seed: 1 };
+const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
 
 const open = (text: string, job: Partial<TableJob> = {}): Promise<Table> =>
   Table.open(new File([text], 'a.csv'), { ...JOB, ...job });
@@ -140,6 +140,18 @@ describe('a table', () => {
       '1 row is too few to train and to test on',
     ],
     ['nothing to predict from', `x,y\n${words(200)}`, {}, 'no column is left to predict column "y" from'],
+    [
+      'a loss of classes for amounts',
+      'x,y\n1,2\n3,4',
+      { task: 'regression', loss: 'cross-entropy' },
+      'a.csv, column "y": the job says loss: cross-entropy is for classes, and an amount is learned here: take mean-squared-error',
+    ],
+    [
+      'a metric of amounts for classes',
+      'x,y\n1,a\n3,b',
+      { metrics: ['accuracy', 'r2'] },
+      'a.csv, column "y": the job says metrics[1]: r2 is for amounts, and classes are learned here: take accuracy or top-3.',
+    ],
   ])('wrong: %s', async (_, text, job, sentence) => {
     const table = await open(text, job);
     expect(table.problem()?.message).toContain(sentence);

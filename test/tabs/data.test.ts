@@ -61,7 +61,7 @@ test('a CSV file: an amount is predicted in two tabs, from numbers and words', a
     (i) => `${i % 7},${i % 3 ? 'old' : 'new'},${1000 * (i % 7) + (i % 3 ? 0 : 500) + 5000 + (i % 2)}`,
   );
   const [result, other] = await train(2, {
-    job: { job: 'table' },
+    job: { job: 'table', loss: 'huber', metrics: ['mae', 'r2'] },
     bad: { 'houses.csv': 'rooms,age,price\n1,old,2\n3,new\n' },
     sentence: 'houses.csv, line 3: 2 fields, and line 1 has 3',
     good: { 'houses.csv': `rooms,age,price\n${rows.join('\n')}\n` },
@@ -69,8 +69,9 @@ test('a CSV file: an amount is predicted in two tabs, from numbers and words', a
   });
   expect(result).toMatchObject({ worldSize: 2, steps: 40, accuracy: null });
   // Prices lie 2000 around their mean.
-  expect(result!.error).toBeLessThan(1000);
-  expect(other!.error).toBe(result!.error);
+  expect(result!.metrics!.mae).toBeLessThan(1000);
+  expect(result!.metrics!.r2).toBeGreaterThan(0.5);
+  expect(other!.metrics).toEqual(result!.metrics);
 });
 
 /** Apples or pears, by their size. */

@@ -1,7 +1,8 @@
 /** Loss and accuracy over steps or time; each also as a small table, for those who do not see curves. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import { formatAmount, formatClock, formatCount, formatLoss, formatShare } from '../format.ts';
+import { formatAmount, formatClock, formatCount, formatLoss, formatMetric, formatShare } from '../format.ts';
+import { metricEntries, type MetricName } from '../../protocol/measures.ts';
 import { tellsOwnOnly } from '../strategies.ts';
 import { smooth, smoothingFor } from '../series.ts';
 import type { Evaluation, Run } from '../view.ts';
@@ -123,13 +124,19 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
   );
 }
 
-/** How well held-out samples are answered: the share that is right; of amounts, the typical error. */
+/** How well held-out samples are answered: by the first metric, or another that is chosen. */
 function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
   const { charts } = words.value;
   const { evaluations, losses } = run;
-  const isAmount = evaluations.some(({ accuracy }) => accuracy === null);
-  const say = (one: Evaluation): string => (isAmount ? formatAmount(valueOf(one)) : formatShare(valueOf(one), 1));
-  const name = isAmount ? charts.error : run.job.job === 'gpt' ? charts.foretold : charts.accuracy;
+  const told = metricEntries(evaluations.at(-1)?.metrics ?? {}).map(([one]) => one);
+  const chosen = useSignal<MetricName | null>(null);
+  const metric = told.find((one) => one === chosen.value) ?? told[0] ?? 'accuracy';
+  const nameOf = (one: MetricName): string =>
+    one === 'accuracy' && run.job.job === 'gpt' ? charts.foretold : charts.metrics[one];
+  const name = nameOf(metric);
+  const isShare = metric === 'accuracy' || metric === 'top-3';
+  const valueOf = ({ metrics }: Evaluation): number => metrics[metric] ?? NaN;
+  const say = (one: Evaluation): string => formatMetric(metric, valueOf(one));
   const hovered = useSignal<number | null>(null);
   const start = losses.points[0] ?? ORIGIN;
   const end = losses.pending.at(-1) ?? losses.points.at(-1) ?? { step: 0, at: 1000 };
@@ -139,14 +146,29 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
       x: [start, ...evaluations, end].map((place) => xOf(axis, place)),
       line: [null, ...evaluations.map(valueOf), null],
     }),
-    [evaluations, axis, start, end],
+    [evaluations, metric, axis, start, end],
   );
   const one = (hovered.value === null ? undefined : evaluations[hovered.value - 1]) ?? evaluations.at(-1);
-  const label = isAmount ? charts.errorLabel : charts.accuracyLabel;
   return (
     <figure class="curve">
       <figcaption>
-        <span>{name}</span>
+        {told.length < 2 ? (
+          <span>{name}</span>
+        ) : (
+          <span class="row small" role="group" aria-label={charts.metric}>
+            {told.map((each) => (
+              <button
+                key={each}
+                type="button"
+                class="choice"
+                aria-pressed={each === metric}
+                onClick={() => (chosen.value = each)}
+              >
+                {nameOf(each)}
+              </button>
+            ))}
+          </span>
+        )}
         <span class="number">
           {one === undefined ? <span class="dim">{charts.notMeasured}</span> : say(one)}
           {hovered.value !== null && one !== undefined && <At axis={axis} place={one} />}
@@ -160,18 +182,14 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
         marks={NO_MARKS}
         height={112}
         points
-        {...(!isAmount && { range: [0, 1] as const })}
-        formatY={(value) => (isAmount ? formatAmount(value) : formatShare(value))}
+        {...(isShare && { range: [0, 1] as const })}
+        formatY={(value) => (isShare ? formatShare(value) : formatAmount(value))}
         onhover={(index) => (hovered.value = index)}
-        label={one === undefined ? charts.noAccuracy : label(axis, say(one))}
+        label={one === undefined ? charts.noAccuracy : charts.metricLabel(name, axis, say(one))}
       />
       <NumbersTable name={name} rows={sample(evaluations).map((row) => [row, say(row)])} />
     </figure>
   );
-}
-
-function valueOf({ accuracy, error }: Evaluation): number {
-  return accuracy ?? error ?? NaN;
 }
 
 /** What charts of one run have in common. */

@@ -1,34 +1,36 @@
 /** A run's curves as a table for other programs: CSV by RFC 4180. Pure. */
+import { METRIC_NAMES, type Metrics } from '../../protocol/measures.ts';
 import type { Point, Series } from '../series.ts';
 import type { Run, WorldChange } from '../view.ts';
 
 /**
  * A line per step, or per point of the curve where a long run has fewer (the mean of so many steps, at the last of them), and where
- * something was measured or changed. Measured is the share of right answers, of amounts the root of the mean squared error. Steps count
- * from 1; the world size is that after the step.
+ * something was measured or changed, with a column for each metric. Steps count from 1; the world size is that after the step.
  */
 export function curvesCsv(
   run: Pick<Run, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,
   say: (change: WorldChange) => string,
 ): string {
-  const rows = new Map<number, { at: number; loss?: number; measured?: number; events: string[] }>();
+  const rows = new Map<number, { at: number; loss?: number; metrics?: Metrics; events: string[] }>();
   const rowAt = ({ step, at }: { step: number; at: number }) => {
     const row = rows.get(step) ?? { at, events: [] };
     rows.set(step, row);
     return row;
   };
   for (const point of wholePoints(run.losses)) rowAt(point).loss = point.value;
-  const isAmount = run.evaluations.some((one) => one.accuracy === null);
-  for (const one of run.evaluations) rowAt(one).measured = one.accuracy ?? one.error ?? NaN;
+  for (const one of run.evaluations) rowAt(one).metrics = one.metrics;
+  const names = METRIC_NAMES.filter((name) => run.evaluations.some(({ metrics }) => metrics[name] !== undefined));
+  // A table of one shape, before anything was measured too.
+  if (names.length === 0) names.push('accuracy');
   for (const one of run.changes) rowAt(one).events.push(say(one));
   for (const one of run.saves) rowAt(one).events.push('checkpoint');
   const lines = [...rows]
     .sort((a, b) => a[0] - b[0])
-    .map(([step, { at, loss, measured, events }]) => [
-      ...[String(step + 1), (at / 1000).toFixed(3), numberOf(loss), numberOf(measured)],
+    .map(([step, { at, loss, metrics, events }]) => [
+      ...[String(step + 1), (at / 1000).toFixed(3), numberOf(loss), ...names.map((name) => numberOf(metrics?.[name]))],
       ...[String(worldSizeAfter(run, step)), events.join('; ')],
     ]);
-  const header = ['step', 'time_s', 'loss', isAmount ? 'error' : 'accuracy', 'world_size', 'event'];
+  const header = ['step', 'time_s', 'loss', ...names, 'world_size', 'event'];
   return [header, ...lines].map((line) => `${line.map(field).join(',')}\r\n`).join('');
 }
 

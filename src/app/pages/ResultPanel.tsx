@@ -1,18 +1,10 @@
 /** The end of a run: what came out, whether all ranks have it, and what it cost in bytes against theory. */
 import type { ComponentChildren } from 'preact';
 import type { RunResult } from '../../protocol/events.ts';
+import { metricEntries, metricsTold, type MetricName } from '../../protocol/measures.ts';
 import { dissenters } from '../../util/majority.ts';
 import { theoreticalBytes } from '../derive.ts';
-import {
-  formatAmount,
-  formatBytes,
-  formatClock,
-  formatCount,
-  formatLoss,
-  formatMs,
-  formatShare,
-  shortHash,
-} from '../format.ts';
+import { formatBytes, formatClock, formatCount, formatLoss, formatMetric, formatMs, shortHash } from '../format.ts';
 import { Term } from '../parts/Term.tsx';
 import { closeRun, leave, start } from '../store.ts';
 import { hasServer } from '../strategies.ts';
@@ -28,9 +20,12 @@ interface Props {
 }
 
 export function ResultPanel({ result, isWhole, host, children }: Props) {
-  const { run: said } = words.value;
+  const { run: said, charts } = words.value;
   const { worldSize } = result;
-  const [value, meaning] = outcome(result);
+  const told = metricEntries(metricsTold(result));
+  const [value, meaning] = outcome(result, told);
+  // Of a text the loss stands above.
+  const others = result.bigramLoss === undefined ? told.slice(1) : told;
   const apart = dissenters(result.stateHash);
   const theory = theoreticalBytes(worldSize, result.gradientBytes, result.steps);
   const sent =
@@ -46,6 +41,12 @@ export function ResultPanel({ result, isWhole, host, children }: Props) {
           <dt>{said.loss}</dt>
           <dd>{formatLoss(result.loss)}</dd>
         </div>
+        {others.map(([name, other]) => (
+          <div key={name}>
+            <dt>{result.bigramLoss !== undefined && name === 'accuracy' ? charts.foretold : charts.metrics[name]}</dt>
+            <dd>{formatMetric(name, other)}</dd>
+          </div>
+        ))}
         {result.best && (
           <div>
             <dt>{said.bestTest}</dt>
@@ -121,15 +122,18 @@ export function ResultPanel({ result, isWhole, host, children }: Props) {
   );
 }
 
-/** How well held-out samples are answered, and what that says: of a text the loss, of amounts the typical error, else the share that is right. */
-function outcome({ accuracy, error, valLoss, bigramLoss, steps, ms }: RunResult): [value: string, meaning: string] {
+/** How well held-out samples are answered, and what that says: of a text the loss, else what is told first. */
+function outcome(
+  { valLoss, bigramLoss, steps, ms }: RunResult,
+  told: readonly [MetricName, number][],
+): [value: string, meaning: string] {
   const { run: said, written } = words.value;
   const time = formatClock(ms);
   if (bigramLoss !== undefined) {
     return [formatLoss(valLoss ?? NaN), written.result(formatLoss(bigramLoss), steps, time)];
   }
-  if (error !== undefined) return [formatAmount(error), said.predicted(steps, time)];
-  return [formatShare(accuracy ?? NaN, 1), said.classified(steps, time)];
+  const [name, value] = told[0] ?? ['accuracy', NaN];
+  return [formatMetric(name, value), said.measured[name](steps, time)];
 }
 
 function overhead(sent: number, theory: number): string {

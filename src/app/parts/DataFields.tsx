@@ -1,5 +1,6 @@
 /** Where a job's data are from, and what is taken from people's own. */
-import type { JobSpec, TaskName } from '../../protocol/job.ts';
+import type { JobSpec } from '../../protocol/job.ts';
+import { AMOUNT_LOSSES, type AmountLoss, type TaskName } from '../../protocol/measures.ts';
 import { withSource, type DataSourceName } from '../jobForm.ts';
 import { SERVER_DATA } from '../serverData.ts';
 import { words } from '../words/index.ts';
@@ -10,7 +11,8 @@ import { JobNumber, type Offer } from './JobFields.tsx';
 export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: Offer }) {
   const { job: says } = words.value;
   const named = Object.fromEntries(columns.map((column) => [column, column]));
-  const set = (target: string | null) => offer({ ...job, target, task: null });
+  // What another column holds may be measured by something else.
+  const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
   // A name that is not there stays to be seen, beside what is wrong with it.
   const target = job.target ?? columns.at(-1) ?? '';
   return (
@@ -34,9 +36,25 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
         label={says.task}
         value={job.task ?? 'none'}
         options={says.tasks}
-        onpick={(task: TaskName | 'none') => offer({ ...job, task: task === 'none' ? null : task })}
+        onpick={(task: TaskName | 'none') =>
+          offer({ ...job, task: task === 'none' ? null : task, loss: null, metrics: null })
+        }
       />
     </>
+  );
+}
+
+/** What a table's amounts are learned by. */
+export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: says } = words.value;
+  const [usual] = AMOUNT_LOSSES;
+  return (
+    <Select
+      label={says.loss}
+      value={job.loss === null || job.loss === 'cross-entropy' ? usual : job.loss}
+      options={says.losses}
+      onpick={(loss: AmountLoss) => offer({ ...job, loss: loss === usual ? null : loss })}
+    />
   );
 }
 

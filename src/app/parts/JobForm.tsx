@@ -15,7 +15,7 @@ import { withJob, withOptimizer, withStrategy, workerWord } from '../jobForm.ts'
 import { SERVER_DATA, serverHasData } from '../serverData.ts';
 import { SETTINGS } from '../strategies.ts';
 import { words } from '../words/index.ts';
-import { DataFields, PictureFields, TableFields } from './DataFields.tsx';
+import { DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
 import { Select } from './Fields.tsx';
 import { GptFields, PresetField } from './GptFields.tsx';
 import { JobNumber, type Offer } from './JobFields.tsx';
@@ -75,6 +75,7 @@ export function JobForm({
           <div class="fields three">
             {job.job === 'gpt' && <GptFields job={job} offer={offer} />}
             {trains && <TrainingFields job={job} offer={offer} />}
+            {job.job === 'table' && job.task !== 'classification' && <LossField job={job} offer={offer} />}
             {job.job === 'images' && <PictureFields job={job} offer={offer} />}
             {takesFiles(job.job) && <DataFields job={job} offer={offer} />}
             {children}

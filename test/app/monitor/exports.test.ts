@@ -12,16 +12,17 @@ describe('curves as CSV', () => {
   const change = { step: 1, at: 50, from: 2, to: 3, joined: ['a "b", c'], returned: [], left: [] };
   const run = {
     losses: points.reduce((series, point) => append(series, point), emptySeries),
-    evaluations: [{ step: 1, at: 50, loss: 1, accuracy: 0.5, error: null, samples: 10 }],
+    evaluations: [{ step: 1, at: 50, loss: 1, metrics: { accuracy: 0.5 }, samples: 10 }],
     ...{ changes: [change], saves: [{ step: 2, at: 100 }], worldSize: 3 },
   };
 
-  test('of amounts have their error', () => {
-    const amounts = { ...run, evaluations: [{ step: 1, at: 50, loss: 1, accuracy: null, error: 1234.5, samples: 10 }] };
+  test('have a column for each metric', () => {
+    const metrics = { rmse: 1234.5, r2: 0.5 };
+    const amounts = { ...run, evaluations: [{ step: 1, at: 50, loss: 1, metrics, samples: 10 }] };
     const [header, , second] = curvesCsv(amounts, sayChange).split('\r\n');
     expect([header, second]).toEqual([
-      'step,time_s,loss,error,world_size,event',
-      expect.stringMatching(/^2,0.050,1,1234.5,/),
+      'step,time_s,loss,rmse,r2,world_size,event',
+      expect.stringMatching(/^2,0.050,1,1234.5,0.5,/),
     ]);
   });
 

@@ -1,5 +1,5 @@
 /** Curves, and what is marked on them. */
-import { list } from '../../format.ts';
+import { list, upperFirst } from '../../format.ts';
 
 export const charts = {
   axis: 'Horizontal axis',
@@ -9,17 +9,23 @@ export const charts = {
   wholeRunTitle: 'Show the whole run again (Esc, or a double click)',
   loss: 'loss',
   ownLoss: 'this rank’s loss',
-  accuracy: 'accuracy',
-  /** Of amounts: the root of the mean squared error. */
-  error: 'typical error',
-  /** The same of a text. */
+  /** Which of what is told of held-out samples. */
+  metric: 'Measured on held-out samples',
+  metrics: {
+    accuracy: 'accuracy',
+    'top-3': 'among the top 3',
+    /** The root of the mean squared error. */
+    rmse: 'typical error',
+    mae: 'mean absolute error',
+    r2: 'R²',
+  },
+  /** The accuracy of a text. */
   foretold: 'next characters told right',
   notMeasured: 'not measured yet',
   noLoss: 'Loss: no step yet.',
   noAccuracy: 'Accuracy: not measured yet.',
   lossLabel: (axis: 'step' | 'time', first: string, now: string) => `Loss by ${axis}: ${first} at first, ${now} now.`,
-  accuracyLabel: (axis: 'step' | 'time', now: string) => `Accuracy by ${axis}: ${now} now.`,
-  errorLabel: (axis: 'step' | 'time', now: string) => `Typical error by ${axis}: ${now} now.`,
+  metricLabel: (name: string, axis: 'step' | 'time', now: string) => `${upperFirst(name)} by ${axis}: ${now} now.`,
   changed: (what: string, step: number) => `After step ${step}: ${what}.`,
   savedAt: (step: number) => `Last saved after step ${step}.`,
   savedKey: '▲ saved',

@@ -25,6 +25,16 @@ const optimizers = {
   adamw: 'AdamW',
 };
 
+const losses = {
+  'mean-squared-error': 'its square',
+  'mean-absolute-error': 'its size',
+  huber: 'its square, far off its size (Huber)',
+};
+
+/** `, an error costs its size` */
+const describeLoss = ({ loss }: JobSpec): string =>
+  loss === null || loss === 'cross-entropy' ? '' : `, an error costs ${losses[loss]}`;
+
 /** `2 layers of 64 channels, 4 heads, 64 characters at a time` */
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
   `${plural(layers, 'layer')} of ${width} channels, ${plural(heads, 'head')}, ${context} ${tokens === 'characters' ? tokens : 'byte pairs'} at a time`;
@@ -133,6 +143,9 @@ export const job = {
   lastColumn: 'the last one',
   task: 'As',
   tasks: { none: 'its values suggest', classification: 'a class', regression: 'an amount' },
+  /** Of amounts. */
+  loss: 'An error costs',
+  losses,
   notNumber: 'This must be a number.',
   /** `Ring; 1 pass over the data, 32 samples per step and tab, Adam at 0.002` */
   describe: (spec: JobSpec, who: 'tab' | 'worker') => {
@@ -145,7 +158,7 @@ export const job = {
         : `${timed}, or until ${plural(spec.patience, 'test')} in a row show nothing better`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}; ` : '';
     const codec = spec.codec === 'fp32' ? '' : `, gradients as ${codecs[spec.codec]}`;
-    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}${spec.data.kind === 'federated' ? '; each tab learns from its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
+    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab learns from its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
   },
   /** `local SGD, an exchange every 8 steps` */
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec): string => {

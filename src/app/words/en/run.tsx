@@ -107,11 +107,19 @@ export const run = {
   rate: 'while talking',
 
   // The result.
-  /** Below an amount, in the target's own unit. */
-  predicted: (steps: number, time: string) =>
-    `is the typical error (root mean square) on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
-  classified: (steps: number, time: string) =>
-    `of the held-out samples are classified right, after ${plural(steps, 'step')} in ${time}.`,
+  /** Below the metric that is told first; errors are in the target's own unit. */
+  measured: {
+    accuracy: (steps: number, time: string) =>
+      `of the held-out samples are classified right, after ${plural(steps, 'step')} in ${time}.`,
+    'top-3': (steps: number, time: string) =>
+      `of the held-out samples have their class among the three likeliest, after ${plural(steps, 'step')} in ${time}.`,
+    rmse: (steps: number, time: string) =>
+      `is the typical error (root mean square) on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
+    mae: (steps: number, time: string) =>
+      `is the mean absolute error on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
+    r2: (steps: number, time: string) =>
+      `is R², the share of the held-out amounts’ variance that is told, after ${plural(steps, 'step')} in ${time}.`,
+  },
   bestTest: 'lowest held-out loss',
   afterStep: (step: string) => `after step ${step}`,
   stepTook: 'a step took',

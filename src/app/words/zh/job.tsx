@@ -24,6 +24,15 @@ const optimizers = {
   adamw: 'AdamW',
 };
 
+const losses = {
+  'mean-squared-error': '误差的平方',
+  'mean-absolute-error': '误差的绝对值',
+  huber: '小误差取平方，大误差取绝对值（Huber）',
+};
+
+const describeLoss = ({ loss }: JobSpec): string =>
+  loss === null || loss === 'cross-entropy' ? '' : `，误差的代价：${losses[loss]}`;
+
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
   `${layers} 层、每层 ${width} 个通道、${heads} 个头，一次看 ${context} 个${tokens === 'characters' ? '字符' : '字节对'}`;
 
@@ -123,6 +132,8 @@ export const job: Words['job'] = {
   lastColumn: '最后一列',
   task: '作为',
   tasks: { none: '由其取值决定', classification: '类别', regression: '数量' },
+  loss: '误差的代价',
+  losses,
   notNumber: '这里要填一个数。',
   describe: (spec, who) => {
     if (spec.job === 'lesson') return '每个标签页有几个小数字，大家一步一步一起把它们加起来';
@@ -132,7 +143,7 @@ export const job: Words['job'] = {
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}；` : '';
     const each = who === 'tab' ? '标签页' : '工作线程';
     const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;
-    return `${size}${job.describeStrategy(spec)}${codec}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件学习' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
+    return `${size}${job.describeStrategy(spec)}${codec}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件学习' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec) => {
     const name = strategies[strategy];

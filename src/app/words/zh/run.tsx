@@ -90,8 +90,13 @@ export const run: Words['run'] = {
   transit: '一块用时',
   rate: '通信时',
 
-  predicted: (steps, time) => `是测试样本上的典型误差（均方根），共 ${steps} 步，用时 ${time}。`,
-  classified: (steps, time) => `的测试样本分类正确，共 ${steps} 步，用时 ${time}。`,
+  measured: {
+    accuracy: (steps, time) => `的测试样本分类正确，共 ${steps} 步，用时 ${time}。`,
+    'top-3': (steps, time) => `的测试样本，其类别在最可能的三个之中，共 ${steps} 步，用时 ${time}。`,
+    rmse: (steps, time) => `是测试样本上的典型误差（均方根），共 ${steps} 步，用时 ${time}。`,
+    mae: (steps, time) => `是测试样本上的平均绝对误差，共 ${steps} 步，用时 ${time}。`,
+    r2: (steps, time) => `是 R²，即测试样本的方差中被解释的比例，共 ${steps} 步，用时 ${time}。`,
+  },
   bestTest: '最低测试损失',
   afterStep: (step) => `第 ${step} 步之后`,
   stepTook: '一步用时',
