@@ -5,6 +5,7 @@ import { createCorpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
 import { openImages, type ImagesJob } from './images.ts';
 import { loadMnist } from './mnist.ts';
+import { modelProblem } from './ownLayers.ts';
 import type { Shard } from './shard.ts';
 import { fetchFiles, folderSource, pickedSource } from './source.ts';
 import { Table, type TableJob } from './table.ts';
@@ -102,8 +103,8 @@ async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train:
 }
 
 /**
- * What picked files hold, before anything is trained; and what is wrong with them, or with what the job asks of them. A table whose
- * target is wrong can be looked at all the same.
+ * What picked files hold, before anything is trained; and what is wrong with them, or with what the job asks of them, and whether its
+ * model fits. A table whose target is wrong can be looked at all the same.
  */
 export async function inspectFiles(
   job: JobSpec,
@@ -112,9 +113,13 @@ export async function inspectFiles(
   const isShard = job.data.kind === 'federated';
   try {
     if (job.job === 'gpt') return { preview: await inspectText(job, files), problem: null };
-    if (job.job !== 'table') return { preview: (await openImages(files, job, { isShard })).preview, problem: null };
+    if (job.job !== 'table') {
+      const images = await openImages(files, job, { isShard });
+      return { preview: images.preview, problem: isShard ? null : modelProblem(job.model, images.load().train) };
+    }
     const table = await Table.open(oneTable(files), job);
-    return { preview: table.preview, problem: table.problem(isShard)?.message ?? null };
+    const problem = table.problem(isShard)?.message ?? (isShard ? null : modelProblem(job.model, table.samples));
+    return { preview: table.preview, problem };
   } catch (error) {
     return { preview: null, problem: messageOf(error) };
   }

@@ -3,12 +3,11 @@
  * with static shapes; initial weights are ours, not TensorFlow.js's, so they are the same on every backend and machine.
  */
 import * as tf from '@tensorflow/tfjs';
-import type { Dataset } from './dataset.ts';
 import type { JobSpec, ModelName } from '../protocol/job.ts';
 import { endsOf } from '../protocol/topology.ts';
 import { UsageError } from '../util/errors.ts';
 import { createRng, mixSeed } from '../util/rng.ts';
-import { ownLayers } from './ownLayers.ts';
+import { ownLayers, type ModelSamples } from './ownLayers.ts';
 import type { Topology } from './weights/index.ts';
 
 /** Filters of the cnn's two convolutions. */
@@ -50,16 +49,13 @@ export interface JobModel extends KeptModel {
   dispose(): void;
 }
 
-/** What a model has to know of the samples. */
-type Samples = Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>;
-
 /**
  * Builds `job.model` for samples of `data`'s shape, on the current backend. Kernels are Glorot uniform, seeded by
  * (job.seed, position), biases zero.
  *
  * @throws UsageError where the job's own layers take or give other than the data have.
  */
-export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: Samples): JobModel {
+export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): JobModel {
   const own = typeof job.model === 'string' ? null : job.model;
   const layers = typeof job.model === 'string' ? layersOf(job.model, job.hidden, data) : ownLayers(job.model, data);
   const model = tf.sequential({ layers });
@@ -111,7 +107,7 @@ function isDropout(layer: tf.layers.Layer): layer is DropoutLayer {
   return layer.getClassName() === 'Dropout';
 }
 
-function layersOf(name: ModelName, hidden: number, data: Samples): tf.layers.Layer[] {
+function layersOf(name: ModelName, hidden: number, data: ModelSamples): tf.layers.Layer[] {
   const inputShape = [...data.inputShape];
   const { classes } = data;
   switch (name) {

@@ -1,27 +1,33 @@
 /** A job's own model as TensorFlow.js's layers. */
 import * as tf from '@tensorflow/tfjs';
 import { sentenceOf } from '../protocol/fields.ts';
+import type { JobSpec } from '../protocol/job.ts';
 import type { Layer } from '../protocol/layers.ts';
 import { endsInSoftmax, misfitOf, type Topology } from '../protocol/topology.ts';
 import { UsageError } from '../util/errors.ts';
 import type { Dataset } from './dataset.ts';
+
+/** What a model has to know of the samples. */
+export type ModelSamples = Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>;
+
+/** Why a job's model cannot learn from samples, in a sentence; `null`: it can, as named ones always do. */
+export function modelProblem(model: JobSpec['model'], { inputShape, classes, labelUnit }: ModelSamples): string | null {
+  if (typeof model === 'string') return null;
+  const problem = misfitOf(model, 'the samples', inputShape, classes);
+  if (problem !== null) return `${sentenceOf({ ...problem, path: ['model', ...problem.path] })}.`;
+  if (labelUnit === undefined || !endsInSoftmax(model)) return null;
+  return 'The model ends in a softmax, and what it is to predict is an amount: leave the softmax out.';
+}
 
 /**
  * Layers of a checked topology, but for a softmax at the end: the loss has it, and takes what comes before.
  *
  * @throws UsageError where they take or give other than the data have.
  */
-export function ownLayers(
-  topology: Topology,
-  { inputShape, classes, labelUnit }: Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>,
-): tf.layers.Layer[] {
-  const isAmount = labelUnit !== undefined;
-  const problem = misfitOf(topology, 'the samples', inputShape, classes);
-  if (problem !== null) throw new UsageError(`${sentenceOf({ ...problem, path: ['model', ...problem.path] })}.`);
+export function ownLayers(topology: Topology, samples: ModelSamples): tf.layers.Layer[] {
+  const problem = modelProblem(topology, samples);
+  if (problem !== null) throw new UsageError(problem);
   if (!endsInSoftmax(topology)) return topology.config.layers.map(toLayer);
-  if (isAmount) {
-    throw new UsageError('The model ends in a softmax, and what it is to predict is an amount: leave the softmax out.');
-  }
   const before = topology.config.layers.slice(0, -1).map(toLayer);
   const last = topology.config.layers.at(-1)!;
   if (last.class_name === 'Softmax') return before;

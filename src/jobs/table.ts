@@ -10,6 +10,7 @@ import { hashState } from '../util/hash.ts';
 import { Column, isMissing } from './columns.ts';
 import { checkRead, type Dataset, type Labels } from './dataset.ts';
 import { CsvFile } from './formats/csv.ts';
+import type { ModelSamples } from './ownLayers.ts';
 import { splitOf } from './split.ts';
 import { addTo, deviationOf, noSums } from './sums.ts';
 import { checkTable, targetOf, taskOf } from './tableFacts.ts';
@@ -78,6 +79,13 @@ export class Table {
       task,
       classes: task === 'classification' ? (this.#target.values ?? []).map(([name, count]) => ({ name, count })) : [],
     };
+  }
+
+  /** What a model has to know of the samples, of a table without a {@link problem}. An amount's unit is not known yet, only that there is one. */
+  get samples(): ModelSamples {
+    const { inputs, classNames } = new Encoding(this.#factsWith(this.#columns.map(noSums)), this.#job);
+    const inputShape = [1, 1, inputs.length] as const;
+    return classNames ? { inputShape, classes: classNames.length } : { inputShape, classes: 1, labelUnit: 1 };
   }
 
   /**

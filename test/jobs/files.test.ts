@@ -6,6 +6,8 @@ import { afterEach, expect, test } from 'vitest';
 import { createJobTask } from '../../src/engine/jobTask.ts';
 import { inspectFiles, loadData } from '../../src/jobs/index.ts';
 import { parseJob } from '../../src/protocol/job.ts';
+import { npyFile } from './formats/npyFiles.ts';
+import { zipFile } from './formats/zipFiles.ts';
 import { labelsFile, imagesFile } from './idxFiles.ts';
 
 const baseUrl = 'http://localhost/';
@@ -76,6 +78,37 @@ test('what picked files hold is told, and what is wrong with them, or with the t
     preview: null,
     problem: expect.stringContaining('a.csv, line 2'),
   });
+});
+
+const model = (inputs: number, units: number, activation = 'linear') => ({
+  class_name: 'Sequential',
+  config: { layers: [{ class_name: 'Dense', config: { units, activation, batch_input_shape: [null, inputs] } }] },
+});
+
+async function problemOf(fields: Record<string, unknown>, file: File): Promise<string | null> {
+  const { preview, problem } = await inspectFiles(parseJob({ data: { kind: 'files' }, ...fields }), [file]);
+  // What the files hold can be looked at all the same.
+  expect(preview).not.toBeNull();
+  return problem;
+}
+
+test("a job's own layers that do not fit the files are told before anything is trained", async () => {
+  const table = new File(['rooms,age,kind\n1,old,a\n2,new,b\n3,,a\n,old,b\n'], 'a.csv');
+  // Rooms and whether they are missing, new, old.
+  expect(await problemOf({ job: 'table', model: model(4, 2) }, table)).toBeNull();
+  expect(await problemOf({ job: 'table', model: model(3, 2) }, table)).toBe(
+    'model.config.layers[0].config.batch_input_shape: the model takes samples of [3], and the samples are [1, 1, 4], or [4] in one row.',
+  );
+  expect(await problemOf({ job: 'table', model: model(4, 3) }, table)).toContain('the samples have 2 classes: [2].');
+  const amounts = new File([houses], 'houses.csv');
+  expect(await problemOf({ job: 'table', model: model(1, 1) }, amounts)).toBeNull();
+  expect(await problemOf({ job: 'table', model: model(1, 1, 'softmax') }, amounts)).toMatch(/leave the softmax out/);
+  expect(await problemOf({ job: 'table', model: model(1, 2) }, amounts)).toContain('the samples have an amount: [1].');
+  const x = npyFile([4, 2], [1, 2, 3, 4, 5, 6, 7, 8]);
+  const y = npyFile([4], [0, 1, 0, 1], { type: 'i8' });
+  const arrays = new File([zipFile({ 'x.npy': x, 'y.npy': y })], 'set.npz');
+  expect(await problemOf({ job: 'images', model: model(2, 2) }, arrays)).toBeNull();
+  expect(await problemOf({ job: 'images', model: model(2, 5) }, arrays)).toContain('the model answers [5]');
 });
 
 test('an amount is learned by squared error, and told in its own unit', async () => {

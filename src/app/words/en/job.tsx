@@ -26,14 +26,14 @@ const optimizers = {
 };
 
 const losses = {
-  'mean-squared-error': 'its square',
-  'mean-absolute-error': 'its size',
-  huber: 'its square, far off its size (Huber)',
+  'mean-squared-error': 'squared error',
+  'mean-absolute-error': 'absolute error',
+  huber: 'Huber loss',
 };
 
-/** `, an error costs its size` */
+/** `, absolute error` */
 const describeLoss = ({ loss }: JobSpec): string =>
-  loss === null || loss === 'cross-entropy' ? '' : `, an error costs ${losses[loss]}`;
+  loss === null || loss === 'cross-entropy' ? '' : `, ${losses[loss]}`;
 
 /** `2 layers of 64 channels, 4 heads, 64 characters at a time` */
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
@@ -144,7 +144,7 @@ export const job = {
   task: 'As',
   tasks: { none: 'its values suggest', classification: 'a class', regression: 'an amount' },
   /** Of amounts. */
-  loss: 'An error costs',
+  loss: 'Loss',
   losses,
   notNumber: 'This must be a number.',
   /** `Ring; 1 pass over the data, 32 samples per step and tab, Adam at 0.002` */

@@ -25,13 +25,13 @@ const optimizers = {
 };
 
 const losses = {
-  'mean-squared-error': '误差的平方',
-  'mean-absolute-error': '误差的绝对值',
-  huber: '小误差取平方，大误差取绝对值（Huber）',
+  'mean-squared-error': '平方误差',
+  'mean-absolute-error': '绝对误差',
+  huber: 'Huber 损失',
 };
 
 const describeLoss = ({ loss }: JobSpec): string =>
-  loss === null || loss === 'cross-entropy' ? '' : `，误差的代价：${losses[loss]}`;
+  loss === null || loss === 'cross-entropy' ? '' : `，${losses[loss]}`;
 
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
   `${layers} 层、每层 ${width} 个通道、${heads} 个头，一次看 ${context} 个${tokens === 'characters' ? '字符' : '字节对'}`;
@@ -132,7 +132,7 @@ export const job: Words['job'] = {
   lastColumn: '最后一列',
   task: '作为',
   tasks: { none: '由其取值决定', classification: '类别', regression: '数量' },
-  loss: '误差的代价',
+  loss: '损失函数',
   losses,
   notNumber: '这里要填一个数。',
   describe: (spec, who) => {
