@@ -3,14 +3,18 @@ import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { KillsReport } from '../../launcher/chaos/kills.ts';
 import { runCli } from '../../launcher/cli.ts';
 import { ensureBrowser } from '../../launcher/findBrowser.ts';
 import { startSignaling } from '../../signaling/index.ts';
 import { DIST } from '../../launcher/build.ts';
+import { readSafetensors } from '../../src/jobs/weights/safetensors.ts';
 import { parseJob } from '../../src/protocol/job.ts';
 import type { RunResult } from '../../src/protocol/events.ts';
+import { relative, train } from '../engine/train.ts';
+import { OWN_JOB } from '../jobs/ownJob.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
 
@@ -86,6 +90,38 @@ test('two processes started by hand are one world, with the ranks that their env
     expect(result.losses).toEqual(results[0]!.losses);
   }
   expect(photos.map((file) => existsSync(file))).toEqual([true, false]);
+});
+
+test("a job file's own layers train on WebGPU as they do on the CPU, and are saved by their names", async () => {
+  const [job, out] = ['own.json', 'own.safetensors'].map((name) => path.join(folder, name));
+  await writeFile(job!, JSON.stringify({ peergrad: 1, ...OWN_JOB, batchSize: 4 }));
+  const told = await runCommand([
+    'run',
+    job!,
+    '--tabs',
+    '2',
+    '--steps',
+    '3',
+    '--out',
+    out!,
+    '--json',
+    '--gpu',
+    'software',
+  ]);
+  const result = resultOf(told);
+  expect(result).toMatchObject({ worldSize: 2, backend: 'webgpu', steps: 3 });
+  expect(result.stateHash).toEqual([result.stateHash[0], result.stateHash[0]]);
+  await tf.setBackend('cpu');
+  const [alone] = (await train(1, { ...OWN_JOB, batchSize: 8, maxSteps: 3 })).results;
+  for (const [step, loss] of alone!.losses.entries()) expect(relative(result.losses[step]!, loss)).toBeLessThan(1e-3);
+  const { tensors, about } = readSafetensors('own.safetensors', new Uint8Array(await readFile(out!)));
+  expect(Object.fromEntries(tensors.map(({ name, shape }) => [name, shape]))).toEqual({
+    ...{ 'conv2d1/kernel': [3, 3, 1, 4], 'conv2d1/bias': [4] },
+    ...{ 'depthwise/depthwise_kernel': [3, 3, 4, 2], 'depthwise/bias': [8] },
+    ...{ 'normalized/gamma': [8], 'normalized/beta': [8] },
+    ...{ 'dense1/kernel': [72, 12], 'dense1/bias': [12], 'answer/kernel': [12, 10], 'answer/bias': [10] },
+  });
+  expect(about['peergrad.step']).toBe('3');
 });
 
 test('a world whose browser dies is started again on every node, as often as allowed', async () => {
