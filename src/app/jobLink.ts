@@ -66,7 +66,7 @@ export function fitsLink({ model }: JobSpec): boolean {
 
 /** What to keep in the address of a page that sets up `job`; `null` for what need not be said. */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
-  const usual: JobSpec = { ...defaultsOf(job.job, job.strategy), job: DEFAULT_JOB.job };
+  const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), job: DEFAULT_JOB.job };
   const said = [...TEXTS, ...NUMBERS, ...LISTS, ...SWITCHES].map((name) => [
     name,
     job[name] === usual[name] ? null : String(job[name] ?? NONE),

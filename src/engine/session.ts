@@ -12,7 +12,7 @@ import {
 } from '../protocol/control.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
-import { isChosenByTabs, isElastic, type JobSpec } from '../protocol/job.ts';
+import { isChosenByTabs, isElastic, keepsModel, type JobSpec } from '../protocol/job.ts';
 import { demandsOf, hasPreview } from '../protocol/preview.ts';
 import { systemClock } from '../util/clock.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError, RunOverError } from '../util/errors.ts';
@@ -403,7 +403,7 @@ export class Session {
     const from = kept ? kept.state : (checkpoint?.state ?? null);
     const keepsakes = kept?.keepsakes ?? null;
     const weights = kept === null && origin?.kind === 'weights' ? origin.weights : null;
-    const autosave = isElastic(job) && job.job !== 'lesson' ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
+    const autosave = keepsModel(job) && isElastic(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
     const slowLink = new SlowLink();
     const emit = (event: EngineEvent): void => {
       this.#options.emit(event);

@@ -206,10 +206,12 @@ function spread<T>(list: readonly T[], most: number): T[] {
 function textOf(event: EngineEvent): string {
   const news: NewsEvent | null = newsOf(event);
   if (news === null) return '';
-  // A hundredth of a microsecond, or of a thousandth of a loss, is nothing that anybody sees.
-  return JSON.stringify(news, (_, value: unknown) =>
-    typeof value === 'number' ? Math.round(value * 1e5) / 1e5 : value,
-  );
+  return JSON.stringify(news, (_, value: unknown) => (typeof value === 'number' ? rounded(value) : value));
+}
+
+/** A hundredth of a microsecond, or of a thousandth of a loss, is nothing that anybody sees; a learning rate is all the smaller. */
+function rounded(value: number): number {
+  return Math.abs(value) < 1 ? Number(value.toPrecision(5)) : Math.round(value * 1e5) / 1e5;
 }
 
 function lengthOf(texts: readonly string[]): number {

@@ -5,7 +5,7 @@ import type { KeptModel } from '../jobs/index.ts';
 import { fitWeights, type WeightsFile } from '../jobs/weights/index.ts';
 import type { EngineEvent, RunResult, WrittenSample } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
-import type { JobSpec } from '../protocol/job.ts';
+import { keepsModel, type JobSpec } from '../protocol/job.ts';
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import type { OpenedDevice } from './device.ts';
@@ -238,7 +238,8 @@ export class Training {
     const task = this.#shard
       ? await this.#shard.task()
       : await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks);
-    const samples = task.learned instanceof Author ? new Samples(task.learned, emit, keepsakes?.samples ?? []) : null;
+    const writes = task.learned instanceof Author && keepsModel(job);
+    const samples = writes ? new Samples(task.learned, emit, keepsakes?.samples ?? []) : null;
     const tell = (event: EngineEvent): Promise<void> | void => {
       emit(event);
       return samples?.observe(event);

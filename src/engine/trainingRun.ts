@@ -7,13 +7,14 @@
 import { Mesh } from '../collectives/mesh.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
 import { createOptimizer } from '../optim/index.ts';
+import { findRate, hasExploded } from '../optim/rangeTest.ts';
 import { rateAt } from '../optim/schedule.ts';
 import type { Holding } from '../parallel/deal.ts';
 import { keepingBuffers } from '../parallel/flatten.ts';
 import { allGatherHashes } from '../parallel/hashes.ts';
 import { PacedRule } from '../parallel/pacedRule.ts';
 import type { Pass, PassOptions } from '../parallel/pass.ts';
-import { isRunOver, judge, shareOfTime, startOfRun, type Progress } from '../parallel/progress.ts';
+import { isRunOver, judge, shareOfTime, startOfRun, type Progress, type RunBounds } from '../parallel/progress.ts';
 import { oddOnes, refuseOdd } from '../parallel/standing.ts';
 import { createStrategy, Ring, type Arrival, type RingState, type StepReport } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
@@ -93,6 +94,7 @@ export class TrainingRun {
   readonly #rules: readonly PacedRule[];
   readonly #dataHash: string;
   readonly #progress = startOfRun();
+  readonly #bounds: RunBounds;
   readonly #figures = new RunFigures();
   readonly #telemetry: StepTelemetry;
   /** Steps whose losses only their ranks know yet: summed loss and samples of this one's. */
@@ -110,6 +112,8 @@ export class TrainingRun {
   #hashes: string[] = [];
   /** Of the latest test. */
   #tested: Tested | null = null;
+  /** Of a range test, on ranks that were there from the first step on: what it leaves behind. */
+  #untrained: RingState | null = null;
   /** The codec that ranks have chosen in this world, and why. */
   #choice: CodecChoice | null = null;
   #bucketChoice: BucketChoice | null = null;
@@ -130,8 +134,10 @@ export class TrainingRun {
     this.#strategy = strategy;
     this.#rules = rules;
     this.#dataHash = dataHash;
-    const { clock, isHidden = () => false } = options;
+    const { plan, clock, isHidden = () => false } = options;
     this.#telemetry = new StepTelemetry(clock, isHidden);
+    // Few data are gone through as often as the steps of a range test need, which tests no samples.
+    this.#bounds = this.#isRangeTest ? { ...plan, epochs: Infinity, patience: null } : plan;
   }
 
   /**
@@ -244,6 +250,7 @@ export class TrainingRun {
       const steps = plan.maxMinutes === null ? this.#totalSteps : Math.min(this.#totalSteps, TIMED_STEPS);
       progress.evaluateEvery = testInterval(this.#samples, plan, plan.batchSize * group.worldSize, steps);
     }
+    if (this.#isRangeTest && progress.step === 0) this.#untrained = await this.#ring('tested').snapshot();
     this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow : NO_DUTIES;
     await this.#tellModel();
     return { step: progress.step, stateHash: this.stateHash() };
@@ -291,8 +298,24 @@ export class TrainingRun {
     return codec === 'auto' ? 'fp32' : codec;
   }
 
+  /** Whether it looks for a rate, and not for a model. */
+  get #isRangeTest(): boolean {
+    return this.#options.plan.schedule === 'range-test';
+  }
+
+  /** Whether held-out samples are tested at all. */
+  get #tests(): boolean {
+    return this.#options.task.testSamples > 0 && !this.#isRangeTest;
+  }
+
   get #isOver(): boolean {
-    return isRunOver(this.#progress, this.#options.plan);
+    return isRunOver(this.#progress, this.#bounds) || this.#hasExploded;
+  }
+
+  /** Whether a range test has come to rates that are too high. All ranks know the same losses, so all end after the same step. */
+  get #hasExploded(): boolean {
+    const { schedule, maxSteps } = this.#options.plan;
+    return schedule === 'range-test' && hasExploded(this.#progress.losses, maxSteps!);
   }
 
   /**
@@ -300,15 +323,14 @@ export class TrainingRun {
    * outcome of the world before, and some have none.
    */
   get #isThrough(): boolean {
-    return isRunOver(this.#progress, { ...this.#options.plan, patience: null });
+    return isRunOver(this.#progress, { ...this.#bounds, patience: null }) || this.#hasExploded;
   }
 
   /** Steps of the whole run, if the world stays as it is. */
   get #totalSteps(): number {
-    const { epochs, maxSteps } = this.#options.plan;
     const { step, position } = this.#progress;
-    const left = this.#isOver ? 0 : this.#dealer!.stepsLeft(position, epochs);
-    return Math.min(step + left, maxSteps ?? Infinity);
+    const left = this.#isOver ? 0 : this.#dealer!.stepsLeft(position, this.#bounds.epochs);
+    return Math.min(step + left, this.#options.plan.maxSteps ?? Infinity);
   }
 
   /** @throws UsageError for a strategy that is not elastic. */
@@ -409,7 +431,8 @@ export class TrainingRun {
       this.#trainedMs = told[0]!;
       this.#figures.skipBytes();
     }
-    const done = Math.max(step / this.#totalSteps, shareOfTime(this.#trainedMs, plan));
+    const share = step / this.#totalSteps;
+    const done = this.#isRangeTest ? share : Math.max(share, shareOfTime(this.#trainedMs, plan));
     const rate = rateAt(plan, step, Math.min(1, done));
     for (const rule of this.#rules) rule.learningRate = rate;
   }
@@ -481,6 +504,7 @@ export class TrainingRun {
     const last = this.#progress.step - 1;
     await this.#collectLosses();
     if (samples > 0) await this.#evaluate(last, samples);
+    if (this.#isRangeTest && this.#isOver) await this.#ring('tested').restore(this.#untrained);
     // A test may end the run.
     if (comparison || this.#isOver) await this.#compare(last);
     this.#due = NO_DUTIES;
@@ -494,14 +518,15 @@ export class TrainingRun {
     await keepingBuffers(task.model, () =>
       task.withBatch(first, (pass) => this.#strategy.warmUp(pass, optionsOf(first)), 0),
     );
-    if (task.testSamples > 0) await task.evaluate(new Uint32Array());
+    if (this.#tests) await task.evaluate(new Uint32Array());
     checkDevice();
   }
 
   /**
    * The losses of all ranks' samples since the last time.
    *
-   * @throws (rejects) PeergradError where one is no number: on all ranks after the same step, as all know the same losses here.
+   * @throws (rejects) PeergradError where one is no number, which ends a range test unless it is the first: on all ranks after the same
+   *   step, as all know the same losses here.
    */
   async #collectLosses(): Promise<void> {
     const { losses } = this.#progress;
@@ -512,15 +537,16 @@ export class TrainingRun {
       for (let i = 0; i < sums.length; i += 2) losses.push(sums[i + 1]! > 0 ? sums[i]! / sums[i + 1]! : 0);
     }
     for (; this.#checkedLosses < losses.length; this.#checkedLosses++) {
-      checkLoss(losses[this.#checkedLosses]!, this.#checkedLosses);
+      if (this.#isRangeTest) checkFirstLoss(losses[0]!);
+      else checkLoss(losses[this.#checkedLosses]!, this.#checkedLosses);
     }
   }
 
   /** Loss and accuracy on the first held-out samples, at most `most`. */
   async #evaluate(step: number, most: number): Promise<void> {
     const { task, plan, emit, keepBest } = this.#options;
+    if (!this.#tests) return;
     const held = this.#samples.test;
-    if (held === 0) return;
     const tell = (done: number, share: number) => emit({ type: 'testing', step, done, share });
     this.#tested = await testHeldOut(this.#here.group, task, Math.min(most, held), tell, held);
     if (plan.patience !== null && judge(this.#progress, this.#tested.loss)) await keepBest?.();
@@ -559,7 +585,9 @@ export class TrainingRun {
   #result(ms: number): RunResult {
     const { device, plan } = this.#options;
     const { group, transport } = this.#here;
-    const { step, position, losses, verdicts } = this.#progress;
+    const { step, position, verdicts } = this.#progress;
+    // That which ends a range test may be none.
+    const losses = this.#progress.losses.filter(Number.isFinite);
     const verdict = verdicts.at(-1);
     return {
       worldSize: group.worldSize,
@@ -585,7 +613,8 @@ export class TrainingRun {
       gradientBytes: this.#strategy.gradientBytes,
       memoryBytesPerRank: this.#statistics.map(({ memoryBytes }) => memoryBytes),
       stepMs: this.#figures.stepMs,
-      losses: [...losses],
+      losses,
+      ...(this.#isRangeTest && { rateTest: findRate(losses, plan.maxSteps!) }),
       restarts: this.#worlds - 1,
       ms,
     };
@@ -594,6 +623,15 @@ export class TrainingRun {
 
 function totalOf(counts: readonly number[]): number {
   return counts.reduce((total, one) => total + one, 0);
+}
+
+/** With the lowest of all rates it is not the rate. */
+function checkFirstLoss(loss: number): void {
+  if (Number.isFinite(loss)) return;
+  throw new PeergradError(
+    'The loss is no number from the first step on, before any rate was tried: look for numbers in the data that are infinite, or none.',
+    { step: 0 },
+  );
 }
 
 /** A diverged run goes on for ever and learns nothing. */

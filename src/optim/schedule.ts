@@ -1,12 +1,12 @@
 /**
- * How the learning rate goes over a run. Every rank works it out for itself, so the rules of this folder hold: `Math.cos` is not the
- * same on every machine, and the cosine here is a polynomial, which is.
+ * How the learning rate goes over a run. Every rank works it out for itself, so the rules of this folder hold: `Math.cos` and `Math.exp`
+ * are not the same on every machine, and the cosine and the powers here are polynomials, which are.
  */
 
 export interface Schedule {
-  /** The rate that it rises to. */
+  /** The rate that it rises to; a range test has its own. */
   learningRate: number;
-  schedule: 'constant' | 'cosine';
+  schedule: 'constant' | 'cosine' | 'range-test';
   /** Steps of rising, in equal parts. */
   warmupSteps: number;
 }
@@ -15,16 +15,42 @@ export interface Schedule {
 const FINAL_SHARE = 0.1;
 
 /**
+ * Rates of a range test, which rises by the same factor in every step: as fastai's `lr_find` has them. Lower ones teach nothing, and no
+ * job takes higher ones.
+ */
+const LOWEST_EXPONENT = -7;
+const HIGHEST_EXPONENT = 1;
+
+/**
  * The rate of a step.
  *
  * @param step from 0
  * @param done share of the run that is over when it begins, 0 .. 1
  */
 export function rateAt({ learningRate, schedule, warmupSteps }: Schedule, step: number, done: number): number {
+  if (schedule === 'range-test') return rangeRate(done);
   const warm = step < warmupSteps ? (step + 1) / warmupSteps : 1;
   const share = schedule === 'constant' ? 1 : FINAL_SHARE + ((1 - FINAL_SHARE) * (1 + cosineOfHalfTurns(done))) / 2;
   return learningRate * warm * share;
 }
+
+/** The rate of a range test. @param done share of its steps that are over, 0 .. 1 */
+export function rangeRate(done: number): number {
+  return powerOfTen(LOWEST_EXPONENT + (HIGHEST_EXPONENT - LOWEST_EXPONENT) * done);
+}
+
+/** To 1e-14 of it: the whole part by multiplication, the rest by the series of e^x. */
+function powerOfTen(exponent: number): number {
+  const whole = Math.floor(exponent);
+  const x = (exponent - whole) * Math.LN10;
+  let sum = 1;
+  for (let k = LAST_POWER; k > 0; k--) sum = 1 + (sum * x) / k;
+  for (let i = 0; i < Math.abs(whole); i++) sum = whole < 0 ? sum / 10 : sum * 10;
+  return sum;
+}
+
+/** Power of the last term of the series: ln(10)^25 / 25! is 7e-17. */
+const LAST_POWER = 24;
 
 /** The cosine of `turns` times pi, of 0 .. 1, to 1e-13: the series about 0, which is short up to a quarter turn. */
 function cosineOfHalfTurns(turns: number): number {

@@ -168,6 +168,18 @@ export interface WrittenSample {
   text: string;
 }
 
+/** What a range test has found. */
+export interface RateTest {
+  /** Of every step that had a loss. */
+  rates: number[];
+  /** Smoothed losses of the same steps. */
+  losses: number[];
+  /** The rate at which the loss fell steepest; `null`: there is none, for `reason`. */
+  suggested: number | null;
+  /** The loss did not fall clearly, or there were too few steps to say so. */
+  reason: 'flat' | 'short' | null;
+}
+
 export interface RunResult {
   worldSize: number;
   strategy: StrategyName;
@@ -221,6 +233,8 @@ export interface RunResult {
   stepMs: { median: number; p95: number; compute: number; communicate: number; exposed: number };
   /** Mean loss of every step, all ranks' samples together. */
   losses: number[];
+  /** Of a run that looks for a learning rate: it tests no held-out samples, and leaves the model as it was. */
+  rateTest?: RateTest | undefined;
   /** Times that the ranks changed since this one began. */
   restarts: number;
   ms: number;

@@ -19,8 +19,11 @@ export const JOB_NAMES = ['digits', 'mnist', 'images', 'table', 'gpt', 'lesson']
 export const MODEL_NAMES = ['mlp', 'cnn'] as const;
 export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
-/** How the learning rate goes: it stays, or falls as a cosine does to a tenth. */
-export const SCHEDULE_NAMES = ['constant', 'cosine'] as const;
+/**
+ * How the learning rate goes: it stays, or falls as a cosine does to a tenth. A range test is a run that looks for a rate: it tries ever
+ * higher ones until the loss explodes, and leaves the model as it was.
+ */
+export const SCHEDULE_NAMES = ['constant', 'cosine', 'range-test'] as const;
 
 /** How ranks learn together: src/parallel/strategies has a file for each. */
 export const STRATEGY_NAMES = [
@@ -134,11 +137,27 @@ const planFields = {
   quietStretch: v.optional(positiveInteger(1_000_000)),
 };
 
+/** Steps of a range test. With fewer a rate is hardly tried, with more it finds the same. */
+const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
+
+const FITTING_RANGE_TEST =
+  `range-test goes with the strategy ring, and with maxSteps of ${RANGE_TEST_STEPS.least} to ${RANGE_TEST_STEPS.most}: what it finds ` +
+  'with the ring holds for parameter-server and data-parallel, too';
+
+/** Only where all ranks take every step together do all know its loss. */
+function fitsRangeTest(plan: { schedule: string; strategy: string; maxSteps: number | null }): boolean {
+  const { schedule, strategy, maxSteps } = plan;
+  const { least, most } = RANGE_TEST_STEPS;
+  const isLong = maxSteps !== null && maxSteps >= least && maxSteps <= most;
+  return schedule !== 'range-test' || (strategy === 'ring' && isLong);
+}
+
 const FITTING_CODEC = 'ring takes every codec, diloco takes fp16 and int8, and other strategies take fp32 only';
 
 const TrainingPlan = v.pipe(
   v.strictObject(planFields),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
+  v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
 );
 export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
 
@@ -229,6 +248,7 @@ export const JobSpec = v.pipe(
     if (problem) addIssue({ message: problem.message, path: issuePath(problem.path) });
   }),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
+  v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
   v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ring', 'the lesson goes with the strategy ring'),
 );
 
@@ -275,6 +295,11 @@ export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
   return strategy === 'ring';
 }
 
+/** Whether a run ends with a model that has learned something: neither a lesson does, nor a run that looks for a rate. */
+export function keepsModel({ job, schedule }: Pick<JobSpec, 'job' | 'schedule'>): boolean {
+  return job !== 'lesson' && schedule !== 'range-test';
+}
+
 export const DEFAULT_JOB: JobSpec = {
   job: 'digits',
   model: 'mlp',
@@ -297,7 +322,8 @@ const GPT_PLAN = {
 } as const satisfies Partial<JobSpec>;
 
 /** What a job has where nothing else is said. */
-export function defaultsOf(job: unknown, strategy: unknown): JobSpec {
+export function defaultsOf(job: unknown, strategy: unknown, schedule?: unknown): JobSpec {
+  if (schedule === 'range-test') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
   const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
   if (job === 'gpt') return { ...plan, ...GPT_PLAN, job };
   // What people bring is small: one pass over two hundred rows is seven steps, after which nothing is learned.
@@ -332,7 +358,8 @@ export function parseJob(fields: Record<string, unknown>): JobSpec {
 
 /** Like {@link parseJob}, for who says what is wrong in words of its own. */
 export function checkJob(fields: Record<string, unknown>): { job: JobSpec } | { problem: Problem } {
-  const result = v.safeParse(JobSpec, { ...defaultsOf(fields['job'], fields['strategy']), ...fields });
+  const { job, strategy, schedule } = fields;
+  const result = v.safeParse(JobSpec, { ...defaultsOf(job, strategy, schedule), ...fields });
   return result.success ? { job: result.output } : { problem: problemOf(result.issues) };
 }
 
@@ -348,7 +375,8 @@ export function parsePlan(fields: Record<string, unknown>): TrainingPlan {
     throw new UsageError(`Trainer has no option "${unknown}": it has ${Object.keys(planFields).join(', ')}.`);
   }
   const optimizer = defaultOptimizer(given['strategy']);
-  const result = v.safeParse(TrainingPlan, { ...DEFAULT_PLAN, optimizer, ...given });
+  const maxSteps = given['schedule'] === 'range-test' ? RANGE_TEST_STEPS.usual : DEFAULT_PLAN.maxSteps;
+  const result = v.safeParse(TrainingPlan, { ...DEFAULT_PLAN, optimizer, maxSteps, ...given });
   if (result.success) return result.output;
   throw new UsageError(`Trainer's options are not valid: ${sentenceOf(problemOf(result.issues))}.`);
 }

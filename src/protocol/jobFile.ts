@@ -53,7 +53,7 @@ export function readJobFile(name: string, text: string): JobFile {
 
 /** What differs from the usual job, always in one order. Which files are handed on is left to who reads it. */
 export function writeJobFile(job: JobSpec): string {
-  const usual: JobSpec = { ...defaultsOf(job.job, job.strategy), ...usualData(job.job) };
+  const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), ...usualData(job.job) };
   const sizes = Object.entries(job.gpt).filter(([name, size]) => size !== usual.gpt[name as keyof JobSpec['gpt']]);
   const { kind } = job.data;
   const written = {

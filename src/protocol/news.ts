@@ -5,7 +5,7 @@
 import * as v from 'valibot';
 import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from './confusion.ts';
 import { Device, MAX_WORLD_SIZE, RosterEntry } from './control.ts';
-import type { EngineEvent } from './events.ts';
+import type { EngineEvent, RunResult } from './events.ts';
 import { MAX_PROMPT } from './gpt.ts';
 import { CODEC_NAMES, JobSpec, STRATEGY_NAMES } from './job.ts';
 import { LessonState } from './lesson.ts';
@@ -26,6 +26,8 @@ const ofRanks = <Schema extends v.GenericSchema>(schema: Schema) =>
 const ofClasses = <Schema extends v.GenericSchema>(schema: Schema) =>
   v.pipe(v.array(schema), v.minLength(1), v.maxLength(MAX_CONFUSED_CLASSES));
 const hash = text(64);
+/** Of numbers of which there are too many to tell. */
+const none = v.pipe(v.array(number), v.maxLength(0));
 
 const Times = v.object({
   ...{ total: number, compute: number, readback: number, communicate: number, exposed: number, update: number },
@@ -66,7 +68,13 @@ const Result = v.object({
   ...{ memoryBytesPerRank: ofRanks(count), bigramLoss: v.optional(number) },
   stepMs: v.object({ median: number, p95: number, compute: number, communicate: number, exposed: number }),
   /** None: as many as there were steps. */
-  losses: v.pipe(v.array(number), v.maxLength(0)),
+  losses: none,
+  rateTest: v.optional(
+    v.object({
+      ...{ rates: none, losses: none, suggested: v.nullable(number) },
+      reason: v.nullable(v.picklist(['flat', 'short'])),
+    }),
+  ),
   ...{ restarts: count, ms: number },
 });
 
@@ -123,9 +131,15 @@ export type NewsEvent = v.InferOutput<typeof NewsEvent>;
 
 /** `null`: it is none of those that are told, or not fit to be. */
 export function newsOf(event: EngineEvent): NewsEvent | null {
-  const told = event.type === 'finished' ? { ...event, result: { ...event.result, losses: [] } } : event;
+  const told = event.type === 'finished' ? { ...event, result: withoutSteps(event.result) } : event;
   const result = v.safeParse(NewsEvent, told);
   return result.success ? result.output : null;
+}
+
+/** Without what it has of every step. */
+function withoutSteps(result: RunResult): RunResult {
+  const { rateTest } = result;
+  return { ...result, losses: [], ...(rateTest && { rateTest: { ...rateTest, rates: [], losses: [] } }) };
 }
 
 /** The events of a digest; what does not fit is left out. */

@@ -21,3 +21,10 @@ test('the rate rises in equal parts, and the last of them is whole', () => {
   const rates = [0, 1, 2, 3, 4].map((step) => rateAt({ ...cosine, schedule: 'constant', warmupSteps: 4 }, step, 0));
   expect(rates).toEqual([0.25, 0.5, 0.75, 1, 1]);
 });
+
+test('a range test rises from 1e-7 to 10 by the same factor in every step, whatever the rate', () => {
+  const plan = { learningRate: 0.3, schedule: 'range-test', warmupSteps: 10 } as const;
+  for (let step = 0; step <= 80; step++) {
+    expect(rateAt(plan, step, step / 80) / 10 ** (step / 10 - 7)).toBeCloseTo(1, 12);
+  }
+});

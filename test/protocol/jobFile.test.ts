@@ -58,7 +58,7 @@ const jobs = fc
         optimizer: fc.constantFrom(...OPTIMIZER_NAMES),
         schedule: fc.constantFrom(...SCHEDULE_NAMES),
         learningRate: fc.double({ min: 1e-9, max: 10, noNaN: true }),
-        maxSteps: fc.option(fc.integer({ min: 1, max: 10_000_000 })),
+        maxSteps: fc.oneof(fc.integer({ min: 20, max: 1000 }), fc.option(fc.integer({ min: 1, max: 10_000_000 }))),
         seed: fc.integer({ min: 0, max: 0xffffffff }),
         errorFeedback: fc.boolean(),
         target: fc.option(fc.string({ minLength: 1, maxLength: 20 })),
@@ -66,6 +66,10 @@ const jobs = fc
       },
       { requiredKeys: ['job', 'strategy', 'data'] },
     ),
+  )
+  .filter(
+    ({ schedule, strategy, maxSteps = 20 }) =>
+      schedule !== 'range-test' || (strategy === 'ring' && maxSteps !== null && maxSteps >= 20 && maxSteps <= 1000),
   )
   .map(({ gpt, ...fields }) => {
     const usual = parseJob(fields);
@@ -95,6 +99,11 @@ test('a file has what differs from the usual job, and nothing else', () => {
     peergrad: 1,
     job: 'gpt',
     gpt: { layers: 3 },
+  });
+  expect(writtenOf({ job: 'gpt', schedule: 'range-test' })).toEqual({
+    peergrad: 1,
+    job: 'gpt',
+    schedule: 'range-test',
   });
   expect(writtenOf({ strategy: 'diloco' })).toEqual({ peergrad: 1, job: 'digits', strategy: 'diloco' });
 });

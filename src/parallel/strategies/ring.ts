@@ -202,6 +202,12 @@ export class Ring implements Strategy {
     };
   }
 
+  /** Copies nothing that the CPU has. */
+  async #state(): Promise<RingState> {
+    const optimizer = this.#optimizer.state();
+    return { order: this.#order, parameters: this.#ddp.parameters, optimizer, buffers: await this.#buffers.read() };
+  }
+
   /**
    * Copies a state in. What is held of a step is dropped.
    *
@@ -258,6 +264,23 @@ export class Ring implements Strategy {
       this.#autoBuckets = null;
     }
     return standings.map((standing, rank) => ({ ...standing, isCurrent: comparison.sources.includes(rank) }));
+  }
+
+  /**
+   * Gives all ranks of the group a state that some of them have kept; none where nobody has. Every rank must call it. What it is
+   * interrupted by may leave ranks with different states after the same step, of which {@link attach} makes one.
+   *
+   * @param kept the same on each rank that has it.
+   */
+  async restore(kept: RingState | null): Promise<void> {
+    const { group } = this.#ddp;
+    const all = await group.allGatherObject(kept !== null);
+    const sources = all.flatMap((has, rank) => (has ? [rank] : []));
+    if (sources.length === 0) return;
+    if (sources.length === group.worldSize) return this.load(kept!);
+    const head = kept === null ? undefined : { order: kept.order, ...kept.optimizer, slots: [] };
+    const theirs = await group.broadcastObject(head, group.ranks[sources[0]!]!);
+    this.load(await gatherState(group, kept ?? (await this.#state()), theirs, sources));
   }
 
   dispose(): void {
@@ -338,13 +361,9 @@ export class Ring implements Strategy {
     }
     if (digests.every((one) => one === digest)) return;
 
-    const parameters = await gatherSlices(group, this.#ddp.parameters, sources);
-    const slots = [];
-    for (const slot of this.#optimizer.state().slots) slots.push(await gatherSlices(group, slot, sources));
-    const buffers = await gatherSlices(group, await this.#buffers.read(), sources);
+    const state = await gatherState(group, await this.#state(), theirs, sources);
     if (digests[rank] !== digest) {
-      const optimizer = { name: theirs.name, scalars: theirs.scalars, slots };
-      this.load({ order: theirs.order, parameters, optimizer, buffers });
+      this.load(state);
       Object.assign(progress, theirs.progress);
     }
     const now = await allGatherHashes(group, await this.#digest(progress));
@@ -375,4 +394,18 @@ export class Ring implements Strategy {
     this.#keepsGradient = true;
     Object.assign(progress, theirs.progress);
   }
+}
+
+/** A state of the sizes of `mine`, which `sources` have: the small parts as `theirs`, the rest in slices from all of them. */
+async function gatherState(
+  group: ProcessGroup,
+  mine: RingState,
+  { order, name, scalars }: Pick<RingState, 'order'> & Pick<UpdateRuleState, 'name' | 'scalars'>,
+  sources: readonly number[],
+): Promise<RingState> {
+  const parameters = await gatherSlices(group, mine.parameters, sources);
+  const slots = [];
+  for (const slot of mine.optimizer.slots) slots.push(await gatherSlices(group, slot, sources));
+  const buffers = await gatherSlices(group, mine.buffers, sources);
+  return { order, parameters, optimizer: { name, scalars, slots }, buffers };
 }

@@ -87,7 +87,7 @@ export const job = {
   noLimit: 'no limit',
   seed: 'Seed',
   schedule: 'Rate',
-  schedules: { constant: 'stays', cosine: 'falls (cosine)' },
+  schedules: { constant: 'stays', cosine: 'falls (cosine)', 'range-test': 'is looked for' },
   warmupSteps: 'Steps of rising rate',
   clipNorm: 'Cut gradients above',
   weightDecay: 'Weight decay',
@@ -158,7 +158,12 @@ export const job = {
         : `${timed}, or until ${plural(spec.patience, 'test')} in a row show nothing better`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}; ` : '';
     const codec = spec.codec === 'fp32' ? '' : `, gradients as ${codecs[spec.codec]}`;
-    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizers[spec.optimizer]} at ${spec.learningRate}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab learns from its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
+    const optimizer = optimizers[spec.optimizer];
+    const plan =
+      spec.schedule === 'range-test'
+        ? `looks for a learning rate${length.slice(1)}, ${spec.batchSize} samples per step and ${who}, ${optimizer}`
+        : `${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizer} at ${spec.learningRate}`;
+    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab learns from its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
   },
   /** `local SGD, an exchange every 8 steps` */
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec): string => {

@@ -78,7 +78,7 @@ export const job: Words['job'] = {
   noLimit: '不限',
   seed: '随机种子',
   schedule: '学习率走势',
-  schedules: { constant: '不变', cosine: '按余弦下降' },
+  schedules: { constant: '不变', cosine: '按余弦下降', 'range-test': '寻找合适的' },
   warmupSteps: '升到学习率的步数',
   clipNorm: '梯度长度上限',
   weightDecay: '权重衰减',
@@ -143,7 +143,11 @@ export const job: Words['job'] = {
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}；` : '';
     const each = who === 'tab' ? '标签页' : '工作线程';
     const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;
-    return `${size}${job.describeStrategy(spec)}${codec}；数据过 ${spec.epochs} 轮${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}，学习率 ${spec.learningRate}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件学习' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
+    const [begins, ends] =
+      spec.schedule === 'range-test'
+        ? ['寻找学习率', '']
+        : [`数据过 ${spec.epochs} 轮`, `，学习率 ${spec.learningRate}`];
+    return `${size}${job.describeStrategy(spec)}${codec}；${begins}${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件学习' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec) => {
     const name = strategies[strategy];

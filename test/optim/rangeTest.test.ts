@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest';
+import { findRate, hasExploded } from '../../src/optim/rangeTest.ts';
+import { rangeRate } from '../../src/optim/schedule.ts';
+import { createRng } from '../../src/util/rng.ts';
+
+const STEPS = 100;
+
+/** The losses of a test: falls from `high` to `low` in an S whose middle is at the rate `at`, and from ten times that on explodes. */
+function curve({ high = 2.3, low = 0.3, at = 0.01, noise = 0, steps = STEPS }): number[] {
+  const rng = createRng(5);
+  return Array.from({ length: steps }, (_, step) => {
+    const decades = Math.log10(rangeRate(step / steps) / at);
+    const fallen = 1 / (1 + Math.exp(-6 * decades));
+    const over = Math.max(0, decades - 1);
+    return high + (low - high) * fallen + over ** 2 * 100 * high + noise * (rng.next() + rng.next() - 1);
+  });
+}
+
+const untilExplosion = (losses: readonly number[], steps = STEPS): number[] => {
+  const end = losses.findIndex((_, i) => hasExploded(losses.slice(0, i + 1), steps));
+  return losses.slice(0, end < 0 ? undefined : end + 1);
+};
+
+describe('a range test', () => {
+  test.each([0.001, 0.01, 0.1])('suggests the rate at which the loss falls steepest: %d', (at) => {
+    for (const noise of [0, 0.2]) {
+      const tested = untilExplosion(curve({ at, noise }));
+      expect(tested.length).toBeLessThan(STEPS);
+      const { rates, losses, suggested, reason } = findRate(tested, STEPS);
+      expect(Math.abs(Math.log10(suggested! / at))).toBeLessThan(0.35);
+      expect(reason).toBeNull();
+      expect([rates.length, losses.length]).toEqual([tested.length, tested.length]);
+    }
+  });
+
+  test.each([20, 50, 400])('finds the same in %d steps', (steps) => {
+    const { suggested } = findRate(untilExplosion(curve({ noise: 0.1, steps }), steps), steps);
+    expect(Math.abs(Math.log10(suggested! / 0.01))).toBeLessThan(0.45);
+  });
+
+  test('suggests two digits, which people can type', () => {
+    const { suggested } = findRate(untilExplosion(curve({ at: 0.0123 })), STEPS);
+    expect(suggested).toBe(Number(suggested!.toPrecision(2)));
+  });
+
+  test('is not over before the loss is four times its lowest, smoothed', () => {
+    const falling = Array.from({ length: 60 }, (_, i) => 2 - i / 50);
+    expect(hasExploded([...falling, 2.5], STEPS)).toBe(false);
+    expect(hasExploded([...falling, 40], STEPS)).toBe(true);
+    expect(hasExploded([], STEPS)).toBe(false);
+  });
+
+  test('is over with a loss that is no number', () => {
+    for (const none of [NaN, Infinity]) expect(hasExploded([2, 2, none], STEPS)).toBe(true);
+  });
+
+  test('takes losses below zero, and one low loss at first for what it is', () => {
+    expect(
+      hasExploded(
+        Array.from({ length: 60 }, (_, i) => -i / 10),
+        STEPS,
+      ),
+    ).toBe(false);
+    expect(hasExploded([0.1, ...Array.from({ length: 60 }, () => 2)], STEPS)).toBe(false);
+  });
+
+  test('suggests nothing where the loss never falls clearly, be it noisy, and says so', () => {
+    const rng = createRng(3);
+    const noisy = Array.from({ length: STEPS }, () => 2.3 + rng.next());
+    const rising = untilExplosion(curve({ low: 2.3 }));
+    for (const losses of [noisy, rising, noisy.map(() => 2.3)]) {
+      expect(findRate(losses, STEPS)).toMatchObject({ suggested: null, reason: 'flat' });
+    }
+  });
+
+  test('suggests nothing where it has ended too soon, and says so', () => {
+    for (const losses of [[2.3], [2.3, 2.2, 2.1, 40], Array.from({ length: 20 }, (_, i) => 3 - i / 10)]) {
+      expect(findRate(losses, STEPS)).toMatchObject({ suggested: null, reason: 'short' });
+    }
+  });
+});
