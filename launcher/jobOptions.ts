@@ -132,9 +132,10 @@ export function addJobOptions(command: Command): Command {
     .option('--epochs <n>', 'passes over the training data', wholeNumber())
     .option('--steps <n>', 'stop after so many steps', wholeNumber())
     .addOption(
-      new Option('--schedule <name>', 'how the learning rate goes (gpt: cosine, else constant)').choices(
-        SCHEDULE_NAMES,
-      ),
+      new Option(
+        '--schedule <name>',
+        'how the learning rate goes (gpt: cosine, else constant); range-test looks for one',
+      ).choices(SCHEDULE_NAMES),
     )
     .option('--warmup-steps <n>', 'steps in which the learning rate rises at first', wholeNumber())
     .option('--clip-norm <length>', 'scale longer gradients down to it', decimal)
@@ -270,7 +271,7 @@ function definedOf(fields: Record<string, unknown>): Record<string, unknown> {
 /** What the size of a language model says, as numbers; nothing for other jobs. @throws UsageError where it is said of these. */
 function gptFields(
   job: string | undefined,
-  { preset, prompt, tokens, vocabulary }: JobOptions,
+  { preset, prompt, tokens, vocabulary, schedule }: JobOptions,
   file: Record<string, unknown>,
   minutes?: number,
 ): Record<string, unknown> {
@@ -281,11 +282,12 @@ function gptFields(
     return {};
   }
   const { model, ...plan } = preset === undefined ? { model: {} } : PRESETS[preset];
+  const isTest = (schedule ?? file['schedule']) === 'range-test';
   const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
   return {
     ...{ ...plan, gpt: { ...before, ...model, ...definedOf(said) } },
-    // Time is the bound then.
-    ...(minutes !== undefined && file['maxSteps'] === undefined && { maxSteps: null }),
+    // Time is the bound then, unless the steps say how rates rise.
+    ...(minutes !== undefined && file['maxSteps'] === undefined && !isTest && { maxSteps: null }),
   };
 }
 

@@ -1,5 +1,5 @@
 /** What a finished run is told as, and whether its ranks agree. */
-import type { RunResult } from '../src/protocol/events.ts';
+import type { RateTest, RunResult } from '../src/protocol/events.ts';
 import { metricEntries, metricsTold } from '../src/protocol/measures.ts';
 
 /** `null` when every rank ended with the same state, by every tab's account; else a sentence. */
@@ -27,9 +27,12 @@ export function summarize(result: RunResult): string {
   const isText = bigramLoss !== undefined && valLoss !== null;
   const sent = Math.max(...result.bytesSentPerRank);
   const ranks = worldSize === 1 ? '1 rank' : `${worldSize} ranks`;
+  const { rateTest } = result;
   return [
     `${ranks} on ${backend} (${adapter})${OVER[transport]}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
-    `Loss ${[result.loss.toFixed(4), ...sayMetrics(result)].join(', ')}. State ${result.stateHash[0]} on every rank.`,
+    rateTest
+      ? foundRate(rateTest)
+      : `Loss ${[result.loss.toFixed(4), ...sayMetrics(result)].join(', ')}. State ${result.stateHash[0]} on every rank.`,
     ...(isText
       ? [`Held-out text: ${valLoss.toFixed(3)} nats a character; a bigram model ${bigramLoss.toFixed(3)}.`]
       : []),
@@ -45,6 +48,15 @@ export function sayMetrics(told: Parameters<typeof metricsTold>[0]): string[] {
     const isShare = name === 'accuracy' || name === 'top-3';
     return `${name} ${isShare ? `${(value * 100).toFixed(1)} %` : value.toPrecision(4)}`;
   });
+}
+
+/** What a range test has found, and what to do with it. */
+function foundRate({ rates, suggested, reason }: RateTest): string {
+  const tried = `Rates from ${rates[0]!.toExponential(0)} to ${rates.at(-1)!.toPrecision(2)} were tried`;
+  if (suggested !== null) return `${tried}; the loss fell steepest at ${suggested}: train with --lr ${suggested}.`;
+  return reason === 'short'
+    ? `${tried}, too few to suggest one: the loss rose at once, or time was up. Give it other data or more time.`
+    : `${tried}, and the loss fell clearly at none: take a larger --batch or more --steps, and look whether the labels fit the data.`;
 }
 
 function ms(value: number): string {

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { decodeCheckpoint } from '../src/protocol/checkpoint.ts';
 import type { RunResult } from '../src/protocol/events.ts';
-import { isElastic, nameOfJob, type JobSpec } from '../src/protocol/job.ts';
+import { isElastic, keepsModel, nameOfJob, type JobSpec } from '../src/protocol/job.ts';
 import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf } from '../src/protocol/modelFile.ts';
 import { roomCodeOf } from '../src/protocol/roomCode.ts';
 import { systemClock } from '../src/util/clock.ts';
@@ -157,8 +157,13 @@ function checkFolder(option: string, file: string | undefined): void {
   throw new UsageError(`There is no folder for ${file}: make it, or choose another path for --${option}.`);
 }
 
-/** @throws UsageError where the run cannot be gone on with, or begun with a file. */
-function checkKeeps({ checkpoint, from }: TrainOptions, job: JobSpec): void {
+/** @throws UsageError where the run cannot be gone on with, or begun with a file, or leaves nothing to keep. */
+function checkKeeps({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
+  if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
+    throw new UsageError(
+      'A range test looks for a learning rate and leaves the model as it was: leave --out and --checkpoint out, or choose another --schedule.',
+    );
+  }
   if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;
   throw new UsageError(
     `By the strategy ${job.strategy} ranks have state of their own, which no file holds: choose ring for --checkpoint and --from.`,
