@@ -82,6 +82,12 @@ export function formatMetric(name: MetricName, value: number): string {
   }
 }
 
+/** A learning rate, with two figures: `0.3`, `0.0032`, `4.5e-5`. */
+export function formatRate(rate: number): string {
+  const short = Number(rate.toPrecision(2));
+  return short < 0.001 ? short.toExponential() : String(short);
+}
+
 /** `1 rank`, `3 ranks`. */
 export function plural(count: number, one: string, many: string = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;

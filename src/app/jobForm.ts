@@ -1,6 +1,15 @@
 /** What the job form offers, and the changes it makes; pure. */
 import { PRESET_NAMES, PRESETS, type PresetName } from '../protocol/gpt.ts';
-import { DEFAULT_JOB, defaultsOf, learnsDigits, readsFiles, type JobSpec, type StrategyName } from '../protocol/job.ts';
+import {
+  checkJob,
+  DEFAULT_JOB,
+  defaultsOf,
+  keepsModel,
+  learnsDigits,
+  readsFiles,
+  type JobSpec,
+  type StrategyName,
+} from '../protocol/job.ts';
 import { words } from './words/index.ts';
 
 /** Rates that train both models well. */
@@ -71,6 +80,18 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
   return { ...spec, optimizer, learningRate: untouched ? USUAL_RATE[optimizer] : spec.learningRate };
 }
 
+/** A run that looks for a rate takes as many steps as such runs usually do, unless somebody set a number that suits both. */
+export function withSchedule(spec: JobSpec, schedule: JobSpec['schedule']): JobSpec {
+  const [before, usual] = [spec.schedule, schedule].map((one) => defaultsOf(spec.job, spec.strategy, one).maxSteps);
+  const isUsual = spec.maxSteps === before || 'problem' in checkJob({ ...spec, schedule });
+  return { ...spec, schedule, maxSteps: isUsual ? usual! : spec.maxSteps };
+}
+
+/** Trains with a rate that was found, as the job usually goes. */
+export function withRate(spec: JobSpec, learningRate: number): JobSpec {
+  return { ...withSchedule(spec, defaultsOf(spec.job, spec.strategy).schedule), learningRate };
+}
+
 /**
  * Another strategy brings its own optimizer, unless somebody chose one, and none of the last one's settings. One tab's workers have
  * its files.
@@ -80,7 +101,9 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   const { syncEvery, staleness, replicas, codec } = DEFAULT_JOB;
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
-  const next = { ...optimized, strategy, syncEvery, staleness, replicas, codec };
+  // Only the ring looks for a rate.
+  const scheduled = strategy === 'ring' || keepsModel(spec) ? optimized : withRate(optimized, optimized.learningRate);
+  const next = { ...scheduled, strategy, syncEvery, staleness, replicas, codec };
   const isOfOthers = spec.data.kind === 'spread' || spec.data.kind === 'federated';
   return strategy === 'data-parallel' && isOfOthers ? { ...next, data: { kind: 'files' } } : next;
 }

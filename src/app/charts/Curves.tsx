@@ -8,6 +8,8 @@ import { smooth, smoothingFor } from '../series.ts';
 import type { Evaluation, Run } from '../view.ts';
 import { words } from '../words/index.ts';
 import { Chart, type Mark, type Range } from './Chart.tsx';
+import { NumbersTable } from './NumbersTable.tsx';
+import { RateCurve } from './RateCurve.tsx';
 import { marksOf, sayChange, xOf, type Place, type XAxis } from './marks.ts';
 
 const ORIGIN: Place = { step: -1, at: 0 };
@@ -24,7 +26,7 @@ interface Props {
   pointed: Signal<Pointed | null>;
 }
 
-/** Both curves, and what they share: axis, stretch and crosshair. */
+/** Both curves, and what they share: axis, stretch and crosshair. Of a run that looks for a rate, the one that shows it. */
 export function Curves({ run, pointed }: Props) {
   const { charts } = words.value;
   const axis = useSignal<XAxis>('step');
@@ -36,6 +38,7 @@ export function Curves({ run, pointed }: Props) {
     addEventListener('keydown', onkey);
     return () => removeEventListener('keydown', onkey);
   }, [shown]);
+  if (run.job.schedule === 'range-test') return <RateCurve run={run} shown={shown} pointed={pointed} />;
   const shared = { run, axis: axis.value, shown, pointed };
   return (
     <>
@@ -119,7 +122,12 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
         }}
         label={label}
       />
-      <NumbersTable name={charts.loss} rows={sample(points).map((one) => [one, formatLoss(one.value)])} />
+      <NumbersTable
+        name={charts.loss}
+        over={charts.step}
+        rows={points}
+        say={(one) => [stepOf(one), formatLoss(one.value)]}
+      />
     </figure>
   );
 }
@@ -187,7 +195,7 @@ function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
         onhover={(index) => (hovered.value = index)}
         label={one === undefined ? charts.noAccuracy : charts.metricLabel(name, axis, say(one))}
       />
-      <NumbersTable name={name} rows={sample(evaluations).map((row) => [row, say(row)])} />
+      <NumbersTable name={name} over={charts.step} rows={evaluations} say={(row) => [stepOf(row), say(row)]} />
     </figure>
   );
 }
@@ -216,6 +224,10 @@ function tell(pointed: Signal<Pointed | null>, place: Place | undefined): void {
   pointed.value = place === undefined ? null : { step: place.step, by: 'charts' };
 }
 
+function stepOf({ step }: Place): string {
+  return String(step + 1);
+}
+
 function At({ axis, place }: { axis: XAxis; place: Place }) {
   const { charts } = words.value;
   return (
@@ -226,37 +238,4 @@ function At({ axis, place }: { axis: XAxis; place: Place }) {
 /** Ticks need fewer digits than values. */
 function tickLoss(value: number): string {
   return value === 0 ? '0' : String(Number(value.toPrecision(2)));
-}
-
-/** Rows of the table that stands for a curve. */
-const TABLE_ROWS = 12;
-
-function sample<Row>(rows: readonly Row[]): Row[] {
-  if (rows.length <= TABLE_ROWS) return [...rows];
-  return Array.from({ length: TABLE_ROWS }, (_, i) => rows[Math.round((i * (rows.length - 1)) / (TABLE_ROWS - 1))]!);
-}
-
-function NumbersTable({ name, rows }: { name: string; rows: readonly (readonly [Place, string])[] }) {
-  const { charts } = words.value;
-  return (
-    <div class="away">
-      <table>
-        <caption>{charts.someValues(name)}</caption>
-        <thead>
-          <tr>
-            <th>{charts.step}</th>
-            <th>{name}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(([place, value]) => (
-            <tr key={place.step}>
-              <td>{place.step + 1}</td>
-              <td>{value}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
 }

@@ -1,16 +1,28 @@
 /** The end of a run: what came out, whether all ranks have it, and what it cost in bytes against theory. */
 import type { ComponentChildren } from 'preact';
-import type { RunResult } from '../../protocol/events.ts';
+import type { RateTest, RunResult } from '../../protocol/events.ts';
+import type { JobSpec } from '../../protocol/job.ts';
 import { metricEntries, metricsTold, type MetricName } from '../../protocol/measures.ts';
 import { dissenters } from '../../util/majority.ts';
 import { theoreticalBytes } from '../derive.ts';
-import { formatBytes, formatClock, formatCount, formatLoss, formatMetric, formatMs, shortHash } from '../format.ts';
+import {
+  formatBytes,
+  formatClock,
+  formatCount,
+  formatLoss,
+  formatMetric,
+  formatMs,
+  formatRate,
+  shortHash,
+} from '../format.ts';
+import { withRate } from '../jobForm.ts';
 import { Term } from '../parts/Term.tsx';
-import { closeRun, leave, start } from '../store.ts';
+import { closeRun, configure, leave, start } from '../store.ts';
 import { hasServer } from '../strategies.ts';
 import { words } from '../words/index.ts';
 
 interface Props {
+  job: JobSpec;
   result: RunResult;
   /** Whether this tab took every step in one world: then theory says what it sent. */
   isWhole: boolean;
@@ -19,13 +31,14 @@ interface Props {
   children: ComponentChildren;
 }
 
-export function ResultPanel({ result, isWhole, host, children }: Props) {
+export function ResultPanel({ job, result, isWhole, host, children }: Props) {
   const { run: said, charts } = words.value;
   const { worldSize } = result;
   const told = metricEntries(metricsTold(result));
   const [value, meaning] = outcome(result, told);
   // Of a text the loss stands above.
   const others = result.bigramLoss === undefined ? told.slice(1) : told;
+  const rate = result.rateTest?.suggested ?? null;
   const apart = dissenters(result.stateHash);
   const theory = theoreticalBytes(worldSize, result.gradientBytes, result.steps);
   const sent =
@@ -37,10 +50,12 @@ export function ResultPanel({ result, isWhole, host, children }: Props) {
         <p>{meaning}</p>
       </div>
       <dl class="facts">
-        <div>
-          <dt>{said.loss}</dt>
-          <dd>{formatLoss(result.loss)}</dd>
-        </div>
+        {result.rateTest === undefined && (
+          <div>
+            <dt>{said.loss}</dt>
+            <dd>{formatLoss(result.loss)}</dd>
+          </div>
+        )}
         {others.map(([name, other]) => (
           <div key={name}>
             <dt>{result.bigramLoss !== undefined && name === 'accuracy' ? charts.foretold : charts.metrics[name]}</dt>
@@ -102,7 +117,12 @@ export function ResultPanel({ result, isWhole, host, children }: Props) {
       <div class="row">
         {host ? (
           <>
-            <button type="button" class="primary" onClick={start}>
+            {rate !== null && (
+              <button type="button" class="primary" onClick={() => useRate(job, rate)}>
+                {said.useRate(formatRate(rate))}
+              </button>
+            )}
+            <button type="button" class={rate === null ? 'primary' : ''} onClick={start}>
               {said.startAgain}
             </button>
             <button type="button" onClick={closeRun}>
@@ -124,16 +144,30 @@ export function ResultPanel({ result, isWhole, host, children }: Props) {
 
 /** How well held-out samples are answered, and what that says: of a text the loss, else what is told first. */
 function outcome(
-  { valLoss, bigramLoss, steps, ms }: RunResult,
+  { valLoss, bigramLoss, rateTest, steps, ms }: RunResult,
   told: readonly [MetricName, number][],
 ): [value: string, meaning: string] {
   const { run: said, written } = words.value;
   const time = formatClock(ms);
+  if (rateTest !== undefined) return foundRate(rateTest, steps, time);
   if (bigramLoss !== undefined) {
     return [formatLoss(valLoss ?? NaN), written.result(formatLoss(bigramLoss), steps, time)];
   }
   const [name, value] = told[0] ?? ['accuracy', NaN];
   return [formatMetric(name, value), said.measured[name](steps, time)];
+}
+
+/** The rate that a range test suggests, or why there is none. */
+function foundRate({ suggested, reason }: RateTest, steps: number, time: string): [string, string] {
+  const { rateTest: said } = words.value.run;
+  if (suggested !== null) return [formatRate(suggested), said.found(steps, time)];
+  return [said.none, reason === 'short' ? said.short(steps) : said.flat(steps)];
+}
+
+/** The next start trains with it. */
+function useRate(job: JobSpec, rate: number): void {
+  configure(withRate(job, rate));
+  closeRun();
 }
 
 function overhead(sent: number, theory: number): string {

@@ -1,7 +1,7 @@
 /** Training: the strip, the ring, the curves, one player for ring and grid, the timeline, the ranks and their links. */
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
-import { learnsDigits } from '../../protocol/job.ts';
+import { keepsModel, learnsDigits } from '../../protocol/job.ts';
 import { Curves, type Pointed } from '../charts/Curves.tsx';
 import { isHost, isSpreading, isUnderWay, ownRank, spokenState } from '../derive.ts';
 import { upperFirst } from '../format.ts';
@@ -67,13 +67,20 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const confusionNow = useMemo(() => confusion !== null && <ConfusionPanel confusion={confusion} />, [confusion]);
   // Of a run that has failed the weights of its last step are there, and nothing to go on with.
   const keepModel =
-    view.member !== null && ownRank(view, run) !== null ? <KeepModel job={run.job} isOn={isUnderWay(view)} /> : null;
+    keepsModel(job) && view.member !== null && ownRank(view, run) !== null ? (
+      <KeepModel job={run.job} isOn={isUnderWay(view)} />
+    ) : null;
   return (
     <main class="run wrap">
       <h1 class="away">{said.title}</h1>
       {view.failure !== null && <Failed view={view} failure={view.failure} />}
       {run.result !== null && (
-        <ResultPanel result={run.result} isWhole={run.firstStep === 0 && run.result.restarts === 0} host={isHost(view)}>
+        <ResultPanel
+          job={job}
+          result={run.result}
+          isWhole={run.firstStep === 0 && run.result.restarts === 0}
+          host={isHost(view)}
+        >
           {keepModel}
         </ResultPanel>
       )}
@@ -135,10 +142,10 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       </div>
       {!hides.has('learned') && confusionNow}
       {/* Where nobody trains, nothing is learned. */}
-      {!hides.has('learned') && view.member !== null && learnsDigits(job.job) && (
+      {!hides.has('learned') && view.member !== null && learnsDigits(job.job) && keepsModel(job) && (
         <LearnedPanel key={run.number} run={run} />
       )}
-      {!hides.has('learned') && view.member !== null && job.job === 'gpt' && (
+      {!hides.has('learned') && view.member !== null && job.job === 'gpt' && keepsModel(job) && (
         <WrittenPanel key={run.number} run={run} asks={ownRank(view, run) !== null} />
       )}
       {run.result === null && keepModel}

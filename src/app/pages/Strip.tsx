@@ -1,7 +1,7 @@
 /** The run in a line of numbers. */
 import type { ComponentChildren } from 'preact';
 import { agreement, isTraining, samplesPerSecond, talking, timeLeft, type Agreement } from '../derive.ts';
-import { kindOfModel } from '../../protocol/job.ts';
+import { keepsModel, kindOfModel } from '../../protocol/job.ts';
 import { formatClock, formatCount, formatLoss, formatShare } from '../format.ts';
 import { StatusLine } from '../parts/StatusLine.tsx';
 import { Term } from '../parts/Term.tsx';
@@ -29,7 +29,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
       </Cell>
       <Cell label={<Term of="epoch" />}>
         {last === null ? '–' : last.dataEpoch + 1}
-        {!isTimed && <span class="dim"> / {run.job.epochs}</span>}
+        {!isTimed && keepsModel(run.job) && <span class="dim"> / {run.job.epochs}</span>}
       </Cell>
       <Cell label={said.stepLabel}>
         {last === null ? '–' : last.step + 1}

@@ -11,7 +11,7 @@ import {
   type PlannedCodec,
 } from '../../protocol/job.ts';
 import { messageOf } from '../../util/errors.ts';
-import { withJob, withOptimizer, withStrategy, workerWord } from '../jobForm.ts';
+import { withJob, withOptimizer, withSchedule, withStrategy, workerWord } from '../jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../serverData.ts';
 import { SETTINGS } from '../strategies.ts';
 import { words } from '../words/index.ts';
@@ -107,8 +107,8 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
       <Select
         label={says.schedule}
         value={job.schedule}
-        options={says.schedules}
-        onpick={(schedule) => set({ schedule })}
+        options={scheduleOptions(job)}
+        onpick={(schedule) => offer(withSchedule(job, schedule))}
       />
       <JobNumber name="warmupSteps" label={says.warmupSteps} job={job} offer={offer} />
       <JobNumber name="clipNorm" label={says.clipNorm} empty={says.noLimit} job={job} offer={offer} />
@@ -138,7 +138,14 @@ function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string
   return fitting as Record<ModelName | 'own', string>;
 }
 
-/** Those that the job's strategy takes. */
+/** Those that the job's strategy takes: only the ring looks for a rate. */
+function scheduleOptions({ strategy }: JobSpec): Record<JobSpec['schedule'], string> {
+  const { 'range-test': search, ...all } = words.value.job.schedules;
+  const fitting = { ...all, ...(strategy === 'ring' && { 'range-test': search }) };
+  return fitting as Record<JobSpec['schedule'], string>;
+}
+
+/** The same of codecs. */
 function codecOptions({ strategy }: JobSpec): Record<PlannedCodec, string> {
   const { codecs } = words.value.job;
   return Object.fromEntries(codecsOf(strategy).map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;

@@ -9,6 +9,12 @@ export const charts = {
   wholeRunTitle: 'Show the whole run again (Esc, or a double click)',
   loss: 'loss',
   ownLoss: 'this rank’s loss',
+  /** Of a run that looks for a learning rate. */
+  rate: 'learning rate',
+  lossByRate: 'loss by learning rate',
+  atRate: (rate: string) => `at ${rate}`,
+  rateLabel: (lowest: string, highest: string) => `Loss by learning rate, from ${lowest} to ${highest}.`,
+  steepestAt: (rate: string) => `It falls steepest at ${rate}.`,
   /** Which of what is told of held-out samples. */
   metric: 'Measured on held-out samples',
   metrics: {

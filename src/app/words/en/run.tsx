@@ -120,6 +120,17 @@ export const run = {
     r2: (steps: number, time: string) =>
       `is R², the share of the held-out amounts’ variance that is told, after ${plural(steps, 'step')} in ${time}.`,
   },
+  /** Below a learning rate, or that there is none. */
+  rateTest: {
+    found: (steps: number, time: string) =>
+      `is a learning rate to train with: there the loss fell steepest, as the rate rose through ${plural(steps, 'step')} in ${time}. The model is as it was before.`,
+    none: 'No rate',
+    flat: (steps: number) =>
+      `makes the loss fall clearly, of those that ${plural(steps, 'step')} tried. Larger batches or more steps may show one; else look whether the labels fit the data.`,
+    short: (steps: number) =>
+      `can be told after ${plural(steps, 'step')}: the loss rose at once, or the time was up. Give it more time, or other data.`,
+  },
+  useRate: (rate: string) => `Use ${rate}`,
   bestTest: 'lowest held-out loss',
   afterStep: (step: string) => `after step ${step}`,
   stepTook: 'a step took',

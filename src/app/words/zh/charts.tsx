@@ -8,6 +8,11 @@ export const charts: Words['charts'] = {
   wholeRunTitle: '重新显示全程（Esc 或双击）',
   loss: '损失',
   ownLoss: '本 rank 的损失',
+  rate: '学习率',
+  lossByRate: '损失与学习率',
+  atRate: (rate) => `学习率 ${rate}`,
+  rateLabel: (lowest, highest) => `损失（按学习率），从 ${lowest} 到 ${highest}。`,
+  steepestAt: (rate) => `在 ${rate} 处下降最快。`,
   metric: '测试样本上的指标',
   metrics: {
     accuracy: '准确率',

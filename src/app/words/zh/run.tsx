@@ -97,6 +97,14 @@ export const run: Words['run'] = {
     mae: (steps, time) => `是测试样本上的平均绝对误差，共 ${steps} 步，用时 ${time}。`,
     r2: (steps, time) => `是 R²，即测试样本的方差中被解释的比例，共 ${steps} 步，用时 ${time}。`,
   },
+  rateTest: {
+    found: (steps, time) =>
+      `是合适的学习率：学习率逐步升高（${steps} 步，用时 ${time}），损失在这里下降最快。模型已恢复原样。`,
+    none: '没有找到学习率',
+    flat: (steps) => `试了 ${steps} 步，损失没有明显下降。可以加大批或增加步数；否则请检查标签是否与数据相符。`,
+    short: (steps) => `只走了 ${steps} 步，看不出来：损失一开始就上升，或时间已到。请给更多时间，或换数据。`,
+  },
+  useRate: (rate) => `使用 ${rate}`,
   bestTest: '最低测试损失',
   afterStep: (step) => `第 ${step} 步之后`,
   stepTook: '一步用时',

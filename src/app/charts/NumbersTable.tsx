@@ -1,0 +1,46 @@
+/** A curve as a small table, for those who do not see curves. */
+import { words } from '../words/index.ts';
+
+/** Rows of it. */
+const MOST = 12;
+
+interface Props<Row> {
+  /** What was measured, and over what. */
+  name: string;
+  over: string;
+  rows: readonly Row[];
+  /** Where on the curve a row is, and its value. */
+  say: (row: Row) => readonly [place: string, value: string];
+}
+
+export function NumbersTable<Row>({ name, over, rows, say }: Props<Row>) {
+  const { charts } = words.value;
+  return (
+    <div class="away">
+      <table>
+        <caption>{charts.someValues(name)}</caption>
+        <thead>
+          <tr>
+            <th>{over}</th>
+            <th>{name}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {sample(rows)
+            .map(say)
+            .map(([place, value]) => (
+              <tr key={place}>
+                <td>{place}</td>
+                <td>{value}</td>
+              </tr>
+            ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function sample<Row>(rows: readonly Row[]): Row[] {
+  if (rows.length <= MOST) return [...rows];
+  return Array.from({ length: MOST }, (_, i) => rows[Math.round((i * (rows.length - 1)) / (MOST - 1))]!);
+}

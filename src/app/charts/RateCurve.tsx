@@ -1,0 +1,85 @@
+/** Loss over the learning rate, of a run that looks for one: flat, falling, exploding; with the rate that was found. */
+import { useSignal, type Signal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
+import { rangeRate } from '../../optim/schedule.ts';
+import { formatLoss, formatRate } from '../format.ts';
+import { smooth, smoothingFor, type Point } from '../series.ts';
+import type { Run } from '../view.ts';
+import { words } from '../words/index.ts';
+import { Chart, type Range } from './Chart.tsx';
+import type { Pointed } from './Curves.tsx';
+import { NumbersTable } from './NumbersTable.tsx';
+
+/** Losses above the first one's so many times are drawn there: of an explosion one sees that it is one, and else nothing but it. */
+const HIGHEST = 1.5;
+
+interface Props {
+  run: Run;
+  shown: Signal<Range | null>;
+  pointed: Signal<Pointed | null>;
+}
+
+export function RateCurve({ run, shown, pointed }: Props) {
+  const { charts } = words.value;
+  const { losses, job, result } = run;
+  const rateOf = ({ step }: Pick<Point, 'step'>): number => rangeRate(step / job.maxSteps!);
+  const points = useMemo(() => losses.points.filter(({ value }) => Number.isFinite(value)), [losses]);
+  const hovered = useSignal<number | null>(null);
+  const suggested = result?.rateTest?.suggested ?? null;
+  const data = useMemo(() => {
+    const [first] = points;
+    if (first === undefined) return { x: [-7, 1], raw: [null, null], line: [null, null] };
+    const most = first.value > 0 ? first.value * HIGHEST : Infinity;
+    const raw = points.map(({ value }) => Math.min(value, most));
+    return {
+      x: points.map((point) => Math.log10(rateOf(point))),
+      raw,
+      line: smooth(raw, smoothingFor(raw.length)),
+    };
+  }, [points]);
+  const marks = useMemo(
+    () => (suggested === null ? [] : [{ x: Math.log10(suggested), label: formatRate(suggested) }]),
+    [suggested],
+  );
+  const point = points[hovered.value ?? points.length - 1];
+  const at = pointed.value?.by === 'timeline' ? pointed.value.step : null;
+  const told = suggested === null ? '' : ` ${charts.steepestAt(formatRate(suggested))}`;
+  return (
+    <figure class="curve">
+      <figcaption>
+        <span>{charts.lossByRate}</span>
+        <span class="number">
+          {point === undefined ? '–' : formatLoss(point.value)}
+          {point !== undefined && <span class="dim"> {charts.atRate(formatRate(rateOf(point)))}</span>}
+        </span>
+      </figcaption>
+      <Chart
+        sync="rates"
+        shown={shown}
+        pointedX={at === null ? null : Math.log10(rateOf({ step: at }))}
+        formatX={(exponent) => formatRate(10 ** exponent)}
+        data={data}
+        marks={marks}
+        height={240}
+        points={false}
+        formatY={(value) => String(Number(value.toPrecision(2)))}
+        onhover={(index) => {
+          hovered.value = index;
+          const step = index === null ? undefined : points[index]?.step;
+          if (pointed.peek()?.by !== 'timeline') pointed.value = step === undefined ? null : { step, by: 'charts' };
+        }}
+        label={
+          point === undefined
+            ? charts.noLoss
+            : charts.rateLabel(formatRate(rateOf(points[0]!)), formatRate(rateOf(points.at(-1)!))) + told
+        }
+      />
+      <NumbersTable
+        name={charts.loss}
+        over={charts.rate}
+        rows={points}
+        say={(one) => [formatRate(rateOf(one)), formatLoss(one.value)]}
+      />
+    </figure>
+  );
+}
