@@ -43,6 +43,11 @@ export interface FitOptions {
   loss: LossName | Loss;
   /** Held out: the loss over them is told, and for losses that classify the accuracy. */
   validation?: Samples;
+  /**
+   * The samples are this tab's own, and other tabs have others, of the same shapes: as many as there are, one at least. A step takes the
+   * same part of every tab's. By default all tabs have all samples, and each computes its share.
+   */
+  shard?: boolean;
 }
 
 /**
@@ -52,7 +57,7 @@ export interface FitOptions {
  * @throws UsageError where inputs and labels are not of one number, labels are not of the outputs' shape, there is no loss of that
  *   name, or the model has several inputs or outputs.
  */
-export function createTensorTask(model: Model, train: Samples, { loss, validation }: FitOptions): Task {
+export function createTensorTask(model: Model, train: Samples, { loss, validation, shard = false }: FitOptions): Task {
   if (model.inputs.length !== 1 || model.outputs.length !== 1) {
     throw new UsageError(
       'Trainer takes models of one input and one output: train others with DistributedDataParallel.',
@@ -79,8 +84,11 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
     testBatch: EVALUATION_BATCH,
     classifies,
     classes,
-    dataHash: () => hashEnds(sets),
-    dataAdvice: 'give every tab the same samples, in the same order',
+    isShard: shard,
+    dataHash: () => (shard ? Promise.resolve(hashShapes(train)) : hashEnds(sets)),
+    dataAdvice: shard
+      ? 'give every tab samples of the same shapes'
+      : 'give every tab the same samples, in the same order',
     async withBatch(indices, use) {
       const [inputs, labels] = gather(train, indices);
       const summed = (outputs: tf.Tensor): Scalar => {
@@ -175,6 +183,12 @@ function gather({ xs, ys }: Samples, indices: Uint32Array): [inputs: tf.Tensor, 
     const at = tf.tensor1d(Int32Array.from(indices), 'int32');
     return [xs.gather(at), ys.gather(at)];
   });
+}
+
+/** What samples have in common of which every tab has its own. */
+function hashShapes({ xs, ys }: Samples): string {
+  const shapes = [xs, ys].map(({ shape }) => shape.slice(1));
+  return hashState([new TextEncoder().encode(JSON.stringify(shapes))]);
 }
 
 /** Digest of shapes, the first sample and the last: enough to tell data sets apart. */

@@ -74,7 +74,7 @@ export class Trainer {
 
   /**
    * Trains `model` on all tabs' GPUs; every tab ends with the same parameters in it. Every tab must call it with the
-   * same model and samples; each computes its share of every batch. Every call goes through the samples in the same
+   * same model and samples; each computes its share of every batch. With `shard` samples are each tab's own. Every call goes through the samples in the same
    * order, which the seed gives, with an optimizer made anew.
    *
    * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`, `onBatchBegin(batch, {size})`,

@@ -305,7 +305,7 @@ export class TrainingRun {
 
   /** Whether held-out samples are tested at all. */
   get #tests(): boolean {
-    return this.#options.task.testSamples > 0 && !this.#isRangeTest;
+    return this.#samples.test > 0 && !this.#isRangeTest;
   }
 
   get #isOver(): boolean {
@@ -518,7 +518,7 @@ export class TrainingRun {
     await keepingBuffers(task.model, () =>
       task.withBatch(first, (pass) => this.#strategy.warmUp(pass, optionsOf(first)), 0),
     );
-    if (this.#tests) await task.evaluate(new Uint32Array());
+    if (task.testSamples > 0 && !this.#isRangeTest) await task.evaluate(new Uint32Array());
     checkDevice();
   }
 

@@ -71,6 +71,28 @@ const trainerWith = (options: object) => () => new Trainer(options);
 const PLAN: TrainerOptions = { optimizer: 'adam', learningRate: 0.2, epochs: 3, seed: 3 };
 
 describe('Trainer', () => {
+  test('teaches ranks that each have samples of their own, and some of them held-out ones, one model of all', async () => {
+    const { xs, ys } = points(60);
+    const part = (from: number, size: number) => ({ xs: xs.slice(from, size), ys: ys.slice(from, size) });
+    const parts = [part(0, 30), part(30, 10), part(40, 20)];
+    const models = parts.map(() => classifier());
+    const results = await runWorld(3, (group) =>
+      new Trainer({ group, batchSize: 6, epochs: 30, optimizer: 'adam', learningRate: 0.05 }).fit(
+        models[group.rank]!,
+        parts[group.rank]!,
+        {
+          ...{ loss: 'softmaxCrossEntropy', shard: true },
+          ...(group.rank < 2 && { validation: part(10 * group.rank, 10 + group.rank) }),
+        },
+      ),
+    );
+    for (const result of results) expect(result).toMatchObject({ steps: 150, epochs: 30, worldSize: 3 });
+    const { accuracy, confusion } = results[2]!;
+    expect(accuracy).toBeGreaterThan(0.9);
+    expect(confusion!.counts.flat().reduce((sum, one) => sum + one, 0)).toBe(21);
+    for (const model of models) expect(valuesOf(model)).toEqual(valuesOf(models[0]!));
+  });
+
   test('teaches N ranks what one rank with the whole batch learns, and tells how well', async () => {
     const data = points(100);
     const alone = classifier();
