@@ -165,12 +165,13 @@ function press(page: Page, name: string): Promise<void> {
 /** Into the panel that the model answers in. */
 async function drawTwo(page: Page): Promise<void> {
   const pad = page.getByRole('application', { name: /^Drawing pad/ });
-  await pad.scrollIntoViewIfNeeded();
-  const { x, y, width, height } = (await pad.boundingBox())!;
-  const at = TWO.map(([right, down]) => [x + right * width, y + down * height] as const);
-  await page.mouse.move(...at[0]!);
+  const { width, height } = (await pad.boundingBox())!;
+  // Each place by where the pad is then: panels above it appear and grow as the run goes on.
+  const moveTo = ([right, down]: (typeof TWO)[number]) =>
+    pad.hover({ position: { x: right * width, y: down * height } });
+  await moveTo(TWO[0]);
   await page.mouse.down();
-  for (const place of at) await page.mouse.move(...place);
+  for (const place of TWO) await moveTo(place);
   await page.mouse.up();
   // Sooner or later: it learns.
   await page.getByText('It reads a 2.').waitFor();
