@@ -9,5 +9,5 @@ const TIMEOUT_S = 30 * 60;
 
 /** Trains in `tabs` headless tabs. What the environment says of ranks is not for benchmarks. @throws (rejects) as `train`. */
 export function trainInTabs(tabs: number, job: JobOptions, io: Io): Promise<RunResult> {
-  return train({ ...job, tabs, gpu: 'auto', timeout: TIMEOUT_S, maxRestarts: 0 }, io, {});
+  return train({ ...job, tabs, backend: 'webgpu', gpu: 'auto', timeout: TIMEOUT_S, maxRestarts: 0 }, io, {});
 }

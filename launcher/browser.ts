@@ -1,18 +1,25 @@
-/** Starting the browser with WebGPU on, on a real GPU or in software, and closing it. */
+/** Starting the browser with WebGPU on, on a real GPU or in software, or without it, and closing it. */
 import { existsSync, readdirSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { systemClock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
-import { messageOf, PeergradError } from '../src/util/errors.ts';
+import { messageOf, PeergradError, UsageError } from '../src/util/errors.ts';
+import { SOFTWARE_RENDERER } from '../src/util/softwareRenderer.ts';
 import { ensureBrowser } from './findBrowser.ts';
 
 export const GPU_MODES = ['auto', 'software', 'hardware'] as const;
 export type GpuMode = (typeof GPU_MODES)[number];
 
+export const BACKEND_MODES = ['auto', 'webgpu', 'wasm'] as const;
+/** `auto`: WebGPU on a GPU, else WebAssembly, which is faster on a processor than WebGPU in software (docs/SERVERS.md). */
+export type BackendMode = (typeof BACKEND_MODES)[number];
+
 export interface LaunchOptions {
   /** Default: PEERGRAD_BROWSER, or what this machine has, or what can be installed. */
   executable?: string;
-  /** Default: `auto`, a GPU where there is one. */
+  /** What pages compute on. Default: `webgpu`. */
+  backend?: BackendMode;
+  /** What WebGPU runs on. Default: `auto`, a GPU where there is one. */
   gpu?: GpuMode;
   headed?: boolean;
   /** A page of the server to try WebGPU out on: only a secure context has it. Without it, `auto` believes in any device file. */
@@ -41,6 +48,8 @@ const HARDWARE_LINUX = [
   '--enable-unsafe-webgpu',
   '--ignore-gpu-blocklist',
 ];
+/** Pages find no adapter then, not even of a GPU that is there, and compute in WebAssembly. */
+const NO_GPU = ['--disable-gpu'];
 /**
  * What Playwright switches off, and two more: for each window the browser makes ready pages of its own behind the address bar, each in
  * a process, which takes a quarter of the time that a tab takes to open and train a few steps. Chromium obeys the last list only.
@@ -68,15 +77,15 @@ const ADAPTER_MS = 15_000;
 /** Milliseconds a browser has to close. */
 const CLOSE_MS = 10_000;
 
-/** Starts a browser that has WebGPU. @throws PeergradError where it does not start. */
+/** Starts a browser. @throws (rejects) PeergradError where it does not start, UsageError where options contradict each other. */
 export async function launchBrowser(options: LaunchOptions = {}): Promise<Browser> {
   return (await launch(options)).browser;
 }
 
 /**
- * Starts as many browsers as `tabs` tabs need: one with a GPU, and without one for every {@link TABS_PER_SOFTWARE_GPU}.
+ * Starts as many browsers as `tabs` tabs need: one, and with WebGPU in software one for every {@link TABS_PER_SOFTWARE_GPU}.
  *
- * @throws (rejects) PeergradError where one does not start; none is left running then.
+ * @throws (rejects) as {@link launchBrowser}; none is left running then.
  */
 export async function launchBrowsers(tabs: number, options: LaunchOptions): Promise<Browser[]> {
   const { browser: first, again } = await launch(options);
@@ -93,7 +102,13 @@ export async function launchBrowsers(tabs: number, options: LaunchOptions): Prom
 
 /** `again` starts another like it, where WebGPU is in software. */
 async function launch(options: LaunchOptions): Promise<{ browser: Browser; again: (() => Promise<Browser>) | null }> {
-  const { gpu = 'auto', probeUrl, executable = await ensureBrowser(undefined, console.error) } = options;
+  const { backend = 'webgpu', gpu = 'auto', probeUrl } = options;
+  if (backend === 'wasm' && gpu !== 'auto') {
+    throw new UsageError(`--backend wasm computes without a GPU: leave --gpu ${gpu} out, or choose --backend webgpu.`);
+  }
+  const executable = options.executable ?? (await ensureBrowser(undefined, console.error));
+  const withoutGpu = async () => ({ browser: await start(executable, options, NO_GPU), again: null });
+  if (backend === 'wasm') return withoutGpu();
   if (gpu === 'hardware' || (gpu === 'auto' && hasGpu())) {
     const browser = await start(executable, options, hardwareFlags());
     if (gpu === 'hardware' || probeUrl === undefined || (await hasAdapter(browser, probeUrl))) {
@@ -102,6 +117,7 @@ async function launch(options: LaunchOptions): Promise<{ browser: Browser; again
     // A device node without a driver that Chromium can use, as in many virtual machines.
     await browser.close();
   }
+  if (backend === 'auto' && gpu === 'auto') return withoutGpu();
   const again = (): Promise<Browser> => start(executable, options, SOFTWARE);
   return { browser: await again(), again };
 }
@@ -175,13 +191,18 @@ function whyNotStarted(message: string): string {
   return message.split('\n', 1)[0]!.replace(/^browserType\.launch: /, '');
 }
 
+/** Whether there is a GPU that it can use, and no program that does a GPU's work. */
 async function hasAdapter(browser: Browser, url: string): Promise<boolean> {
   const page = await browser.newPage();
   try {
     await page.goto(url);
     // As text: a function would carry the transpiler's helpers into the page.
     return await page.evaluate<boolean>(`Promise.race([
-      navigator.gpu.requestAdapter().then((adapter) => adapter !== null),
+      navigator.gpu.requestAdapter().then((adapter) => {
+        if (adapter === null || adapter.info.isFallbackAdapter) return false;
+        const { vendor, architecture, description } = adapter.info;
+        return !${String(SOFTWARE_RENDERER)}.test([vendor, architecture, description].join(' '));
+      }),
       new Promise((resolve) => setTimeout(resolve, ${ADAPTER_MS}, false)),
     ])`);
   } catch {

@@ -9,7 +9,7 @@ import type { Io } from './io.ts';
 import { inJsonLines } from './jsonLines.ts';
 import { addJobOptions, addLengthOptions, nodes, wholeNumber } from './jobOptions.ts';
 import { join, type JoinOptions } from './join.ts';
-import { GPU_MODES, TABS_PER_SOFTWARE_GPU } from './browser.ts';
+import { BACKEND_MODES, GPU_MODES, TABS_PER_SOFTWARE_GPU } from './browser.ts';
 import type { Environment } from './placement.ts';
 import { createProgram, runProgram } from './program.ts';
 import { run, type RunOptions } from './run.ts';
@@ -114,7 +114,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--checkpoint <file>', 'write a checkpoint whenever ranks are compared, and on Ctrl-C')
     .option('--resume <file>', 'go on from a checkpoint, with as many tabs as there are now')
     .option('--from <file>', 'begin with the weights of a file, as --out writes them');
-  addBrowserOptions(runCommand, RUN_TIMEOUT_S);
+  addBrowserOptions(addBackendOption(runCommand), RUN_TIMEOUT_S);
   addLengthOptions(addJobOptions(runCommand))
     .addHelpText('after', RUN_ENVIRONMENT)
     .action((file: string | undefined, options: RunOptions) =>
@@ -133,7 +133,9 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--data <path>', "a file or folder for these tabs to learn from, where a room's tabs bring theirs")
     .option('--stay', 'stay for the runs that follow, too, until Ctrl-C or until the host sends the tabs out')
     .option(JSON_LINES, 'log as JSON lines on stderr, an event a line');
-  addBrowserOptions(joinCommand, null).action((url: string, options: JoinOptions) => join(url, options, io, env));
+  addBrowserOptions(addBackendOption(joinCommand), null).action((url: string, options: JoinOptions) =>
+    join(url, options, io, env),
+  );
 
   const exampleCommand = program
     .command('example')
@@ -159,7 +161,7 @@ function buildProgram(io: Io, env: Environment): Command {
     )
     .option('--json', 'print the report as one JSON object, last on stdout')
     .option('--headed', 'show the browsers');
-  addBrowserOptions(chaosCommand, CHAOS_TIMEOUT_S);
+  addBrowserOptions(addBackendOption(chaosCommand), CHAOS_TIMEOUT_S);
   addJobOptions(chaosCommand).action((options: ChaosOptions) => chaos(options, io));
 
   const killsCommand = program
@@ -171,13 +173,21 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--tabs <n>', 'number of tabs', wholeNumber(1, TABS_PER_SOFTWARE_GPU), 2)
     .option('--kills <n>', 'how often all are killed', wholeNumber(1, MAX_KILLS), 20)
     .option('--json', 'print the report as one JSON object, last on stdout');
-  addBrowserOptions(killsCommand, RUN_TIMEOUT_S);
+  addBrowserOptions(addBackendOption(killsCommand), RUN_TIMEOUT_S);
   addJobOptions(killsCommand).action((options: KillsOptions) => kills(options, io));
   return program;
 }
 
 function jobFile(): Argument {
   return new Argument('[job.json]', 'a job file, as the page saves them (docs/JOBS.md); options win over what it says');
+}
+
+function addBackendOption(command: Command): Command {
+  return command.addOption(
+    new Option('--backend <name>', 'what tabs compute on; auto: WebGPU on a GPU, or as --gpu says, else WebAssembly')
+      .choices(BACKEND_MODES)
+      .default('auto'),
+  );
 }
 
 /** @param timeoutSeconds `null`: there is none, unless it is said. */

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { parseRoomCode } from '../src/protocol/roomCode.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
 import { attend, type GivenData } from './attendance.ts';
-import type { GpuMode } from './browser.ts';
+import type { BackendMode, GpuMode } from './browser.ts';
 import { ensureBrowser } from './findBrowser.ts';
 import type { Io } from './io.ts';
 import { rankOfJoin, type Environment } from './placement.ts';
@@ -17,6 +17,7 @@ export interface JoinOptions {
   /** Run after run, until the host sends it out. */
   stay?: true;
   browser?: string;
+  backend: BackendMode;
   gpu: GpuMode;
   /** Seconds; left out, it has all the time. */
   timeout?: number;
@@ -40,6 +41,7 @@ export async function join(address: string, options: JoinOptions, io: Io, env: E
   const partings = await attend(
     {
       executable: await ensureBrowser(options.browser, io.err),
+      backend: options.backend,
       gpu: options.gpu,
       probeUrl: new URL('/healthz', page).href,
       remote: true,

@@ -16,7 +16,7 @@ import { DIST, ensureBuilt } from './build.ts';
 import type { Io } from './io.ts';
 import { checkData, type JobOptions, type LengthOptions, resolveTraining, saysJob } from './jobOptions.ts';
 import type { Kept } from './keeper.ts';
-import type { GpuMode } from './browser.ts';
+import type { BackendMode, GpuMode } from './browser.ts';
 import { type Environment, type Placement, placementOf, type PlacementOptions } from './placement.ts';
 import { summarize } from './report.ts';
 import { trainInTabs } from './session.ts';
@@ -28,6 +28,7 @@ export interface TrainOptions extends JobOptions, LengthOptions, PlacementOption
   maxRestarts: number;
   headed?: true;
   browser?: string;
+  backend: BackendMode;
   gpu: GpuMode;
   /** Seconds, beside the minutes of training. */
   timeout: number;
@@ -92,6 +93,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
       const trained = await trainInTabs(
         {
           executable,
+          backend: options.backend,
           gpu: options.gpu,
           headed: options.headed ?? false,
           probeUrl: `${meeting.url}/healthz`,

@@ -2,7 +2,7 @@
 import { isElastic } from '../../src/protocol/job.ts';
 import { messageOf, PeergradError, UsageError } from '../../src/util/errors.ts';
 import { ensureBuilt } from '../build.ts';
-import type { GpuMode } from '../browser.ts';
+import type { BackendMode, GpuMode } from '../browser.ts';
 import { ensureBrowser } from '../findBrowser.ts';
 import type { Io } from '../io.ts';
 import { type JobOptions, resolveTraining } from '../jobOptions.ts';
@@ -19,6 +19,7 @@ export interface ChaosOptions extends JobOptions {
   json?: true;
   headed?: true;
   browser?: string;
+  backend: BackendMode;
   gpu: GpuMode;
   /** Seconds. */
   timeout: number;
@@ -46,11 +47,11 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   const executable = await ensureBrowser(options.browser, io.err);
   await ensureBuilt(io);
 
-  const { tabs, gpu, headed = false } = options;
+  const { tabs, backend, gpu, headed = false } = options;
   const server = await ServerProcess.start(job, tabs, resolved.served);
   const crew = new Crew({
     ...{ tabs, server, io, timeoutMs: options.timeout * 1000 },
-    launch: { executable, gpu, headed, probeUrl: new URL('/healthz', server.page).href },
+    launch: { executable, backend, gpu, headed, probeUrl: new URL('/healthz', server.page).href },
   });
   const ordeal = new Ordeal({ crew, server, io });
   let trouble: string | null = null;

@@ -14,7 +14,7 @@ import { PeergradError, TimeoutError, UsageError } from '../../src/util/errors.t
 import { createRng } from '../../src/util/rng.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { ensureBuilt, DIST } from '../build.ts';
-import { killBrowser, launchBrowser, type GpuMode } from '../browser.ts';
+import { killBrowser, launchBrowser, type BackendMode, type GpuMode } from '../browser.ts';
 import { ensureBrowser } from '../findBrowser.ts';
 import type { Io } from '../io.ts';
 import { type JobOptions, resolveTraining } from '../jobOptions.ts';
@@ -26,6 +26,7 @@ export interface KillsOptions extends JobOptions {
   kills: number;
   json?: true;
   browser?: string;
+  backend: BackendMode;
   gpu: GpuMode;
   /** Seconds, for one life of the run. */
   timeout: number;
@@ -61,6 +62,7 @@ interface World {
   job: JobSpec;
   tabs: number;
   executable: string;
+  backend: BackendMode;
   gpu: GpuMode;
   timeoutMs: number;
   checkpoint: string;
@@ -80,7 +82,8 @@ export async function kills(options: KillsOptions, io: Io): Promise<void> {
   const server = await startSignaling({ dist: DIST, data: served });
   const scratch = await mkdtemp(path.join(tmpdir(), 'peergrad-kills-'));
   const world: World = {
-    ...{ server, job, executable, tabs: options.tabs, gpu: options.gpu, timeoutMs: options.timeout * 1000 },
+    ...{ server, job, executable, tabs: options.tabs, backend: options.backend, gpu: options.gpu },
+    timeoutMs: options.timeout * 1000,
     checkpoint: path.join(scratch, 'run.peergrad'),
   };
   try {
@@ -123,10 +126,10 @@ async function killAgainAndAgain(world: World, count: number, io: Io): Promise<O
 
 /** One life of the run, from its checkpoint, if there is one, until all is killed after step `killAt`, or to its end. */
 async function live(world: World, killAt: number | null, io: Io): Promise<Life> {
-  const { server, job, tabs: n, executable, gpu, timeoutMs, checkpoint } = world;
+  const { server, job, tabs: n, executable, backend, gpu, timeoutMs, checkpoint } = world;
   const room = server.createRoom({ job, startAt: n, nodes: null });
   const probeUrl = `${server.urls.at(-1)}/healthz`;
-  const browser = await launchBrowser({ executable, gpu, probeUrl });
+  const browser = await launchBrowser({ executable, backend, gpu, probeUrl });
   const names = Array.from({ length: n }, (_, i) => `tab-${i + 1}`);
   const over = deferred<RunResult | null>();
   // A tab may fail before anybody waits.

@@ -2,6 +2,7 @@
 import type { Device } from '../protocol/control.ts';
 import { isChosenByTabs, isElastic } from '../protocol/job.ts';
 import { dissenters } from '../util/majority.ts';
+import { SOFTWARE_RENDERER } from '../util/softwareRenderer.ts';
 import type { Lobby, Run, View } from './view.ts';
 import { words } from './words/index.ts';
 
@@ -256,7 +257,7 @@ export function startNote(lobby: Lobby): string {
 export function isSoftware(device: Device | null): boolean {
   return (
     device !== null &&
-    (['cpu', 'wasm'].includes(device.backend) || /swiftshader|llvmpipe|software|basic render/i.test(device.adapter))
+    (['cpu', 'wasm'].includes(device.backend) || SOFTWARE_RENDERER.test(device.adapter))
   );
 }
 

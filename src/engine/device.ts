@@ -8,12 +8,11 @@ import type { Device } from '../protocol/control.ts';
 import type { Clock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { DeviceError, messageOf } from '../util/errors.ts';
+import { SOFTWARE_RENDERER } from '../util/softwareRenderer.ts';
 import { watchGpu } from './gpuErrors.ts';
 
 /** Some drivers never answer `requestAdapter`; a real one takes well under a second. */
 const ADAPTER_TIMEOUT_MS = 10_000;
-/** Names of programs that do a GPU's work on the CPU. */
-const SOFTWARE_RENDERER = /swiftshader|llvmpipe|software|basic render/i;
 /** Above WebGL (2) and the CPU (1), as TensorFlow.js registers it. */
 const WEBGPU_PRIORITY = 3;
 

@@ -49,6 +49,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --master-port 0', /whole number from 1 to 65535/],
     ['run --max-restarts -1', /whole number/],
     ['run --gpu none', /auto, software, hardware/],
+    ['run --backend cuda', /auto, webgpu, wasm/],
     ['run --job mnist', /--data/],
     ['run --job lesson', /trains nothing/],
     ['run --job digits --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read: expected train-images-idx3-ubyte/],

@@ -1,13 +1,19 @@
-/** What a browser of the launcher's runs beside its tabs. */
+/** What browsers of the launcher's have for their tabs, and what they run beside them. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { launchBrowser } from '../../launcher/browser.ts';
+import { startSignaling } from '../../signaling/index.ts';
 
 let browser: Browser;
 beforeAll(async () => {
   browser = await launchBrowser();
 });
 afterAll(() => browser.close());
+
+async function commandLineOf(one: Browser): Promise<string> {
+  const cdp = await one.newBrowserCDPSession();
+  return (await cdp.send('SystemInfo.getInfo')).commandLine;
+}
 
 test('no page of its own is made ready behind a tab', async () => {
   await (await browser.newContext()).newPage();
@@ -18,9 +24,30 @@ test('no page of its own is made ready behind a tab', async () => {
 });
 
 test('what Playwright switches off stays off', async () => {
-  const cdp = await browser.newBrowserCDPSession();
-  const { commandLine } = await cdp.send('SystemInfo.getInfo');
-  const lists = [...commandLine.matchAll(/--disable-features=(\S+)/g)].map(([, list]) => list!.split(','));
+  const lists = [...(await commandLineOf(browser)).matchAll(/--disable-features=(\S+)/g)].map(([, list]) =>
+    list!.split(','),
+  );
   expect(lists.length).toBeGreaterThan(1);
   expect(lists.at(-1)).toEqual(expect.arrayContaining(lists.flat()));
+});
+
+test('by itself it takes a GPU or none, and computes WebGPU in software where that is asked for', async () => {
+  const [auto, software] = await Promise.all([
+    launchBrowser({ backend: 'auto' }),
+    launchBrowser({ backend: 'auto', gpu: 'software' }),
+  ]);
+  expect(await commandLineOf(auto)).not.toContain('--use-webgpu-adapter');
+  expect(await commandLineOf(software)).toContain('--use-webgpu-adapter=swiftshader');
+  await Promise.all([auto.close(), software.close()]);
+});
+
+test('for WebAssembly no page finds a GPU, and what asks for one beside it is refused', async () => {
+  await expect(launchBrowser({ backend: 'wasm', gpu: 'software' })).rejects.toThrow('leave --gpu software out');
+  const server = await startSignaling();
+  const wasm = await launchBrowser({ backend: 'wasm' });
+  const page = await wasm.newPage();
+  await page.goto(`http://localhost:${server.port}/healthz`);
+  expect(await page.evaluate(() => navigator.gpu.requestAdapter())).toBeNull();
+  await wasm.close();
+  await server.close();
 });
