@@ -255,10 +255,7 @@ export function startNote(lobby: Lobby): string {
 
 /** Whether a device is this machine's processor, whatever its backend is called. */
 export function isSoftware(device: Device | null): boolean {
-  return (
-    device !== null &&
-    (['cpu', 'wasm'].includes(device.backend) || SOFTWARE_RENDERER.test(device.adapter))
-  );
+  return device !== null && (['cpu', 'wasm'].includes(device.backend) || SOFTWARE_RENDERER.test(device.adapter));
 }
 
 function clamp(share: number): number {

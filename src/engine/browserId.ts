@@ -2,6 +2,7 @@
 import { systemClock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { TimeoutError } from '../util/errors.ts';
+import { hexOf } from '../util/hex.ts';
 
 const DATABASE = 'peergrad';
 const STORE = 'ids';
@@ -46,5 +47,5 @@ function storedId(): Promise<string> {
 /** Never there twice, and not to be guessed: in hexadecimal. (`crypto.randomUUID` exists in secure contexts only.) */
 export function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hexOf(bytes);
 }

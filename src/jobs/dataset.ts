@@ -1,5 +1,6 @@
 /** What a job trains and tests on: labelled samples, read by index. */
 import { UsageError } from '../util/errors.ts';
+import { sizeOf } from '../util/shape.ts';
 
 /** Labelled samples. Reading the same index gives the same bits on every machine, but for pictures, which browsers decode as they like. */
 export interface Dataset {
@@ -29,7 +30,7 @@ export type Labels = Int32Array | Float32Array;
 
 /** Floats in one sample. */
 export function sampleLength(data: Pick<Dataset, 'inputShape'>): number {
-  return data.inputShape.reduce((product, side) => product * side, 1);
+  return sizeOf(data.inputShape);
 }
 
 /** The checks of {@link Dataset.read}. */

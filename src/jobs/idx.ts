@@ -5,6 +5,8 @@
  * Source: https://yann.lecun.com/exdb/mnist/ ("The IDX file format").
  */
 import { DataError } from '../util/errors.ts';
+import { hexOf } from '../util/hex.ts';
+import { sizeOf } from '../util/shape.ts';
 
 /** IDX's code for unsigned bytes. */
 const TYPE_UINT8 = 0x08;
@@ -103,7 +105,7 @@ class Collector {
   #allocate(): Uint8Array {
     const view = new DataView(this.#header.buffer);
     this.#dims = Array.from({ length: this.#dimensions }, (_, i) => view.getUint32(4 + 4 * i));
-    const length = this.#dims.reduce((product, side) => product * side, 1);
+    const length = sizeOf(this.#dims);
     if (length > MAX_IDX_BYTES) {
       throw new DataError(
         `${this.#name} announces ${this.#shape()}, more than the ${MAX_IDX_BYTES} bytes allowed. Choose a smaller set.`,
@@ -151,5 +153,5 @@ async function gunzip(name: string, bytes: Uint8Array<ArrayBuffer>, add: (part: 
 
 function hex(bytes: Uint8Array): string {
   if (bytes.length === 0) return 'nothing (it is empty)';
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(' ');
+  return hexOf(bytes, ' ');
 }

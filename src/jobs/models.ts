@@ -7,6 +7,7 @@ import type { JobSpec, ModelName } from '../protocol/job.ts';
 import { endsOf } from '../protocol/topology.ts';
 import { UsageError } from '../util/errors.ts';
 import { createRng, mixSeed } from '../util/rng.ts';
+import { sizeOf } from '../util/shape.ts';
 import { ownLayers, type ModelSamples } from './ownLayers.ts';
 import type { Topology } from './weights/index.ts';
 
@@ -147,7 +148,7 @@ function convolution(filters: number) {
 function initialize(variable: tf.Variable, seed: number): void {
   const { shape } = variable;
   if (shape.length < 2) return;
-  const field = shape.slice(0, -2).reduce((product, side) => product * side, 1);
+  const field = sizeOf(shape.slice(0, -2));
   const limit = Math.sqrt(6 / (field * (shape.at(-2)! + shape.at(-1)!)));
   const rng = createRng(seed);
   const values = Float32Array.from({ length: variable.size }, () => (2 * rng.next() - 1) * limit);

@@ -1,6 +1,7 @@
 /** Where data files come from: a folder on a web server, or files that the user picked. */
 import { MAX_IDX_BYTES } from './idx.ts';
 import { DataError, messageOf } from '../util/errors.ts';
+import { parseJson } from '../util/json.ts';
 
 /** Answers for a file that is not there. 403 is what object stores give to those who may not list the folder. */
 const MISSING = new Set([403, 404, 410]);
@@ -148,15 +149,6 @@ async function readIndex(folder: URL, signal?: AbortSignal): Promise<string[] | 
     `${address.href} is not a JSON list of file names, such as ["train-images-idx3-ubyte.gz"]: correct it, or remove ` +
       'it and the usual names are tried.',
   );
-}
-
-/** The value, or undefined if it is not JSON. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** A file's bytes, where the browser likes to have them, or null if the server says that it does not have it. */

@@ -13,6 +13,7 @@
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { UsageError } from '../util/errors.ts';
 import { createRng, type Rng } from '../util/rng.ts';
+import { sizeOf } from '../util/shape.ts';
 import { checkCount } from './checks.ts';
 import type { CommHook, GradBucket } from './commHooks.ts';
 
@@ -202,7 +203,7 @@ export function compressedSize(shape: readonly number[], rank: number): number {
 
 /** Cuts a shape where rows + cols is smallest, of equals at the last dimension; a vector is one column. */
 function cutOf(shape: readonly number[]): Pick<Matrix, 'rows' | 'cols'> {
-  const size = shape.reduce((product, length) => product * length, 1);
+  const size = sizeOf(shape);
   let best = { rows: 1, cols: size };
   let rows = 1;
   for (const length of shape) {

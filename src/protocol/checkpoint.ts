@@ -8,6 +8,7 @@
 import * as v from 'valibot';
 import { DataError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
+import { parseJson } from '../util/json.ts';
 import { JobSpec } from './job.ts';
 import { ShardFacts } from './shardFacts.ts';
 
@@ -131,14 +132,6 @@ async function readHeader(name: string, blob: Blob): Promise<{ header: Header; h
   const size = lengths.reduce((sum, bytesOfOne) => sum + bytesOfOne, end);
   if (blob.size !== size) throw damage(name, `it has ${blob.size} bytes of ${size}`);
   return { header: header.output, hash, bytes };
-}
-
-function parseJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    return undefined;
-  }
 }
 
 function damage(name: string, what: string): DataError {

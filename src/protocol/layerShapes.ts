@@ -1,4 +1,5 @@
 /** What a layer makes of a sample, by arithmetic: the shape of what it gives, and how many weights that takes. */
+import { sizeOf } from '../util/shape.ts';
 import type { Layer } from './layers.ts';
 
 /** Of one sample: without the batch's dimension. */
@@ -26,20 +27,20 @@ export function trace(layer: Layer, input: Shape): Traced | Misfit {
       return ofLastAxis(layer.config.axis, input) ?? same(input);
     case 'Flatten':
       if (input.length === 1) return { misfit: `what the layer gets, ${said(input)}, is flat: leave it out` };
-      return same([size(input)]);
+      return same([sizeOf(input)]);
     case 'Dense': {
       const { units, use_bias: hasBias } = layer.config;
       return { shape: [...input.slice(0, -1), units], parameters: (input.at(-1)! + (hasBias ? 1 : 0)) * units };
     }
     case 'Conv2D': {
       const { filters, kernel_size: kernel, use_bias: hasBias } = layer.config;
-      const parameters = (size(kernel) * input.at(-1)! + (hasBias ? 1 : 0)) * filters;
+      const parameters = (sizeOf(kernel) * input.at(-1)! + (hasBias ? 1 : 0)) * filters;
       return slid(input, { ...layer.config, window: kernel, field: 'kernel_size' }, filters, parameters);
     }
     case 'DepthwiseConv2D': {
       const { depth_multiplier: multiplier, kernel_size: kernel, use_bias: hasBias } = layer.config;
       const channels = input.at(-1)! * multiplier;
-      const parameters = (size(kernel) + (hasBias ? 1 : 0)) * channels;
+      const parameters = (sizeOf(kernel) + (hasBias ? 1 : 0)) * channels;
       return slid(input, { ...layer.config, window: kernel, field: 'kernel_size' }, channels, parameters);
     }
     case 'MaxPooling2D':
@@ -64,11 +65,6 @@ export function trace(layer: Layer, input: Shape): Traced | Misfit {
     default:
       return layer satisfies never;
   }
-}
-
-/** Numbers of that shape. */
-export function size(shape: Shape): number {
-  return shape.reduce((product, side) => product * side, 1);
 }
 
 /** `[28, 28, 1]` */
@@ -122,12 +118,12 @@ function ofLastAxis(axis: number, input: Shape): Misfit | null {
 
 function reshaped(target: readonly number[], input: Shape): Traced | Misfit {
   const open = target.filter((side) => side === -1).length;
-  const known = size(target.filter((side) => side !== -1));
-  const rest = size(input) / known;
+  const known = sizeOf(target.filter((side) => side !== -1));
+  const rest = sizeOf(input) / known;
   const fits = open === 0 ? rest === 1 : open === 1 && Number.isInteger(rest);
   if (fits) return same(target.map((side) => (side === -1 ? rest : side)));
   return {
-    misfit: `${said(target)} does not hold the ${size(input)} numbers of ${said(input)}`,
+    misfit: `${said(target)} does not hold the ${sizeOf(input)} numbers of ${said(input)}`,
     field: 'target_shape',
   };
 }

@@ -3,6 +3,7 @@
  * text on without a look at it, so both ends check it: who tells sends only what fits, who watches believes nothing else.
  */
 import * as v from 'valibot';
+import { parseJson } from '../util/json.ts';
 import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from './confusion.ts';
 import { Device, MAX_WORLD_SIZE, RosterEntry } from './control.ts';
 import type { EngineEvent, RunResult } from './events.ts';
@@ -144,12 +145,7 @@ function withoutSteps(result: RunResult): RunResult {
 
 /** The events of a digest; what does not fit is left out. */
 export function parseNews(digest: string): NewsEvent[] {
-  let value: unknown;
-  try {
-    value = JSON.parse(digest);
-  } catch {
-    return [];
-  }
+  const value = parseJson(digest);
   if (!Array.isArray(value)) return [];
   return value.flatMap((one) => {
     const result = v.safeParse(NewsEvent, one);

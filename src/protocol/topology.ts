@@ -3,8 +3,9 @@
  * Checked by arithmetic alone, so that a server and a page without TensorFlow.js can refuse it, and say what is in it.
  */
 import * as v from 'valibot';
+import { sizeOf } from '../util/shape.ts';
 import { fieldsOf, issuePath, type Problem } from './fields.ts';
-import { said, size, trace, type Shape } from './layerShapes.ts';
+import { said, trace, type Shape } from './layerShapes.ts';
 import { Layer } from './layers.ts';
 
 export const MAX_LAYERS = 64;
@@ -76,7 +77,7 @@ export function endsOf(topology: Topology): { input: Shape; outputs: Shape } {
 export function misfitOf(topology: Topology, samples: string, shape: Shape, outputs: number): Problem | null {
   const { layers } = topology.config;
   const ends = endsOf(topology);
-  const row = said([size(shape)]);
+  const row = said([sizeOf(shape)]);
   if (![said(shape), row].includes(said(ends.input))) {
     const taken = said(shape) === row ? row : `${said(shape)}, or ${row} in one row`;
     return {
@@ -139,9 +140,9 @@ function problemIn({ config: { layers } }: { config: { layers: readonly NamedLay
   }
   const { rows, problem } = walk(layers);
   if (problem !== null) return problem;
-  const large = rows.findIndex(({ shape }) => size(shape) > MAX_LAYER_VALUES);
+  const large = rows.findIndex(({ shape }) => sizeOf(shape) > MAX_LAYER_VALUES);
   if (large >= 0) {
-    const message = `it gives ${size(rows[large]!.shape)} numbers for a sample, and at most ${MAX_LAYER_VALUES} can be kept`;
+    const message = `it gives ${sizeOf(rows[large]!.shape)} numbers for a sample, and at most ${MAX_LAYER_VALUES} can be kept`;
     return { path: ['config', 'layers', large], message };
   }
   const parameters = rows.reduce((sum, row) => sum + row.parameters, 0);

@@ -1,5 +1,6 @@
 /** Numbers of one type in a file, row after row: what npy and IDX files hold. Rows are read when somebody asks. */
 import { DataError, UsageError } from '../../util/errors.ts';
+import { sizeOf } from '../../util/shape.ts';
 import type { PartialFile } from './partialFile.ts';
 
 /** NumPy's short names: kind and bytes. `b1` is a truth value. */
@@ -59,7 +60,7 @@ export class StoredArray {
   constructor(file: PartialFile, { shape, type, isLittleEndian, offset }: ArrayLayout) {
     this.shape = shape;
     this.type = type;
-    this.rowLength = shape.slice(1).reduce((product, side) => product * side, 1);
+    this.rowLength = sizeOf(shape.slice(1));
     this.#file = file;
     this.#offset = offset;
     this.#element = elementReader(type, isLittleEndian);

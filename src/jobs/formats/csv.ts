@@ -6,6 +6,7 @@
  */
 import Papa from 'papaparse';
 import { DataError } from '../../util/errors.ts';
+import { hexOf } from '../../util/hex.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** Bytes scanned at once. */
@@ -67,7 +68,7 @@ export class CsvFile {
     const head = await file.read(0, CHUNK_BYTES);
     for (const [start, advice] of OTHERS) {
       if (start.every((byte, i) => head[i] === byte)) {
-        throw new DataError(`${name} is not CSV: it starts with ${hexOf(start)} at byte 0, which is ${advice}.`);
+        throw new DataError(`${name} is not CSV: it starts with ${hexOf(start, ' ')} at byte 0, which is ${advice}.`);
       }
     }
     const { delimiter } = Papa.parse(new TextDecoder().decode(head), {
@@ -267,8 +268,4 @@ function fieldsOf(
   // A line end within quotes is part of a field: this record has no other.
   const { data, errors } = Papa.parse<string[]>(record, { delimiter, newline: '\n' });
   return { fields: data[0] ?? [], problem: errors.find(({ type }) => type === 'Quotes')?.message ?? null };
-}
-
-function hexOf(bytes: readonly number[]): string {
-  return bytes.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
 }

@@ -4,6 +4,8 @@
  * Source: https://yann.lecun.com/exdb/mnist/ ("The IDX file format").
  */
 import { DataError } from '../../util/errors.ts';
+import { hexOf } from '../../util/hex.ts';
+import { sizeOf } from '../../util/shape.ts';
 import { bytesOf, StoredArray, type ElementType } from './array.ts';
 import { PartialFile } from './partialFile.ts';
 
@@ -22,7 +24,7 @@ export async function openIdx(name: string, blob: Blob): Promise<StoredArray> {
   const [a, b, code = 0, dimensions = 0] = head;
   const type = TYPES[code];
   if (a !== 0 || b !== 0 || type === undefined || dimensions < 1 || dimensions > MAX_DIMENSIONS) {
-    const found = Array.from(head.subarray(0, 4), (byte) => byte.toString(16).padStart(2, '0')).join(' ');
+    const found = hexOf(head.subarray(0, 4), ' ');
     throw new DataError(
       `${name} is not IDX: it starts with ${found === '' ? 'nothing' : found} at byte 0, where IDX has 00 00, a type (08, 09, 0b .. ` +
         `0e) and 1 to ${MAX_DIMENSIONS} dimensions. Download it again.`,
@@ -33,7 +35,7 @@ export async function openIdx(name: string, blob: Blob): Promise<StoredArray> {
     throw new DataError(`${name} ends too early, at byte ${file.size} of its header. Download it again.`);
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
   const shape = Array.from({ length: dimensions }, (_, i) => view.getUint32(4 + 4 * i));
-  const end = offset + shape.reduce((product, side) => product * side, 1) * bytesOf(type);
+  const end = offset + sizeOf(shape) * bytesOf(type);
   if (file.size !== end) {
     throw new DataError(
       `${name} ${file.size < end ? 'ends too early' : 'is longer than its header says'}: ${shape.join(' x ')} of ${type} from byte ` +

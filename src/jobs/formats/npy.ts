@@ -4,6 +4,7 @@
  * Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
  */
 import { DataError } from '../../util/errors.ts';
+import { sizeOf } from '../../util/shape.ts';
 import { bytesOf, ELEMENT_TYPES, StoredArray, type ElementType } from './array.ts';
 import { PartialFile } from './partialFile.ts';
 
@@ -34,7 +35,7 @@ export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
   const file = new PartialFile(name, blob);
   const header = await readHeader(file);
   const { type, isLittleEndian, isFortran, shape, offset } = header;
-  const bytes = shape.reduce((product, side) => product * side, 1) * bytesOf(type);
+  const bytes = sizeOf(shape) * bytesOf(type);
   if (file.size !== offset + bytes) {
     throw new DataError(
       `${name} ${file.size < offset + bytes ? 'ends too early' : 'is longer than its header says'}: (${shape.join(', ')}) of ` +
@@ -111,7 +112,7 @@ function parseHeader(name: string, start: number, text: string): Omit<Header, 'o
 /** Elements of `size` bytes, laid out by columns (the first dimension fastest), by rows. */
 function rowsOf(columns: Uint8Array, shape: readonly number[], size: number): Uint8Array<ArrayBuffer> {
   const rows = new Uint8Array(columns.length);
-  const strides = shape.map((_, i) => shape.slice(0, i).reduce((product, side) => product * side, 1));
+  const strides = shape.map((_, i) => sizeOf(shape.slice(0, i)));
   const at = shape.map(() => 0);
   for (let to = 0; to < rows.length; to += size) {
     const from = at.reduce((sum, index, i) => sum + index * strides[i]!, 0) * size;

@@ -5,6 +5,7 @@
  * Source: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
  */
 import { DataError } from '../../util/errors.ts';
+import { hexOf } from '../../util/hex.ts';
 import { PartialFile } from './partialFile.ts';
 
 const DIRECTORY_END = 0x06054b50;
@@ -175,7 +176,7 @@ async function findDirectory(file: PartialFile): Promise<{ count: number; offset
   let at = tail.byteLength - END_BYTES;
   while (at >= 0 && tail.getUint32(at, true) !== DIRECTORY_END) at--;
   if (at < 0) {
-    const start = Array.from(await file.read(0, 4), (byte) => byte.toString(16).padStart(2, '0')).join(' ');
+    const start = hexOf(await file.read(0, 4), ' ');
     throw new DataError(
       start === '50 4b 03 04'
         ? `${name} ends too early, at byte ${file.size}: a zip file's directory should be there. Download it again.`

@@ -9,7 +9,9 @@
  */
 import * as v from 'valibot';
 import { DataError } from '../../util/errors.ts';
-import { sizeOf, type About, type NamedTensor } from './weights.ts';
+import { parseJson } from '../../util/json.ts';
+import { sizeOf } from '../../util/shape.ts';
+import type { About, NamedTensor } from './weights.ts';
 
 const LENGTH_BYTES = 8;
 /** The library's own limit. */
@@ -101,15 +103,6 @@ function readHeader(file: string, bytes: Uint8Array): { entries: Record<string, 
     throw refusal(file, LENGTH_BYTES, 'its header is no JSON object');
   }
   return { entries: entries as Record<string, unknown>, end };
-}
-
-/** The value, or undefined if it is not JSON. */
-function parseJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch {
-    return undefined;
-  }
 }
 
 function refusal(file: string, at: number, what: string): DataError {

@@ -8,7 +8,9 @@ import { unzipSync, zipSync, type Unzipped } from 'fflate';
 import * as v from 'valibot';
 import { MAX_MODEL_FILE_BYTES } from '../../protocol/modelFile.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
-import { sizeOf, type About, type NamedTensor, type Topology } from './weights.ts';
+import { parseJson } from '../../util/json.ts';
+import { sizeOf } from '../../util/shape.ts';
+import type { About, NamedTensor, Topology } from './weights.ts';
 
 const MODEL_JSON = 'model.json';
 const WEIGHTS_BIN = 'weights.bin';
@@ -120,15 +122,6 @@ function unzip(file: string, bytes: Uint8Array): Unzipped {
   } catch (error) {
     if (error instanceof DataError) throw error;
     throw refusal(file, `cannot be unpacked (${messageOf(error)}): it is cut off or damaged`);
-  }
-}
-
-/** The value, or undefined if it is not JSON. */
-function parseJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    return undefined;
   }
 }
 

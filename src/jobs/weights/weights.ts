@@ -39,8 +39,3 @@ export function checkDigest(file: string, tensors: readonly NamedTensor[], diges
     `${file} is damaged: its weights are not those that were saved. Copy or download it again, or save it anew.`,
   );
 }
-
-/** Elements of a tensor of that shape. */
-export function sizeOf(shape: readonly number[]): number {
-  return shape.reduce((product, side) => product * side, 1);
-}
