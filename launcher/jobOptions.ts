@@ -19,7 +19,7 @@ import { LOSS_NAMES, METRIC_NAMES, TASK_NAMES } from '../src/protocol/measures.t
 import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
 import { readJobFile } from '../src/protocol/jobFile.ts';
 import { messageOf, UsageError } from '../src/util/errors.ts';
-import { DATA_PATH, listDataFiles } from '../signaling/index.ts';
+import { DATA_PATH, IDX_FILE, listDataFiles } from '../signaling/index.ts';
 
 /** Options that say something about the job itself. */
 const JOB_OPTIONS = [
@@ -319,8 +319,6 @@ export async function resolveTraining(options: JobOptions, length: LengthOptions
 function withSlash(url: string): string {
   return url.endsWith('/') ? url : `${url}/`;
 }
-
-const IDX_FILE = /-idx\d-ubyte(\.gz)?$/;
 
 /** @throws UsageError unless `data` is what `job` needs, or, where no job is said, what some job does. */
 export async function checkData(data: string, job?: string): Promise<string> {

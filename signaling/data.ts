@@ -10,7 +10,8 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
 export const DATA_PATH = '/data/';
-const IDX_FILE = /^[\w-]+-idx\d-ubyte(\.gz)?$/;
+/** The whole name of a file of IDX arrays. */
+export const IDX_FILE = /^[\w-]+-idx\d-ubyte(\.gz)?$/;
 /** In a folder, which is its class. */
 const PICTURE = /^[^.].*\.(png|jpe?g|gif|webp|bmp|avif)$/i;
 const TEXT = /^[^.].*\.txt$/i;
@@ -54,15 +55,11 @@ export class DataFiles {
     const name = decoded(pathname.slice(DATA_PATH.length));
     res.setHeader('cache-control', 'no-cache');
     if (name === 'index.json') {
-      this.#names = listDataFiles(this.#root);
-      res.setHeader('content-type', 'application/json').end(JSON.stringify(await this.#names));
+      const listed = await this.#list();
+      res.setHeader('content-type', 'application/json').end(JSON.stringify(listed));
       return true;
     }
-    this.#names ??= listDataFiles(this.#root);
-    const names = await this.#names.catch((error: unknown) => {
-      this.#names = null;
-      throw error;
-    });
+    const names = await (this.#names ?? this.#list());
     if (name === null || !names.includes(name)) return false;
     const isFile = name === path.basename(this.#root) && (await stat(this.#root)).isFile();
     const file = isFile ? this.#root : path.join(this.#root, name);
@@ -72,6 +69,16 @@ export class DataFiles {
     if (req.method === 'HEAD') res.end();
     else await pipeline(createReadStream(file), res);
     return true;
+  }
+
+  /** What is there now; of a folder that cannot be read nothing is kept. */
+  #list(): Promise<string[]> {
+    const names = listDataFiles(this.#root);
+    this.#names = names;
+    names.catch(() => {
+      if (this.#names === names) this.#names = null;
+    });
+    return names;
   }
 }
 

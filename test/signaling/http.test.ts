@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -163,6 +163,21 @@ describe('over HTTP', () => {
     expect(await (await fetch(`${one.url}/data/top.png`)).text()).toBe('top.png');
     expect((await fetch(`${one.url}/data/cats/a%201.png`)).status).toBe(404);
     await one.close();
+  });
+
+  test('a folder that cannot be read for a moment is there again afterwards', async () => {
+    const [place, away] = ['moved', 'away'].map((name) => path.join(folder, name));
+    await mkdir(place!);
+    await writeFile(path.join(place!, 'train-labels-idx1-ubyte'), 'labels');
+    const moved = await startSignaling({ data: place!, logLevel: 'silent' });
+    const get = (name: string) => fetch(`${moved.url}/data/${name}`);
+    expect((await get('index.json')).status).toBe(200);
+    await rename(place!, away!);
+    expect((await get('index.json')).status).toBe(500);
+    await rename(away!, place!);
+    // Without anybody asking for the list first.
+    expect(await (await get('train-labels-idx1-ubyte')).text()).toBe('labels');
+    await moved.close();
   });
 
   test('has no data where no folder was given', async () => {
