@@ -12,7 +12,7 @@ import { ownLayers, type ModelSamples } from './ownLayers.ts';
 import type { Topology } from './weights/index.ts';
 
 /** Filters of the cnn's two convolutions. */
-export const CNN_FILTERS = [8, 16] as const;
+const CNN_FILTERS = [8, 16] as const;
 const CNN_KERNEL = 5;
 /** The convolutions halve the image themselves: a pooling layer behind would compute four times as many positions. */
 const CNN_STRIDE = 2;

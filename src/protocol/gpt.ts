@@ -7,11 +7,11 @@ export const TOKEN_KINDS = ['characters', 'byte-pairs'] as const;
 export type TokenKind = (typeof TOKEN_KINDS)[number];
 
 /** Byte pairs begin with every byte, and have at least one pair. */
-export const MIN_BYTE_PAIRS = 257;
+const MIN_BYTE_PAIRS = 257;
 /** Output and input layers hold a row for each, and compute with all of them at every place. */
 export const MAX_VOCABULARY = 4096;
 /** Attention computes with the square of it. */
-export const MAX_CONTEXT = 512;
+const MAX_CONTEXT = 512;
 /** Some 50 M parameters with {@link MAX_LAYERS}: their gradient has 200 MB. */
 export const MAX_WIDTH = 1024;
 export const MAX_LAYERS = 24;

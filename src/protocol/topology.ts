@@ -14,7 +14,7 @@ export const MAX_TOPOLOGY_BYTES = 12 * 1024;
 /** Its gradient has 40 MB, with which a ring over WebRTC takes several seconds a step. */
 export const MAX_PARAMETERS = 10_000_000;
 /** Numbers that a layer gives for one sample: a batch of 32 takes half a gigabyte. */
-export const MAX_LAYER_VALUES = 4_000_000;
+const MAX_LAYER_VALUES = 4_000_000;
 
 const any = v.optional(v.unknown());
 /** What Keras and TensorFlow.js say of any model, and a job need not know. */
