@@ -14,7 +14,7 @@ export function demandsOf(job: JobSpec): string {
 }
 
 /** What a column holds: numbers, a few different words, words that differ from row to row, nothing. */
-const COLUMN_KINDS = ['number', 'category', 'text', 'empty'] as const;
+export const COLUMN_KINDS = ['number', 'category', 'text', 'empty'] as const;
 export type ColumnKind = (typeof COLUMN_KINDS)[number];
 
 export interface PreviewColumn {
