@@ -7,5 +7,5 @@ import { createJobTask, type JobTask } from './jobTask.ts';
 /** @throws (rejects) DataError where data are missing or not what they should be. */
 export async function loadJobTask(job: JobSpec, options: LoadDataOptions, worldSize: number): Promise<JobTask> {
   if (job.job !== 'gpt') return createJobTask(job, await loadData(job, options), worldSize);
-  return createGptTask(job, createCorpus(await loadText(job, options), job.gpt));
+  return createGptTask(job, await createCorpus(await loadText(job, options), job.gpt));
 }

@@ -3,6 +3,7 @@ import type { Dataset } from './dataset.ts';
 import { DrawnDigits } from './digits.ts';
 import { createCorpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
+import { stretchOf } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images.ts';
 import { loadMnist } from './mnist.ts';
 import { modelProblem } from './ownLayers.ts';
@@ -127,10 +128,12 @@ export async function inspectFiles(
 
 async function inspectText(job: JobSpec, files: readonly File[]): Promise<TextPreview> {
   const text = await loadText({ job: job.job, data: { kind: 'files' } }, { files, baseUrl: '' });
-  const { tokenizer, train, test } = createCorpus(text, job.gpt);
+  const { tokenizer, train, test, characters } = await createCorpus(text, job.gpt);
+  let beginning = '';
+  for await (const piece of stretchOf(text, 0, BEGINNING)) beginning += piece;
   return {
-    ...{ kind: 'gpt', characters: Array.from(text).length, vocabulary: tokenizer.size },
-    ...{ samples: train.size + test.size, heldOut: test.size, beginning: text.slice(0, BEGINNING) },
+    ...{ kind: 'gpt', characters, vocabulary: tokenizer.size },
+    ...{ samples: train.size + test.size, heldOut: test.size, beginning },
   };
 }
 

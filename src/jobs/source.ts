@@ -87,14 +87,21 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
  * All files of a folder that has an `index.json`, or the one file that `address` names: with names as in the folder, `cats/1.png`.
  *
  * @param address ends with a slash if it is a folder's; absolute or relative to `baseUrl`
+ * @param isWanted of a folder's files, by their names: others are not fetched
  * @throws DataError as {@link folderSource}, and where the folder does not say what is in it, or a file is not there.
  */
-export async function fetchFiles(address: string, baseUrl: string, signal?: AbortSignal): Promise<File[]> {
+export async function fetchFiles(
+  address: string,
+  baseUrl: string,
+  signal?: AbortSignal,
+  isWanted: (name: string) => boolean = () => true,
+): Promise<File[]> {
   const url = webUrl(address, baseUrl);
   const isFolder = url.pathname.endsWith('/');
   const folder = new URL('.', url);
-  const names = isFolder ? await readIndex(folder, signal) : [decodeURIComponent(url.pathname.split('/').at(-1)!)];
-  if (names === null) {
+  const listed = isFolder ? await readIndex(folder, signal) : null;
+  const names = isFolder ? listed?.filter(isWanted) : [nameOf(url)];
+  if (names === undefined) {
     throw new DataError(
       `${url.href} has no ${INDEX_NAME}, a JSON list of its files' names: give a file's address, or put one there.`,
     );
@@ -112,6 +119,17 @@ export async function fetchFiles(address: string, baseUrl: string, signal?: Abor
   // After one that failed, no more are fetched.
   await Promise.all(Array.from({ length: REQUESTS }, work)).finally(() => (next = Infinity));
   return files;
+}
+
+/** A file's name by its address, as people read it. */
+function nameOf({ pathname }: URL): string {
+  const name = pathname.split('/').at(-1)!;
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    // A lone "%" is allowed in addresses, and stands for itself.
+    return name;
+  }
 }
 
 function notThere(address: URL): DataError {

@@ -4,7 +4,9 @@ import type { Author } from '../../src/engine/author.ts';
 import { createGptTask } from '../../src/engine/gptTask.ts';
 import { Samples } from '../../src/engine/samples.ts';
 import { TrainingRun } from '../../src/engine/trainingRun.ts';
-import { createCorpus, loadText, rowsFor } from '../../src/jobs/index.ts';
+import { writeFables } from '../../src/jobs/gpt/fables.ts';
+import { plainText } from '../../src/jobs/gpt/text.ts';
+import { createCorpus, rowsFor } from '../../src/jobs/index.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import type { GptModel } from '../../src/protocol/gpt.ts';
 import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
@@ -23,11 +25,11 @@ async function train(
   length = 3000,
 ): Promise<{ results: RunResult[]; events: EngineEvent[][]; authors: Author[] }> {
   const job = parseJob({ job: 'gpt', ...fields, gpt: { ...TINY, ...model } });
-  const text = (await loadText(job, { baseUrl: 'http://localhost/' })).slice(0, length);
+  const text = plainText(writeFables().slice(0, length));
   const events: EngineEvent[][] = Array.from({ length: n }, () => []);
   const authors: Author[] = [];
   const results = await runWorld(n, async (group) => {
-    const task = createGptTask(job, createCorpus(text, job.gpt));
+    const task = createGptTask(job, await createCorpus(text, job.gpt));
     authors[group.rank] = task.learned as Author;
     const run = await TrainingRun.prepare({
       ...{ plan: job, task, clock: systemClock },
@@ -56,8 +58,8 @@ test.each(['characters', 'byte-pairs'] as const)(
   'at first a loss is that of knowing nothing, by character whatever the tokens: %s',
   async (tokens) => {
     const { results, authors } = await train(1, { maxSteps: 1, batchSize: 4 }, { tokens, vocabulary: 300 });
-    const text = (await loadText({ job: 'gpt', data: { kind: 'built-in' } }, { baseUrl: '' })).slice(0, 3000);
-    const { tokenizer, train: windows, bigramLoss } = createCorpus(text, { ...TINY, tokens, vocabulary: 300 });
+    const text = plainText(writeFables().slice(0, 3000));
+    const { tokenizer, train: windows, bigramLoss } = await createCorpus(text, { ...TINY, tokens, vocabulary: 300 });
     expect(results[0]!.losses[0]).toBeCloseTo(Math.log(rowsFor(tokenizer.size)) * windows.tokensPerCharacter, 1);
     expect(windows.tokensPerCharacter).toBe(tokens === 'characters' ? 1 : windows.tokens.length / 2700);
     expect(authors[0]!.bigramLoss).toBe(bigramLoss);

@@ -1,20 +1,37 @@
 import * as tf from '@tensorflow/tfjs';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { bigramLoss } from '../../src/jobs/gpt/bigram.ts';
 import { BytePairs } from '../../src/jobs/gpt/bytePairs.ts';
 import { createCorpus } from '../../src/jobs/gpt/corpus.ts';
 import { FABLES_LENGTH, writeFables } from '../../src/jobs/gpt/fables.ts';
 import { loadText } from '../../src/jobs/gpt/loadText.ts';
+import { plainText, textOf, type Text } from '../../src/jobs/gpt/text.ts';
 import { Network, type NetworkSize } from '../../src/jobs/gpt/network.ts';
 import { Characters } from '../../src/jobs/gpt/tokenizer.ts';
 import { Writer } from '../../src/jobs/gpt/writer.ts';
 import { PRESETS } from '../../src/protocol/gpt.ts';
-import { DataError, UsageError } from '../../src/util/errors.ts';
+import { UsageError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
 
 beforeAll(() => tf.setBackend('cpu'));
 
 const SIZE: NetworkSize = { layers: 2, heads: 2, width: 8, context: 6, vocabulary: 11 };
+
+const piecesOf = (text: string): AsyncIterable<string> => plainText(text).pieces();
+
+async function* piecewise(pieces: readonly string[]): AsyncGenerator<string> {
+  for (const piece of pieces) yield await Promise.resolve(piece);
+}
+
+const load = async (url: string): Promise<string> =>
+  read(await loadText({ job: 'gpt', data: { kind: 'url', url } }, { baseUrl: 'http://localhost/' }));
+
+async function read(text: Text): Promise<string> {
+  let all = '';
+  for await (const piece of text.pieces()) all += piece;
+  return all;
+}
 
 const file = (name: string, bytes: string | Uint8Array<ArrayBuffer>) => new File([bytes], name);
 
@@ -54,8 +71,8 @@ describe('tokens', () => {
     expect(() => new Characters(text)).toThrow(/5000 different characters.*choose byte pairs/);
   });
 
-  test('byte pairs are the frequent ones, the first made first, and any text comes back as it was', () => {
-    const pairs = BytePairs.of('abab abab abab xy', 259);
+  test('byte pairs are the frequent ones, the first made first, and any text comes back as it was', async () => {
+    const pairs = await BytePairs.of(piecesOf('abab abab abab xy'), 259);
     expect(pairs.size).toBe(259);
     // "ab", then " abab" by way of "abab": with its space as often as without.
     expect([...pairs.encode('ab')]).toEqual([256]);
@@ -65,16 +82,43 @@ describe('tokens', () => {
     expect(pairs.encode('abab abab').length).toBeLessThan(5);
   });
 
-  test('byte pairs stop where no pair is there twice', () => {
-    expect(BytePairs.of('abc', 300).size).toBe(256);
+  test('byte pairs stop where no pair is there twice', async () => {
+    expect((await BytePairs.of(piecesOf('abc'), 300)).size).toBe(256);
+  });
+
+  test('are the same of a text in pieces, wherever it is cut', async () => {
+    const character = fc.oneof(
+      fc.constantFrom(' ', ' ', '\n', 'a', 'b', 'a', 'ä', '漢', '🦊'),
+      fc.string({ unit: 'grapheme', minLength: 1 }),
+    );
+    const text = fc.array(character, { maxLength: 60 }).map((all) => all.join(''));
+    await fc.assert(
+      fc.asyncProperty(text, fc.integer({ min: 4, max: 9 }), async (whole, pieceBytes) => {
+        const cut = textOf([file('a.txt', whole)], undefined, pieceBytes);
+        const asRead = whole.replace(/^\uFEFF/, '');
+        expect(await read(cut)).toBe(asRead);
+        const pairs = await BytePairs.of(piecesOf(asRead), 270);
+        expect((await BytePairs.of(cut.pieces(), 270)).encode(asRead)).toEqual(pairs.encode(asRead));
+        for (const tokenizer of [pairs, new Characters(asRead)]) {
+          const tokens: number[] = [];
+          for await (const some of tokenizer.encodePieces(cut.pieces())) tokens.push(...some);
+          expect(tokens).toEqual([...tokenizer.encode(asRead)]);
+        }
+      }),
+      { numRuns: 60 },
+    );
   });
 });
 
 describe('the bigram model', () => {
-  test('knows what a table with one added to each count knows', () => {
-    // Of 3 characters; after "a" twice "b": (2 + 1) / (2 + 3). After "b" once "a": 2 / 4. Never "c" after "b": 1 / 4.
-    expect(bigramLoss('abab', 'abac')).toBeCloseTo(-(Math.log(3 / 5) + Math.log(2 / 4) + Math.log(1 / 5)) / 3, 12);
-  });
+  test.each([['abab'], ['aba', '', 'b'], ['a', 'b', 'a', 'b']])(
+    'knows what a table with one added to each count knows',
+    async (...pieces) => {
+      // Of 3 characters; after "a" twice "b": (2 + 1) / (2 + 3). After "b" once "a": 2 / 4. Never "c" after "b": 1 / 4.
+      const expected = -(Math.log(3 / 5) + Math.log(2 / 4) + Math.log(1 / 5)) / 3;
+      expect(await bigramLoss(piecewise(pieces), 'abac', 3)).toBeCloseTo(expected, 12);
+    },
+  );
 });
 
 describe('the text', () => {
@@ -89,15 +133,18 @@ describe('the text', () => {
   const source = { job: 'gpt', data: { kind: 'files' } } as const;
   test('of several files comes in the order of their names', async () => {
     const files = [file('b.txt', 'two'), file('a.txt', 'one')];
-    expect(await loadText(source, { files, baseUrl: 'http://localhost/' })).toBe('one\ntwo');
+    expect(await read(await loadText(source, { files, baseUrl: 'http://localhost/' }))).toBe('one\ntwo');
   });
 
   test('that is no UTF-8 is refused with the byte that is wrong', async () => {
     const bytes = Uint8Array.of(...new TextEncoder().encode('ä and '), 0xff, 0x41);
-    const loading = loadText(source, { files: [file('notes.txt', bytes)], baseUrl: 'http://localhost/' });
-    await expect(loading).rejects.toThrow(/notes.txt is not a text in UTF-8: byte 7 \(255\)/);
-    const cut = loadText(source, { files: [file('cut.txt', Uint8Array.of(0x41, 0xc3))], baseUrl: 'http://localhost/' });
-    await expect(cut).rejects.toThrow(DataError);
+    // In pieces of any size.
+    for (const pieceBytes of [4, 5, 6, 7, 8, 9, 1024]) {
+      const reading = read(textOf([file('notes.txt', bytes)], undefined, pieceBytes));
+      await expect(reading).rejects.toThrow(/notes.txt is not a text in UTF-8: byte 7 \(255\)/);
+    }
+    const cut = read(textOf([file('cut.txt', Uint8Array.of(0x41, 0xc3))]));
+    await expect(cut).rejects.toThrow(/cut.txt is not a text in UTF-8: byte 1 \(195\)/);
   });
 
   test('is asked for where there is none', async () => {
@@ -108,9 +155,11 @@ describe('the text', () => {
     await expect(drawn).rejects.toThrow(UsageError);
   });
 
-  test('is cut into windows, each with what follows; the end is held out', () => {
-    const text = 'abcdefghij'.repeat(20);
-    const { train, test: held, tokenizer } = createCorpus(text, { tokens: 'characters', vocabulary: 512, context: 7 });
+  test('is cut into windows, each with what follows; the end is held out', async () => {
+    const text = plainText('abcdefghij'.repeat(20));
+    const model = { tokens: 'characters', vocabulary: 512, context: 7 } as const;
+    const { train, test: held, tokenizer, characters } = await createCorpus(text, model);
+    expect(characters).toBe(200);
     expect([train.size, held.size]).toEqual([Math.floor(179 / 7), Math.floor(19 / 7)]);
     const [tokens, next] = [new Int32Array(14), new Int32Array(14)];
     train.read([0, 2], tokens, next);
@@ -119,9 +168,44 @@ describe('the text', () => {
     expect(() => train.read([25], tokens, next)).toThrow(/no sample 25/);
   });
 
-  test('that is too short says so', () => {
+  test('that is too short says so', async () => {
     const model = { tokens: 'characters', vocabulary: 512, context: 64 } as const;
-    expect(() => createCorpus('too short', model)).toThrow(/has 9 characters.*samples of 64 tokens/);
+    const making = createCorpus(plainText('too short'), model);
+    await expect(making).rejects.toThrow(/has 9 characters.*samples of 64 tokens/);
+  });
+
+  test.each(['characters', 'byte-pairs'] as const)('is held out whole characters, as %s', async (tokens) => {
+    // Each of two code units, of which an odd number is held out.
+    const text = '🦊🐻🦁🐯🐷'.repeat(31);
+    const model = { tokens, vocabulary: 257, context: 1 } as const;
+    const { train, test: held, tokenizer } = await createCorpus(plainText(text), model);
+    expect(tokenizer.decode(train.tokens) + tokenizer.decode(held.tokens)).toBe(text);
+    expect(train.tokensPerCharacter).toBe(train.tokens.length / 140);
+  });
+
+  test('comes from an address with a "%" in it, or from a folder, of which only texts are fetched', async () => {
+    const bodies: Record<string, string> = {
+      '/100%25.txt': 'all of it',
+      '/50%.txt': 'half of it',
+      '/books/index.json': '["b.txt", "cover.png", "a.txt"]',
+      '/books/a.txt': 'first',
+      '/books/b.txt': 'second',
+    };
+    const fetched = vi.fn((url: URL) => {
+      const body = bodies[url.pathname];
+      return Promise.resolve(new Response(body ?? null, { status: body === undefined ? 404 : 200 }));
+    });
+    vi.stubGlobal('fetch', fetched);
+    try {
+      expect(await load('100%25.txt')).toBe('all of it');
+      expect(await load('50%.txt')).toBe('half of it');
+      expect(await load('books/')).toBe('first\nsecond');
+      await expect(load('gone.txt')).rejects.toThrow('http://localhost/gone.txt is not there');
+      await expect(load('other/')).rejects.toThrow('has no index.json');
+    } finally {
+      vi.unstubAllGlobals();
+    }
+    expect(fetched.mock.calls.map(([url]) => url.pathname)).not.toContain('/books/cover.png');
   });
 });
 

@@ -3,14 +3,19 @@
 /**
  * Mean loss over the characters of `test` but for the first, in nats, of a model that knows nothing but how often each character of
  * `train` followed the one before it; one is added to each count, so that nothing is impossible.
+ *
+ * @param characters how many different ones there are, in both.
  */
-export function bigramLoss(train: string, test: string): number {
-  const characters = new Set(Array.from(train).concat(Array.from(test))).size;
+export async function bigramLoss(train: AsyncIterable<string>, test: string, characters: number): Promise<number> {
   const pairs = new Map<string, number>();
   const firsts = new Map<string, number>();
-  for (const [a, b] of pairsOf(train)) {
-    pairs.set(a + b, (pairs.get(a + b) ?? 0) + 1);
-    firsts.set(a, (firsts.get(a) ?? 0) + 1);
+  let last = '';
+  for await (const piece of train) {
+    for (const [a, b] of pairsOf(last + piece)) {
+      pairs.set(a + b, (pairs.get(a + b) ?? 0) + 1);
+      firsts.set(a, (firsts.get(a) ?? 0) + 1);
+    }
+    last = Array.from(piece.slice(-2)).at(-1) ?? last;
   }
   let sum = 0;
   let count = 0;

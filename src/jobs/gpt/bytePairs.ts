@@ -31,9 +31,9 @@ export class BytePairs implements Tokenizer {
     this.#bytes = bytes;
   }
 
-  /** Learned from `text`: as many as `vocabulary` has place for, or fewer where no pair is there twice. */
-  static of(text: string, vocabulary: number): BytePairs {
-    const words = countWords(text);
+  /** Learned from a text's `pieces`: as many as `vocabulary` has place for, or fewer where no pair is there twice. */
+  static async of(pieces: AsyncIterable<string>, vocabulary: number): Promise<BytePairs> {
+    const words = await countWords(pieces);
     const pairs: [number, number][] = [];
     while (BYTES + pairs.length < vocabulary) {
       const best = mostFrequent(words);
@@ -51,16 +51,24 @@ export class BytePairs implements Tokenizer {
 
   encode(text: string): Uint16Array {
     const out: number[] = [];
-    const known = new Map<string, readonly number[]>();
-    for (const [word] of text.matchAll(WORD)) {
-      let tokens = known.get(word);
-      if (tokens === undefined) {
-        tokens = this.#encodeWord(word);
-        known.set(word, tokens);
-      }
-      for (const token of tokens) out.push(token);
-    }
+    for (const [word] of text.matchAll(WORD)) for (const token of this.#encodeWord(word)) out.push(token);
     return Uint16Array.from(out);
+  }
+
+  async *encodePieces(pieces: AsyncIterable<string>): AsyncGenerator<Uint16Array> {
+    const known = new Map<string, readonly number[]>();
+    for await (const piece of wholeWords(pieces)) {
+      const out: number[] = [];
+      for (const [word] of piece.matchAll(WORD)) {
+        let tokens = known.get(word);
+        if (tokens === undefined) {
+          tokens = this.#encodeWord(word);
+          known.set(word, tokens);
+        }
+        for (const token of tokens) out.push(token);
+      }
+      yield Uint16Array.from(out);
+    }
   }
 
   /** Bytes that are no character, as a model may write them, show as the sign for that. */
@@ -83,9 +91,31 @@ export class BytePairs implements Tokenizer {
   }
 }
 
-function countWords(text: string): Word[] {
+/** Cut where a word cannot go on: before a space, or what else lies between words. */
+async function* wholeWords(pieces: AsyncIterable<string>): AsyncGenerator<string> {
+  let rest = '';
+  for await (const piece of pieces) {
+    const cut = lastSpace(piece);
+    if (cut === -1) {
+      rest += piece;
+      continue;
+    }
+    yield rest + piece.slice(0, cut);
+    rest = piece.slice(cut);
+  }
+  yield rest;
+}
+
+function lastSpace(text: string): number {
+  for (let at = text.length - 1; at >= 0; at--) if (/\s/.test(text[at]!)) return at;
+  return -1;
+}
+
+async function countWords(pieces: AsyncIterable<string>): Promise<Word[]> {
   const counts = new Map<string, number>();
-  for (const [word] of text.matchAll(WORD)) counts.set(word, (counts.get(word) ?? 0) + 1);
+  for await (const piece of wholeWords(pieces)) {
+    for (const [word] of piece.matchAll(WORD)) counts.set(word, (counts.get(word) ?? 0) + 1);
+  }
   return Array.from(counts, ([word, count]) => ({ tokens: bytesOf(word), count }));
 }
 

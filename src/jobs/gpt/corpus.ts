@@ -2,12 +2,17 @@
 import type { GptModel } from '../../protocol/gpt.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { bigramLoss } from './bigram.ts';
+import { plainText, stretchOf, type Text } from './text.ts';
 import { createTokenizer, type Tokenizer } from './tokenizer.ts';
 
 /** Of the text, at its end. */
 const HELD_OUT_SHARE = 0.1;
 /** Characters: more do not make the loss more certain, and all are tested at the end of every pass. */
 const MOST_HELD_OUT = 16_384;
+
+/** Unicode's, and the last of those that are one code unit. */
+const CODES = 0x110000;
+const LAST_SHORT_CODE = 0xffff;
 
 /** Windows that lie one behind the other: each token but the first is what a model is to tell once in a pass. */
 export class Windows {
@@ -48,23 +53,86 @@ export interface Corpus {
   tokenizer: Tokenizer;
   train: Windows;
   test: Windows;
+  /** Of the whole text. */
+  characters: number;
   /** Of the held-out part, see {@link bigramLoss}. */
   bigramLoss: number;
 }
 
-/** @throws DataError where the text is too short, or has too many different characters. */
-export function createCorpus(text: string, model: Pick<GptModel, 'tokens' | 'vocabulary' | 'context'>): Corpus {
+/**
+ * Reads the text some times over, and keeps its tokens and no more of it.
+ *
+ * @throws (rejects) DataError where the text is too short, has too many different characters, or cannot be read.
+ */
+export async function createCorpus(
+  text: Text,
+  model: Pick<GptModel, 'tokens' | 'vocabulary' | 'context'>,
+): Promise<Corpus> {
   const { context } = model;
-  const heldOut = Math.min(MOST_HELD_OUT, Math.floor(text.length * HELD_OUT_SHARE));
-  const [before, after] = [text.slice(0, text.length - heldOut), text.slice(text.length - heldOut)];
-  const tokenizer = createTokenizer(model, { text, train: before });
-  const windowsOf = (part: string) => new Windows(tokenizer.encode(part), context, Array.from(part).length);
-  const [train, test] = [windowsOf(before), windowsOf(after)];
+  const all = await survey(text.pieces());
+  const heldOut = Math.min(MOST_HELD_OUT, Math.floor(all.length * HELD_OUT_SHARE));
+  // A character of two code units is not cut in two.
+  const after = (await joined(stretchOf(text, all.length - heldOut, all.length))).replace(/^[\uDC00-\uDFFF]/, '');
+  const before = () => stretchOf(text, 0, all.length - after.length);
+  const tokenizer = await createTokenizer(model, { characters: all.different, train: before() });
+  const held = await survey(plainText(after).pieces());
+  const left = { characters: all.characters - held.characters, bytes: all.bytes - held.bytes };
+  // A token is a character, or one byte at least.
+  const most = model.tokens === 'characters' ? left.characters : left.bytes;
+  const train = new Windows(await tokensOf(tokenizer, before(), most), context, left.characters);
+  const test = new Windows(tokenizer.encode(after), context, held.characters);
   if (train.size === 0 || test.size === 0) {
     throw new DataError(
-      `The text has ${text.length} characters, of which the last tenth is held out: too few for samples of ${context} ` +
+      `The text has ${all.length} characters, of which the last tenth is held out: too few for samples of ${context} ` +
         'tokens. Choose a longer text, or a shorter context.',
     );
   }
-  return { tokenizer, train, test, bigramLoss: bigramLoss(before, after) };
+  const bigram = await bigramLoss(before(), after, Array.from(all.different).length);
+  return { tokenizer, train, test, characters: all.characters, bigramLoss: bigram };
+}
+
+interface Survey {
+  /** Code units. */
+  length: number;
+  characters: number;
+  /** In UTF-8. */
+  bytes: number;
+  /** Each of the characters once, in the order of their codes. */
+  different: string;
+}
+
+async function survey(pieces: AsyncIterable<string>): Promise<Survey> {
+  const isThere = new Uint8Array(CODES);
+  let [length, characters, bytes] = [0, 0, 0];
+  for await (const piece of pieces) {
+    length += piece.length;
+    for (let at = 0; at < piece.length; characters++) {
+      const code = piece.codePointAt(at)!;
+      isThere[code] = 1;
+      bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code <= LAST_SHORT_CODE ? 3 : 4;
+      at += code <= LAST_SHORT_CODE ? 1 : 2;
+    }
+  }
+  let different = '';
+  for (let code = isThere.indexOf(1); code >= 0; code = isThere.indexOf(1, code + 1)) {
+    different += String.fromCodePoint(code);
+  }
+  return { length, characters, bytes, different };
+}
+
+async function joined(pieces: AsyncIterable<string>): Promise<string> {
+  let all = '';
+  for await (const piece of pieces) all += piece;
+  return all;
+}
+
+/** @param most how many there may be. */
+async function tokensOf(tokenizer: Tokenizer, pieces: AsyncIterable<string>, most: number): Promise<Uint16Array> {
+  const tokens = new Uint16Array(most);
+  let length = 0;
+  for await (const some of tokenizer.encodePieces(pieces)) {
+    tokens.set(some, length);
+    length += some.length;
+  }
+  return length === most ? tokens : tokens.slice(0, length);
 }

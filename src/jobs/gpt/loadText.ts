@@ -2,31 +2,30 @@
 import type { JobSpec } from '../../protocol/job.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import type { LoadDataOptions } from '../index.ts';
-import { folderSource, pickedSource, type FileSource, type FoundFile } from '../source.ts';
+import { fetchFiles } from '../source.ts';
 import { writeFables } from './fables.ts';
+import { plainText, textOf, type Text } from './text.ts';
 
 /** Of a folder's files, those that are text. */
 const TEXT_NAME = /\.txt$/i;
+/** Their tokens take twice as many, which a tab has beside the model. */
+const MAX_TEXT_BYTES = 512 * 1024 * 1024;
 
-/** @throws (rejects) DataError where there is no text, or it is not UTF-8: with the file's name, and the byte. */
+/** @throws (rejects) DataError where there is no text, or too much; whether it is UTF-8 is seen as it is read. */
 export async function loadText(
   { job, data }: Pick<JobSpec, 'job' | 'data'>,
   { files = [], baseUrl, signal }: LoadDataOptions,
-): Promise<string> {
+): Promise<Text> {
   switch (data.kind) {
     case 'built-in':
-      return writeFables();
+      return plainText(writeFables());
     case 'url': {
-      const { folder, name } = splitUrl(data.url);
-      const source = await folderSource(folder, baseUrl, signal);
-      return readAll(source, name === '' ? (source.names?.filter((one) => TEXT_NAME.test(one)) ?? []) : [name]);
+      const fetched = await fetchFiles(data.url, baseUrl, signal, (name) => TEXT_NAME.test(name));
+      return checked(fetched, `in ${new URL(data.url, baseUrl).href}`, signal);
     }
     case 'files':
     case 'spread':
-      return readAll(
-        pickedSource(files),
-        files.map((file) => file.name),
-      );
+      return checked(files, 'among the files you chose', signal);
     case 'drawn':
     case 'none':
     case 'federated':
@@ -36,47 +35,15 @@ export async function loadText(
   }
 }
 
-/** A folder ends with a slash; what does not is a file. */
-function splitUrl(url: string): { folder: string; name: string } {
-  const cut = url.lastIndexOf('/') + 1;
-  return { folder: cut === 0 ? './' : url.slice(0, cut), name: decodeURIComponent(url.slice(cut)) };
-}
-
-/** All files, in the order of their names. */
-async function readAll(source: FileSource, names: readonly string[]): Promise<string> {
-  const texts: string[] = [];
-  for (const name of [...names].sort()) {
-    const file = await source.find([name]);
-    if (file === null) throw new DataError(`There is no ${name} ${source.where}: check the address.`);
-    texts.push(decode(file));
+function checked(files: readonly File[], where: string, signal?: AbortSignal): Text {
+  if (files.length === 0) {
+    throw new DataError(
+      `No text ${where}: give the address of a text file, or of a folder whose index.json names files ending in .txt.`,
+    );
   }
-  if (texts.length > 0) return texts.join('\n');
+  const bytes = files.reduce((sum, { size }) => sum + size, 0);
+  if (bytes <= MAX_TEXT_BYTES) return textOf(files, signal);
   throw new DataError(
-    `No text ${source.where}: give the address of a text file, or of a folder whose index.json names files ending in .txt.`,
+    `The text ${where} has ${bytes} bytes, and a tab learns from ${MAX_TEXT_BYTES} at most: choose less.`,
   );
-}
-
-function decode({ name, bytes }: FoundFile): string {
-  if (isUtf8(bytes, bytes.length)) return new TextDecoder().decode(bytes);
-  // The first byte that is wrong, by halving.
-  let [good, bad] = [0, bytes.length];
-  while (bad - good > 1) {
-    const middle = (good + bad) >> 1;
-    if (isUtf8(bytes, middle)) good = middle;
-    else bad = middle;
-  }
-  throw new DataError(
-    `${name} is not a text in UTF-8: byte ${good} (${bytes[good]}) is part of no character. Save it as UTF-8, or choose ` +
-      'another file.',
-  );
-}
-
-/** Whether the first `length` bytes may begin a text. */
-function isUtf8(bytes: Uint8Array, length: number): boolean {
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(bytes.subarray(0, length), { stream: length < bytes.length });
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -9,19 +9,21 @@ export interface Tokenizer {
   readonly size: number;
   /** What it has no token for is left out. */
   encode(text: string): Uint16Array;
+  /** The same of a text in pieces, whose tokens come in pieces, too: other ones. */
+  encodePieces(pieces: AsyncIterable<string>): AsyncIterable<Uint16Array>;
   decode(tokens: ArrayLike<number>): string;
 }
 
 /**
- * For `text`; byte pairs are those of its part `train`.
+ * For a text of these `characters`, in whatever order; byte pairs are those of its part `train`.
  *
- * @throws DataError where the text has too many different characters.
+ * @throws (rejects) DataError where there are too many different characters.
  */
-export function createTokenizer(
+export async function createTokenizer(
   { tokens, vocabulary }: Pick<GptModel, 'tokens' | 'vocabulary'>,
-  { text, train }: { text: string; train: string },
-): Tokenizer {
-  return tokens === 'characters' ? new Characters(text) : BytePairs.of(train, vocabulary);
+  { characters, train }: { characters: string; train: AsyncIterable<string> },
+): Promise<Tokenizer> {
+  return tokens === 'characters' ? new Characters(characters) : BytePairs.of(train, vocabulary);
 }
 
 /** A token for each character (code point) that a text has, in the order of their codes. */
@@ -54,6 +56,10 @@ export class Characters implements Tokenizer {
       if (token !== undefined) out[length++] = token;
     }
     return out.subarray(0, length);
+  }
+
+  async *encodePieces(pieces: AsyncIterable<string>): AsyncGenerator<Uint16Array> {
+    for await (const piece of pieces) yield this.encode(piece);
   }
 
   decode(tokens: ArrayLike<number>): string {
