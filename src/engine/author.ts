@@ -4,6 +4,7 @@
  */
 import { Writer, type KeptModel, type Network, type Tokenizer } from '../jobs/index.ts';
 import { TensorReader } from '../parallel/flatten.ts';
+import type { Vocabulary } from '../protocol/vocabulary.ts';
 import { mixSeed } from '../util/rng.ts';
 
 /** The reader's staging buffers: a sample and an answer may be read at once. */
@@ -45,6 +46,11 @@ export class Author {
     this.#tokenizer = tokenizer;
     this.prompt = prompt;
     this.#seed = mixSeed(seed, SAMPLE_WORD);
+  }
+
+  /** What its tokens stand for. */
+  get vocabulary(): Vocabulary {
+    return this.#tokenizer.vocabulary;
   }
 
   /** What is kept of it. */

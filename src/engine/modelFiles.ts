@@ -1,6 +1,6 @@
 /** A run's model as a file that its user keeps, and such a file as what a run begins with, or goes on from. */
 import type { KeptModel } from '../jobs/index.ts';
-import { decodeWeights, encodeWeights, type NamedTensor, type WeightsFile } from '../jobs/weights/index.ts';
+import { decodeWeights, encodeWeights, VOCABULARY, type NamedTensor, type WeightsFile } from '../jobs/weights/index.ts';
 import { createLayout } from '../parallel/buckets.ts';
 import { readVariables } from '../parallel/flatten.ts';
 import {
@@ -13,6 +13,7 @@ import type { EngineCommand, EngineEvent, ModelFile } from '../protocol/events.t
 import type { JobSpec } from '../protocol/job.ts';
 import { MAX_MODEL_FILE_BYTES, modelFileName, type WeightsFormat } from '../protocol/modelFile.ts';
 import { DataError, messageOf, PeergradError, UsageError } from '../util/errors.ts';
+import { Author } from './author.ts';
 import type { Answerer } from './learned.ts';
 import { fromCheckpoint, toCheckpoint, type About } from './runCheckpoint.ts';
 import type { RunState } from './trainingRun.ts';
@@ -88,6 +89,7 @@ async function weightsFile(
   const about = {
     ...{ 'peergrad.job': JSON.stringify(job), 'peergrad.step': String(steps) },
     ...{ 'peergrad.stateHash': stateHash, 'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]' },
+    ...(model instanceof Author && { [VOCABULARY]: JSON.stringify(model.vocabulary) }),
   };
   const bytes = await encodeWeights(format, tensors, model.jobModel.topology, about);
   return { name: modelFileName(job, steps, format), step: steps, bytes };

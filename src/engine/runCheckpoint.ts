@@ -8,7 +8,7 @@ import type { RunState } from './trainingRun.ts';
 export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
 
 /** Its arrays: the parameters' order, the parameters, the buffers, the optimizer's scalars, its running averages. Copies nothing. */
-export function toCheckpoint({ progress, ring, agreed }: RunState, about: About): Checkpoint {
+export function toCheckpoint({ progress, ring, agreed, vocabulary }: RunState, about: About): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
   const { order, parameters, buffers, optimizer } = ring;
   const { scalars, slots } = optimizer;
@@ -17,6 +17,7 @@ export function toCheckpoint({ progress, ring, agreed }: RunState, about: About)
     meta: {
       ...{ ...about, step, position, losses, evaluateEvery, trainedMs, verdicts, stateHash },
       ...(agreed && { agreed }),
+      ...(vocabulary && { vocabulary }),
     },
     arrays: [Int32Array.from(order), parameters, buffers, scalars, ...slots],
   };
@@ -24,7 +25,7 @@ export function toCheckpoint({ progress, ring, agreed }: RunState, about: About)
 
 /** @throws DataError where its arrays are not those of a run's state. */
 export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
-  const { id, job, step, position, losses, evaluateEvery, trainedMs, verdicts, agreed } = meta;
+  const { id, job, step, position, losses, evaluateEvery, trainedMs, verdicts, agreed, vocabulary } = meta;
   const [order, parameters, buffers, scalars, ...slots] = arrays;
   const isState =
     order instanceof Int32Array &&
@@ -43,6 +44,7 @@ export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
       optimizer: { name: job.optimizer, scalars: scalars as Float64Array<ArrayBuffer>, slots },
     },
     ...(agreed && { agreed }),
+    ...(vocabulary && { vocabulary }),
   };
 }
 

@@ -6,8 +6,10 @@ import { fitWeights, type WeightsFile } from '../jobs/weights/index.ts';
 import type { EngineEvent, RunResult, WrittenSample } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { keepsModel, type JobSpec } from '../protocol/job.ts';
+import type { Vocabulary } from '../protocol/vocabulary.ts';
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
+import { hashState } from '../util/hash.ts';
 import type { OpenedDevice } from './device.ts';
 import { Author } from './author.ts';
 import type { JobTask } from './jobTask.ts';
@@ -78,6 +80,8 @@ export class Training {
   #replicas: Replicas | null = null;
   #hasState: boolean;
   #result: RunResult | null = null;
+  /** Of a language model that is gone on with, as this rank or another has it; `null`: the text's own. */
+  #vocabulary: Vocabulary | null;
   #best: ModelCopy | null;
 
   private constructor(options: TrainingOptions) {
@@ -88,6 +92,7 @@ export class Training {
     this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, from?.agreed ?? null) : null;
     this.#hasState = from !== null || options.weights !== null;
     this.#best = options.keepsakes?.best ?? null;
+    this.#vocabulary = from?.vocabulary ?? options.weights?.vocabulary ?? null;
   }
 
   /**
@@ -144,9 +149,14 @@ export class Training {
 
   /** A copy of the state after the last step that was applied. */
   async snapshot(): Promise<RunState> {
-    const state = await (await this.#build()).trainingRun.snapshot();
+    const { task, trainingRun } = await this.#build();
+    const state = await trainingRun.snapshot();
     const agreed = this.#shard?.agreed;
-    return agreed ? { ...state, agreed } : state;
+    return {
+      ...state,
+      ...(agreed && { agreed }),
+      ...(task.learned instanceof Author && { vocabulary: task.learned.vocabulary }),
+    };
   }
 
   /** SYNCING: makes the epoch's group, gives all ranks the data that is to go round, and makes this rank's state that of the others. */
@@ -177,6 +187,7 @@ export class Training {
       this.prepareAhead().catch(() => {});
       await this.#spreading?.run(group, members);
       await this.#shard?.agree(group);
+      await this.#agreeOnTokens(group);
       const { trainingRun } = await this.#build();
       signal.throwIfAborted();
       const state = await trainingRun.enter({ group, transport, signal });
@@ -217,6 +228,25 @@ export class Training {
     return { ...answerer, standing: () => last };
   }
 
+  /** A language model that is gone on with has tokens of its own, which who has only the text builds it anew by. */
+  async #agreeOnTokens(group: ProcessGroup): Promise<void> {
+    if (this.#options.job.job !== 'gpt') return;
+    const built = await this.#build();
+    const { learned } = built.task;
+    if (!(learned instanceof Author)) return;
+    const { vocabulary } = learned;
+    const hash = hashState([new TextEncoder().encode(JSON.stringify(vocabulary))]);
+    const told = await group.allGatherObject({ hash, hasState: this.#hasState });
+    const first = told.findIndex(({ hasState }) => hasState);
+    if (first === -1 || told.every((one) => one.hash === told[0]!.hash)) return;
+    const theirs = await group.broadcastObject(vocabulary, group.ranks[first]!);
+    // Of two that have a state, one is refused by what they compare next.
+    if (this.#hasState || hash === told[first]!.hash) return;
+    this.#vocabulary = theirs;
+    [this.#building, this.#built] = [null, null];
+    free(built);
+  }
+
   /** What it takes to train, made once; anew where that failed. */
   #build(): Promise<Built> {
     this.#building ??= this.#make().catch((error: unknown) => {
@@ -237,7 +267,7 @@ export class Training {
     const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;
     const task = this.#shard
       ? await this.#shard.task()
-      : await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks);
+      : await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks, this.#vocabulary);
     const writes = task.learned instanceof Author && keepsModel(job);
     const samples = writes ? new Samples(task.learned, emit, keepsakes?.samples ?? []) : null;
     const tell = (event: EngineEvent): Promise<void> | void => {

@@ -29,6 +29,7 @@ import type {
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isElastic, type JobCodec, type TrainingPlan } from '../protocol/job.ts';
 import type { ShardFacts } from '../protocol/shardFacts.ts';
+import type { Vocabulary } from '../protocol/vocabulary.ts';
 import type { Clock } from '../util/clock.ts';
 import { DataError, DivergenceError, MismatchError, PeergradError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
@@ -68,6 +69,8 @@ export interface RunState {
   ring: RingState;
   /** Where ranks have data of their own: what they go by. The run itself does not look at it. */
   agreed?: ShardFacts;
+  /** Of a language model, whose task is made by it. */
+  vocabulary?: Vocabulary;
 }
 
 /** Where a run takes place for a while. */

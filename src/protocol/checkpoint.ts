@@ -11,6 +11,7 @@ import { hashState } from '../util/hash.ts';
 import { parseJson } from '../util/json.ts';
 import { JobSpec } from './job.ts';
 import { ShardFacts } from './shardFacts.ts';
+import { Vocabulary } from './vocabulary.ts';
 
 const FORMAT = 1;
 const HASH_BYTES = 16;
@@ -45,6 +46,8 @@ export const CheckpointMeta = v.strictObject({
   worldSize: v.pipe(count, v.minValue(1)),
   /** Where ranks have data of their own: what they go by. */
   agreed: v.exactOptional(ShardFacts),
+  /** Of a language model; those of earlier versions do not say, and had the text's own. */
+  vocabulary: v.exactOptional(Vocabulary),
 });
 export type CheckpointMeta = v.InferOutput<typeof CheckpointMeta>;
 

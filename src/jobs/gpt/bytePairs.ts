@@ -3,9 +3,9 @@
  * "Neural Machine Translation of Rare Words with Subword Units", ACL 2016; on bytes as GPT-2 has it). Pairs do not reach over the end of
  * a word, which takes the space before it along.
  */
+import { BYTES, type Vocabulary } from '../../protocol/vocabulary.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
-const BYTES = 256;
 /** A word with the space before it, or what else there is between words. */
 const WORD = / ?[^\s]+|\s/gu;
 
@@ -23,7 +23,7 @@ export class BytePairs implements Tokenizer {
   /** Of each token. */
   readonly #bytes: readonly Uint8Array[];
 
-  private constructor(pairs: readonly (readonly [number, number])[]) {
+  constructor(pairs: readonly (readonly [left: number, right: number])[]) {
     this.#pairs = pairs;
     this.#tokens = new Map(pairs.map(([left, right], i) => [keyOf(left, right), BYTES + i]));
     const bytes = Array.from({ length: BYTES }, (_, byte) => Uint8Array.of(byte));
@@ -47,6 +47,10 @@ export class BytePairs implements Tokenizer {
 
   get size(): number {
     return BYTES + this.#pairs.length;
+  }
+
+  get vocabulary(): Vocabulary {
+    return { tokens: 'byte-pairs', pairs: this.#pairs.map(([left, right]) => [left, right]) };
   }
 
   encode(text: string): Uint16Array {

@@ -1,15 +1,18 @@
 /** A text to learn from, cut into samples: windows of tokens, each with the token behind it. The end of the text is held out. */
-import type { GptModel } from '../../protocol/gpt.ts';
+import type { GptModel, TokenKind } from '../../protocol/gpt.ts';
+import type { Vocabulary } from '../../protocol/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { bigramLoss } from './bigram.ts';
 import { plainText, stretchOf, type Text } from './text.ts';
-import { createTokenizer, type Tokenizer } from './tokenizer.ts';
+import { createTokenizer, tokenizerOf, type Tokenizer } from './tokenizer.ts';
 
 /** Of the text, at its end. */
 const HELD_OUT_SHARE = 0.1;
 /** Characters: more do not make the loss more certain, and all are tested at the end of every pass. */
 const MOST_HELD_OUT = 16_384;
 
+/** Of those that a model does not know. */
+const TOLD_CHARACTERS = 8;
 /** Unicode's, and the last of those that are one code unit. */
 const CODES = 0x110000;
 const LAST_SHORT_CODE = 0xffff;
@@ -62,11 +65,14 @@ export interface Corpus {
 /**
  * Reads the text some times over, and keeps its tokens and no more of it.
  *
- * @throws (rejects) DataError where the text is too short, has too many different characters, or cannot be read.
+ * @param vocabulary of a model that is gone on with; `null`: one is made for the text.
+ * @throws (rejects) DataError where the text is too short, has too many different characters, or some that `vocabulary` has not; where
+ *   that is of other tokens than the job's; or where the text cannot be read.
  */
 export async function createCorpus(
   text: Text,
   model: Pick<GptModel, 'tokens' | 'vocabulary' | 'context'>,
+  vocabulary: Vocabulary | null = null,
 ): Promise<Corpus> {
   const { context } = model;
   const all = await survey(text.pieces());
@@ -74,7 +80,11 @@ export async function createCorpus(
   // A character of two code units is not cut in two.
   const after = (await joined(stretchOf(text, all.length - heldOut, all.length))).replace(/^[\uDC00-\uDFFF]/, '');
   const before = () => stretchOf(text, 0, all.length - after.length);
-  const tokenizer = await createTokenizer(model, { characters: all.different, train: before() });
+  if (vocabulary !== null) checkVocabulary(vocabulary, model.tokens, all.different);
+  const tokenizer =
+    vocabulary === null
+      ? await createTokenizer(model, { characters: all.different, train: before() })
+      : tokenizerOf(vocabulary);
   const held = await survey(plainText(after).pieces());
   const left = { characters: all.characters - held.characters, bytes: all.bytes - held.bytes };
   // A token is a character, or one byte at least.
@@ -89,6 +99,25 @@ export async function createCorpus(
   }
   const bigram = await bigramLoss(before(), after, Array.from(all.different).length);
   return { tokenizer, train, test, characters: all.characters, bigramLoss: bigram };
+}
+
+/** @param characters the text's. @throws DataError */
+function checkVocabulary(vocabulary: Vocabulary, tokens: TokenKind, characters: string): void {
+  if (vocabulary.tokens !== tokens) {
+    const [theirs, ours] = [vocabulary.tokens, tokens].map((kind) => kind.replace('-', ' '));
+    throw new DataError(
+      `The model to go on with has ${theirs} as tokens, and the job ${ours}: choose ${theirs}, or begin without its file.`,
+    );
+  }
+  if (vocabulary.tokens === 'byte-pairs') return;
+  const known = new Set(vocabulary.characters);
+  const unknown = Array.from(characters).filter((character) => !known.has(character));
+  if (unknown.length === 0) return;
+  const some = unknown.slice(0, TOLD_CHARACTERS).map((character) => JSON.stringify(character));
+  throw new DataError(
+    `The text has ${unknown.length} characters that the model to go on with has no tokens for (${some.join(', ')}` +
+      `${unknown.length > some.length ? ', ...' : ''}): take them out, choose another text, or begin without the model's file.`,
+  );
 }
 
 interface Survey {

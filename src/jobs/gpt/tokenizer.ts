@@ -1,12 +1,15 @@
 /** Text as numbers, and back: what a language model reads and writes. The same text gives the same tokens on every machine. */
 import type { GptModel } from '../../protocol/gpt.ts';
 import { MAX_VOCABULARY } from '../../protocol/gpt.ts';
+import type { Vocabulary } from '../../protocol/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
 import { BytePairs } from './bytePairs.ts';
 
 export interface Tokenizer {
   /** Tokens are 0 .. size-1. */
   readonly size: number;
+  /** What makes the same again, see {@link tokenizerOf}. */
+  readonly vocabulary: Vocabulary;
   /** What it has no token for is left out. */
   encode(text: string): Uint16Array;
   /** The same of a text in pieces, whose tokens come in pieces, too: other ones. */
@@ -24,6 +27,10 @@ export async function createTokenizer(
   { characters, train }: { characters: string; train: AsyncIterable<string> },
 ): Promise<Tokenizer> {
   return tokens === 'characters' ? new Characters(characters) : BytePairs.of(train, vocabulary);
+}
+
+export function tokenizerOf(vocabulary: Vocabulary): Tokenizer {
+  return vocabulary.tokens === 'characters' ? new Characters(vocabulary.characters) : new BytePairs(vocabulary.pairs);
 }
 
 /** A token for each character (code point) that a text has, in the order of their codes. */
@@ -46,6 +53,10 @@ export class Characters implements Tokenizer {
 
   get size(): number {
     return this.#characters.length;
+  }
+
+  get vocabulary(): Vocabulary {
+    return { tokens: 'characters', characters: this.#characters.join('') };
   }
 
   encode(text: string): Uint16Array {

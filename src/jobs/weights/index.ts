@@ -1,12 +1,22 @@
 /** A model's weights as files, and back: safetensors, a TensorFlow.js model, Keras weights. */
 import type { WeightsFormat } from '../../protocol/modelFile.ts';
+import type { Vocabulary } from '../../protocol/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { kerasPaths, readKeras, writeKeras } from './keras.ts';
 import { readSafetensors, writeSafetensors } from './safetensors.ts';
 import { readTfjs, writeTfjs } from './tfjs.ts';
-import { checkDigest, DIGEST, digestOf, type About, type NamedTensor, type Topology } from './weights.ts';
+import {
+  checkDigest,
+  DIGEST,
+  digestOf,
+  readVocabulary,
+  VOCABULARY,
+  type About,
+  type NamedTensor,
+  type Topology,
+} from './weights.ts';
 
-export type { About, NamedTensor, Topology } from './weights.ts';
+export { VOCABULARY, type About, type NamedTensor, type Topology } from './weights.ts';
 
 export interface WeightsFile {
   /** The file's, for errors. */
@@ -14,6 +24,8 @@ export interface WeightsFile {
   readonly format: WeightsFormat;
   /** Named as in the model; of Keras by their places in the file. */
   readonly tensors: readonly NamedTensor[];
+  /** Of a language model; `null` where the file does not say. */
+  readonly vocabulary: Vocabulary | null;
 }
 
 /** A model whose weights a file is to hold. */
@@ -58,7 +70,7 @@ export async function decodeWeights(file: string, bytes: Uint8Array<ArrayBuffer>
   }
   const { tensors, about } = await READERS[format](file, bytes);
   checkDigest(file, tensors, about[DIGEST]);
-  return { file, format, tensors };
+  return { file, format, tensors, vocabulary: readVocabulary(file, about[VOCABULARY]) };
 }
 
 /**

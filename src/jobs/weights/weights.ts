@@ -1,4 +1,6 @@
 /** Weights outside a model: what the formats in this folder write and read. */
+import * as v from 'valibot';
+import { Vocabulary } from '../../protocol/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 
@@ -21,6 +23,24 @@ export type About = Readonly<Record<string, string>>;
 
 /** Name under which a digest of the weights is written, so that a changed byte is noticed, which no format does by itself. */
 export const DIGEST = 'peergrad.digest';
+
+/** Name under which a language model's vocabulary is written, as JSON. */
+export const VOCABULARY = 'peergrad.vocabulary';
+
+/**
+ * @param text as the file `file` has it; `undefined` where it has none.
+ * @throws DataError where it is no vocabulary.
+ */
+export function readVocabulary(file: string, text: string | undefined): Vocabulary | null {
+  if (text === undefined) return null;
+  const vocabulary = v.safeParse(v.pipe(v.string(), v.parseJson(), Vocabulary), text);
+  if (vocabulary.success) return vocabulary.output;
+  const [issue] = vocabulary.issues;
+  const where = v.getDotPath(issue);
+  throw new DataError(
+    `${file} is damaged: its ${VOCABULARY} is none (${where === null ? '' : `${where}: `}${issue.message}). Save it anew.`,
+  );
+}
 
 /** Of names, shapes and values, in whatever order they come. */
 export function digestOf(tensors: readonly NamedTensor[]): string {
