@@ -13,15 +13,17 @@ import type { JobSpec } from '../protocol/job.ts';
 import { hashState } from '../util/hash.ts';
 import { Author } from './author.ts';
 import { dropoutMask } from './dropout.ts';
-import type { JobTask } from './jobTask.ts';
+import { UNAGREED, type JobTask } from './jobTask.ts';
 
 /** Most held-out windows per forward pass. */
 const EVALUATION_BATCH = 64;
 
 /**
  * Builds `job`'s model for a text. Losses are by character, in nats, whatever tokens there are; of a sample, the mean over its places.
+ *
+ * @param agreed where every rank has a text of its own: a digest of what they have agreed on.
  */
-export function createGptTask(job: JobSpec, { tokenizer, train, test, bigramLoss }: Corpus): JobTask {
+export function createGptTask(job: JobSpec, { tokenizer, train, test, bigramLoss }: Corpus, agreed?: string): JobTask {
   const { layers, heads, width, context, dropout } = job.gpt;
   const network = new Network({ layers, heads, width, context, vocabulary: rowsFor(tokenizer.size) }, job.seed);
   const author = new Author(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
@@ -34,8 +36,9 @@ export function createGptTask(job: JobSpec, { tokenizer, train, test, bigramLoss
     trainSamples: train.size,
     testSamples: test.size,
     testBatch: testBatch.size,
-    dataHash: () => Promise.resolve(hashState([train, test].flatMap(describe))),
-    dataAdvice: 'give every tab the same text, or let the server serve it (--data)',
+    isShard: agreed !== undefined,
+    dataHash: () => Promise.resolve(agreed ?? hashState([train, test].flatMap(describe))),
+    dataAdvice: agreed === undefined ? 'give every tab the same text, or let the server serve it (--data)' : UNAGREED,
     withBatch: (indices, use, step) =>
       trainBatch.with(indices, (batch) =>
         use(() => {

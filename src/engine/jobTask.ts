@@ -28,6 +28,9 @@ import type { Task } from './task.ts';
 /** Most held-out samples per forward pass: no gradients are kept, so more than a training batch fit. */
 const EVALUATION_BATCH = 256;
 
+/** What to do where ranks that have data of their own go by different things. */
+export const UNAGREED = 'it goes by other columns, classes or characters than theirs, so reload that tab';
+
 export interface JobTask extends Task {
   /** The model, to be asked what it has learned. Disposed of with the task, unless it is to live longer. */
   readonly learned: LearnedModel | Author;
@@ -63,9 +66,7 @@ export async function createJobTask(
     isShard: agreed !== undefined,
     dataHash: async () => agreed ?? hashState((await Promise.all([train, test].map(whatItIs))).flat()),
     dataAdvice:
-      agreed === undefined
-        ? 'give every tab the same files, or let the server serve them (--data)'
-        : 'it goes by other columns or classes than theirs, so reload that tab',
+      agreed === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
     withBatch: (indices, use, step) =>
       trainBatch.with(indices, ({ inputs, labels, weights }) =>
         use(() =>

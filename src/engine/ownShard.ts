@@ -1,17 +1,18 @@
 /** A tab's own data in a run whose ranks each have their own, and what they have agreed on of it. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
-import { agreeOn, openShard, type Shard } from '../jobs/index.ts';
+import { agreeOn, openShard, type SampleShard, type TextShard } from '../jobs/index.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import type { ShardFacts } from '../protocol/shardFacts.ts';
 import { refuseOdd } from '../parallel/standing.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
+import { createGptTask } from './gptTask.ts';
 import { createJobTask, type JobTask } from './jobTask.ts';
 
 export class OwnShard {
   readonly #job: JobSpec;
   readonly #files: readonly File[];
-  #shard: Promise<Shard> | null = null;
+  #shard: Promise<SampleShard | TextShard> | null = null;
   #agreed: ShardFacts | null;
 
   /** @param agreed what a run that is gone on with goes by. */
@@ -27,7 +28,7 @@ export class OwnShard {
   }
 
   /** Reads the files, once. @throws (rejects) DataError where they cannot be learned from. */
-  open(): Promise<Shard> {
+  open(): Promise<SampleShard | TextShard> {
     this.#shard ??= openShard(this.#job, this.#files);
     return this.#shard;
   }
@@ -61,6 +62,7 @@ export class OwnShard {
     const shard = await this.open();
     const agreed = this.#agreed!;
     const digest = hashState([new TextEncoder().encode(JSON.stringify(agreed))]);
+    if ('read' in shard) return createGptTask(this.#job, await shard.read(agreed), digest);
     return createJobTask(this.#job, await shard.load(agreed), 1, digest);
   }
 }

@@ -230,7 +230,7 @@ export class Training {
 
   /** A language model that is gone on with has tokens of its own, which who has only the text builds it anew by. */
   async #agreeOnTokens(group: ProcessGroup): Promise<void> {
-    if (this.#options.job.job !== 'gpt') return;
+    if (this.#options.job.job !== 'gpt' || this.#shard) return;
     const built = await this.#build();
     const { learned } = built.task;
     if (!(learned instanceof Author)) return;

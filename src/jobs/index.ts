@@ -7,13 +7,11 @@ import { stretchOf } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images.ts';
 import { loadMnist } from './mnist.ts';
 import { modelProblem } from './ownLayers.ts';
-import type { Shard } from './shard.ts';
 import { fetchFiles, folderSource, pickedSource } from './source.ts';
-import { Table, type TableJob } from './table.ts';
+import { oneTable, Table, type TableJob } from './table.ts';
 import { DEFAULT_JOB, readsFiles, type JobSpec } from '../protocol/job.ts';
 import type { Preview, TextPreview } from '../protocol/preview.ts';
-import type { ShardFacts } from '../protocol/shardFacts.ts';
-import { DataError, messageOf, UsageError } from '../util/errors.ts';
+import { messageOf, UsageError } from '../util/errors.ts';
 
 export { sampleLength, type Dataset, type Labels } from './dataset.ts';
 export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
@@ -22,7 +20,7 @@ export { dropoutPlaces, Network, rowsFor, type NetworkSize } from './gpt/network
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { Writer } from './gpt/writer.ts';
 export { countAmongFirst, countConfusion, countCorrect, lossSum, lossSumOf } from './loss.ts';
-export { agreeOn, type Shard } from './shard.ts';
+export { agreeOn, openShard, type SampleShard, type TextShard } from './shard.ts';
 export { buildModel, type JobModel, type KeptModel } from './models.ts';
 export { amountScore, amountSums, classScore, FIRST_CLASSES, type Score } from './score.ts';
 
@@ -73,29 +71,6 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
   throw new UsageError(`The job ${job.job} has no data of kind "${data.kind}".`);
 }
 
-/**
- * Opens files of which every tab has its own.
- *
- * @throws (rejects) DataError as {@link loadData}; what only all tabs together have to have is not asked of them.
- */
-export async function openShard(job: JobSpec, files: readonly File[]): Promise<Shard> {
-  if (job.job === 'table') {
-    const table = await Table.open(oneTable(files), job);
-    return { facts: await table.facts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
-  }
-  const images = await openImages(files, job, { isShard: true });
-  return { facts: images.facts, load: (agreed) => Promise.resolve(images.load(ofKind(agreed, 'images'))) };
-}
-
-function ofKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): Extract<ShardFacts, { kind: K }> {
-  if (isOfKind(facts, kind)) return facts;
-  throw new UsageError(`These are facts of ${facts.kind}, and not of ${kind}.`);
-}
-
-function isOfKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): facts is Extract<ShardFacts, { kind: K }> {
-  return facts.kind === kind;
-}
-
 async function loadFiles(job: DataJob, files: readonly File[]): Promise<{ train: Dataset; test: Dataset }> {
   const whole = { ...DEFAULT_JOB, ...job };
   return job.job === 'table'
@@ -135,17 +110,4 @@ async function inspectText(job: JobSpec, files: readonly File[]): Promise<TextPr
     ...{ kind: 'gpt', characters, vocabulary: tokenizer.size },
     ...{ samples: train.size + test.size, heldOut: test.size, beginning },
   };
-}
-
-function oneTable(files: readonly File[]): File {
-  const [file] = files;
-  if (file !== undefined && files.length === 1) return file;
-  const found =
-    files.length === 0
-      ? 'there is none'
-      : `there are ${files.length}: ${files
-          .map(({ name }) => name)
-          .slice(0, 4)
-          .join(', ')}`;
-  throw new DataError(`A table is one CSV file, and ${found}. Choose one.`);
 }

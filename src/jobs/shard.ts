@@ -4,16 +4,62 @@
  */
 import type { JobSpec } from '../protocol/job.ts';
 import type { ShardFacts } from '../protocol/shardFacts.ts';
+import { UsageError } from '../util/errors.ts';
 import { majority } from '../util/majority.ts';
 import type { Dataset } from './dataset.ts';
+import { createCorpus, type Corpus } from './gpt/corpus.ts';
+import { loadText } from './gpt/loadText.ts';
+import { checkTexts, factsOf, joinTexts, textMisfit } from './gpt/textFacts.ts';
+import { openImages } from './images.ts';
 import { checkImages, imagesMisfit, joinImages, keyOfImages } from './imagesFacts.ts';
+import { oneTable, Table } from './table.ts';
 import { checkTable, joinTables, keyOfTable, tableMisfit } from './tableFacts.ts';
 
-/** Files of which only this tab has these. */
-export interface Shard {
+/** Samples that only this tab has. */
+export interface SampleShard {
   readonly facts: ShardFacts;
-  /** The samples to train and to test on, by what all have agreed on. */
+  /** What to train and to test on, by what all have agreed on. */
   load(agreed: ShardFacts): Promise<{ train: Dataset; test: Dataset }>;
+}
+
+/** A text that only this tab has. */
+export interface TextShard {
+  readonly facts: ShardFacts;
+  read(agreed: ShardFacts): Promise<Corpus>;
+}
+
+/**
+ * Opens files of which every tab has its own.
+ *
+ * @throws (rejects) DataError where they cannot be read; what only all tabs together have to have is not asked of them.
+ */
+export async function openShard(job: JobSpec, files: readonly File[]): Promise<SampleShard | TextShard> {
+  if (job.job === 'gpt') {
+    const text = await loadText({ job: job.job, data: { kind: 'files' } }, { files, baseUrl: '' });
+    return {
+      facts: factsOf(await createCorpus(text, job.gpt)),
+      read: async (agreed) => {
+        const { characters, bigram } = ofKind(agreed, 'text');
+        const corpus = await createCorpus(text, job.gpt, { tokens: 'characters', characters });
+        return { ...corpus, bigramLoss: bigram.loss };
+      },
+    };
+  }
+  if (job.job === 'table') {
+    const table = await Table.open(oneTable(files), job);
+    return { facts: await table.facts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
+  }
+  const images = await openImages(files, job, { isShard: true });
+  return { facts: images.facts, load: (agreed) => Promise.resolve(images.load(ofKind(agreed, 'images'))) };
+}
+
+function ofKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): Extract<ShardFacts, { kind: K }> {
+  if (isOfKind(facts, kind)) return facts;
+  throw new UsageError(`These are facts of ${facts.kind}, and not of ${kind}.`);
+}
+
+function isOfKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): facts is Extract<ShardFacts, { kind: K }> {
+  return facts.kind === kind;
 }
 
 export interface Agreement {
@@ -47,23 +93,26 @@ export function agreeOn(
 function joined(all: readonly ShardFacts[]): ShardFacts {
   const common = majority(all.map(keyOf));
   const alike = all.filter((one) => keyOf(one) === common);
-  const tables = alike.filter((one) => one.kind === 'table');
-  return tables.length > 0 ? joinTables(tables) : joinImages(alike.filter((one) => one.kind === 'images'));
+  const [first] = alike;
+  if (isOfKind(first!, 'table')) return joinTables(alike.filter((one) => one.kind === 'table'));
+  if (isOfKind(first!, 'images')) return joinImages(alike.filter((one) => one.kind === 'images'));
+  return joinTexts(alike.filter((one) => one.kind === 'text'));
 }
 
+/** Facts with the same can be put together. */
 function keyOf(facts: ShardFacts): string {
-  return facts.kind === 'table' ? keyOfTable(facts) : keyOfImages(facts);
+  if (facts.kind === 'table') return keyOfTable(facts);
+  return facts.kind === 'images' ? keyOfImages(facts) : facts.kind;
 }
-
-const ALL = { table: 'The tables of all tabs', images: 'The images of all tabs' };
 
 function check(facts: ShardFacts, job: Pick<JobSpec, 'task' | 'loss' | 'metrics'>): void {
-  if (facts.kind === 'table') checkTable(ALL.table, facts, job);
-  else checkImages(ALL.images, facts);
+  if (facts.kind === 'table') checkTable('The tables of all tabs', facts, job);
+  else if (facts.kind === 'images') checkImages('The images of all tabs', facts);
+  else checkTexts('The texts of all tabs', facts);
 }
 
-function misfit(agreed: ShardFacts, own: ShardFacts, job: Pick<JobSpec, 'task' | 'loss' | 'metrics'>): string | null {
+function misfit(agreed: ShardFacts, own: ShardFacts, job: Pick<JobSpec, 'task'>): string | null {
   if (agreed.kind === 'table' && own.kind === 'table') return tableMisfit(agreed, own, job);
   if (agreed.kind === 'images' && own.kind === 'images') return imagesMisfit(agreed, own);
-  return 'it is of another job';
+  return agreed.kind === 'text' && own.kind === 'text' ? textMisfit(agreed, own) : 'it is of another job';
 }

@@ -175,6 +175,20 @@ export class Table {
   }
 }
 
+/** @throws DataError unless there is one. */
+export function oneTable(files: readonly File[]): File {
+  const [file] = files;
+  if (file !== undefined && files.length === 1) return file;
+  const found =
+    files.length === 0
+      ? 'there is none'
+      : `there are ${files.length}: ${files
+          .map(({ name }) => name)
+          .slice(0, 4)
+          .join(', ')}`;
+  throw new DataError(`A table is one CSV file, and ${found}. Choose one.`);
+}
+
 /** The last column where the job names none, or one that is not there. */
 function targetAt(names: readonly string[], { target }: TableJob): number {
   const at = target === null ? -1 : names.indexOf(target);

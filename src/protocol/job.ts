@@ -183,7 +183,7 @@ const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
   mnist: ['url', 'files', 'spread'],
   images: ['url', 'files', 'spread', 'federated'],
   table: ['url', 'files', 'spread', 'federated'],
-  gpt: ['built-in', 'url', 'files', 'spread'],
+  gpt: ['built-in', 'url', 'files', 'spread', 'federated'],
   lesson: ['none'],
 };
 
@@ -220,11 +220,15 @@ export const JobSpec = v.pipe(
   v.check(
     ({ job, data }) => DATA_OF[job].includes(data.kind),
     'digits draws its own data; mnist needs data of kind "url", "files" or "spread"; images and table take these and "federated", gpt ' +
-      'these and "built-in"; the lesson has none',
+      'these four and "built-in"; the lesson has none',
   ),
   v.check(
     ({ data, strategy }) => !['spread', 'federated'].includes(data.kind) || strategy !== 'data-parallel',
     'workers in one tab have its files: data-parallel takes data of kind "files"',
+  ),
+  v.check(
+    ({ job, data, gpt }) => job !== 'gpt' || data.kind !== 'federated' || gpt.tokens === 'characters',
+    'byte pairs are those of one text, and here every tab has its own: take characters as tokens',
   ),
   v.check(
     ({ job, model }) => job !== 'table' || model !== 'cnn',

@@ -1,6 +1,7 @@
 /**
  * All that leaves a tab, beside gradients, of data that only it has: of a table its columns' names, the different words of columns that
- * have few, and mean and deviation of those of numbers; of images their shape and the classes' names. Of several tabs' data put together
+ * have few, and mean and deviation of those of numbers; of images their shape and the classes' names; of a text which characters it has.
+ * Of several tabs' data put together
  * it is what all go by, and a checkpoint keeps it.
  */
 import * as v from 'valibot';
@@ -48,5 +49,14 @@ const ImagesFacts = v.strictObject({
 });
 export type ImagesFacts = v.InferOutput<typeof ImagesFacts>;
 
-export const ShardFacts = v.variant('kind', [TableFacts, ImagesFacts]);
+const TextFacts = v.strictObject({
+  kind: v.literal('text'),
+  /** Each that there is, in the order of their codes. */
+  characters: v.string(),
+  /** Of the held-out characters of each text: how well a bigram model of it tells them. */
+  bigram: v.strictObject({ characters: count, loss: v.number() }),
+});
+export type TextFacts = v.InferOutput<typeof TextFacts>;
+
+export const ShardFacts = v.variant('kind', [TableFacts, ImagesFacts, TextFacts]);
 export type ShardFacts = v.InferOutput<typeof ShardFacts>;

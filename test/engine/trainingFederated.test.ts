@@ -4,7 +4,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { fromCheckpoint, toCheckpoint } from '../../src/engine/runCheckpoint.ts';
 import type { Training } from '../../src/engine/training.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
-import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB, parseJob, type JobSpec } from '../../src/protocol/job.ts';
 import { DataError } from '../../src/util/errors.ts';
 import { inEpoch, prepareTraining } from './trainings.ts';
 
@@ -80,4 +80,18 @@ test('a saved run goes on by what it began with, whoever is there', async () => 
   expect(end).toMatchObject({ step: 5 });
   expect(alone.result!.confusion!.classes).toEqual(['high', 'huge', 'low']);
   for (const training of [...before, alone]) training.dispose();
+});
+
+test('language models learn from texts that stay where they are, and stay one model', async () => {
+  const gpt = { ...DEFAULT_JOB.gpt, context: 8, width: 8 };
+  const job = parseJob({ job: 'gpt', data: { kind: 'federated' }, gpt, batchSize: 2, maxSteps: 3, hashEvery: 1 });
+  const texts = ['abab cdcd '.repeat(30), 'aéaé '.repeat(60)];
+  const trainings = await Promise.all(texts.map((text) => prepare(text, job)));
+  const ends = await inEpoch(trainings, 1, job, (training) => training.train());
+  for (const end of ends)
+    expect(end).toMatchObject({ step: 3, stateHash: (ends[0] as { stateHash: string }).stateHash });
+  const [a, b] = trainings.map(({ result }) => result!);
+  expect(b!.bigramLoss).toBe(a!.bigramLoss);
+  expect(b!.valLoss).toBe(a!.valLoss);
+  for (const training of trainings) training.dispose();
 });

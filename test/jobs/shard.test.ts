@@ -1,15 +1,21 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { agreeOn, openShard, type Shard } from '../../src/jobs/index.ts';
-import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
+import { agreeOn, openShard, type SampleShard } from '../../src/jobs/index.ts';
+import { DEFAULT_JOB, parseJob, type JobSpec } from '../../src/protocol/job.ts';
 import { DataError } from '../../src/util/errors.ts';
 import { idxFile, imagesFile } from './idxFiles.ts';
 
 const jobOf = (fields: Record<string, unknown> = {}): JobSpec =>
   parseJob({ job: 'table', data: { kind: 'federated' }, ...fields });
 
-const shardOf = (text: string, fields: Record<string, unknown> = {}): Promise<Shard> =>
-  openShard(jobOf(fields), [new File([text], 'a.csv')]);
+async function samplesOf(job: JobSpec, files: readonly File[]): Promise<SampleShard> {
+  const shard = await openShard(job, files);
+  if ('load' in shard) return shard;
+  throw new Error('This is a text.');
+}
+
+const shardOf = (text: string, fields: Record<string, unknown> = {}): Promise<SampleShard> =>
+  samplesOf(jobOf(fields), [new File([text], 'a.csv')]);
 
 async function factsOf(texts: readonly string[], fields: Record<string, unknown> = {}) {
   return (await Promise.all(texts.map((text) => shardOf(text, fields)))).map(({ facts }) => facts);
@@ -127,7 +133,7 @@ describe('images of which every tab has its own', () => {
       [
         [7, 7, 7],
         [10, 2, 2],
-      ].map((classes) => openShard(job, filesOf(classes))),
+      ].map((classes) => samplesOf(job, filesOf(classes))),
     );
     const { facts, odd } = agreeOn(
       shards.map((one) => one.facts),
@@ -145,5 +151,38 @@ describe('images of which every tab has its own', () => {
   test('nothing can be learned of one class', async () => {
     const { facts } = await openShard(job, filesOf([7, 7, 7]));
     expect(() => agreeOn([facts, facts], null, job)).toThrow('The images of all tabs: there are 1 different labels');
+  });
+});
+
+describe('texts of which every tab has its own', () => {
+  const gpt = { ...DEFAULT_JOB.gpt, context: 8, width: 8 };
+  const job = parseJob({ job: 'gpt', data: { kind: 'federated' }, gpt });
+  const texts = ['abab cdcd '.repeat(30), 'aéaé '.repeat(60)];
+
+  test('have a token for every character of all, and a bigram model for each to beat', async () => {
+    const shards = await Promise.all(texts.map((text) => openShard(job, [new File([text], 'a.txt')])));
+    const facts = shards.map((one) => one.facts);
+    const { facts: agreed, odd } = agreeOn(facts, null, job);
+    expect(odd).toEqual([]);
+    expect(agreed).toMatchObject({ kind: 'text', characters: ' abcdé' });
+    expect(agreeOn([...facts].reverse(), null, job).facts).toEqual(agreed);
+    const [first] = shards;
+    if (!('read' in first!)) throw new Error('This is no text.');
+    const { tokenizer, train, bigramLoss } = await first.read(agreed);
+    expect(tokenizer.size).toBe(6);
+    expect(tokenizer.decode(train.tokens.slice(0, 5))).toBe('abab ');
+    const losses = facts.map((one) => (one.kind === 'text' ? one.bigram.loss : NaN));
+    expect(bigramLoss).toBeGreaterThan(Math.min(...losses));
+    expect(bigramLoss).toBeLessThan(Math.max(...losses));
+  });
+
+  test('a text that comes later with another character is refused by name, byte pairs at once', async () => {
+    const [first, later] = await Promise.all(
+      [texts[0]!, 'xyz '.repeat(60)].map((text) => openShard(job, [new File([text], 'a.txt')])),
+    );
+    expect(agreeOn([later!.facts], first!.facts, job).odd).toEqual([
+      { rank: 0, why: 'its text has characters that the run does not know ("x", "y", "z")' },
+    ]);
+    expect(() => parseJob({ ...job, gpt: { ...gpt, tokens: 'byte-pairs' } })).toThrow('take characters as tokens');
   });
 });

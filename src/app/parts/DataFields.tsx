@@ -74,12 +74,12 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   );
 }
 
-/** Only texts are built in, only samples with labels can be each tab's own, and one tab's workers have no other tab. */
+/** Only texts are built in, mnist is the same for all, and one tab's workers have no other tab. */
 function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
   const { sources } = words.value.job;
   const unfit = [
     ...(job === 'gpt' ? [] : ['built-in']),
-    ...(job === 'images' || job === 'table' ? [] : ['federated']),
+    ...(job === 'mnist' ? ['federated'] : []),
     ...(strategy === 'data-parallel' ? ['spread', 'federated'] : []),
   ];
   const fitting = Object.entries(sources).filter(([kind]) => !unfit.includes(kind));
