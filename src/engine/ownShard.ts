@@ -3,6 +3,7 @@ import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { agreeOn, openShard, type SampleShard, type TextShard } from '../jobs/index.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import type { ShardFacts } from '../protocol/shardFacts.ts';
+import type { Vocabulary } from '../protocol/vocabulary.ts';
 import { refuseOdd } from '../parallel/standing.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
@@ -13,12 +14,24 @@ export class OwnShard {
   readonly #job: JobSpec;
   readonly #files: readonly File[];
   #shard: Promise<SampleShard | TextShard> | null = null;
+  readonly #tokens: string | null;
   #agreed: ShardFacts | null;
 
-  /** @param agreed what a run that is gone on with goes by. */
-  constructor(job: JobSpec, files: readonly File[], agreed: ShardFacts | null) {
+  /**
+   * @param agreed what a run that is gone on with goes by.
+   * @param vocabulary of a language model that the run begins with.
+   */
+  constructor(
+    job: JobSpec,
+    files: readonly File[],
+    {
+      agreed = null,
+      vocabulary = null,
+    }: { agreed?: ShardFacts | null | undefined; vocabulary?: Vocabulary | null | undefined },
+  ) {
     this.#job = job;
     this.#files = files;
+    this.#tokens = vocabulary?.tokens === 'characters' ? vocabulary.characters : null;
     this.#agreed = agreed;
   }
 
@@ -41,12 +54,12 @@ export class OwnShard {
    */
   async agree(group: ProcessGroup): Promise<void> {
     const { facts } = await this.open();
-    const told = await group.allGatherObject({ facts, agreed: this.#agreed });
-    const before = told.find(({ agreed }) => agreed !== null)?.agreed ?? null;
+    const told = await group.allGatherObject({ facts, agreed: this.#agreed, tokens: this.#tokens });
     const agreement = agreeOn(
       told.map((one) => one.facts),
-      before,
+      told.find(({ agreed }) => agreed !== null)?.agreed ?? null,
       this.#job,
+      told.find(({ tokens }) => tokens !== null)?.tokens ?? null,
     );
     const { odd } = agreement;
     if (odd.length > 0) {

@@ -89,7 +89,8 @@ export class Training {
     this.run = run;
     this.#options = options;
     this.#spreading = shared && new SpreadFromHolders({ shared, clock, emit });
-    this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, from?.agreed ?? null) : null;
+    const begun = { agreed: from?.agreed, vocabulary: options.weights?.vocabulary };
+    this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, begun) : null;
     this.#hasState = from !== null || options.weights !== null;
     this.#best = options.keepsakes?.best ?? null;
     this.#vocabulary = from?.vocabulary ?? options.weights?.vocabulary ?? null;

@@ -73,14 +73,16 @@ export interface Agreement {
  * What all ranks come to, each from the same.
  *
  * @param agreed what the run that is on goes by already: classes are those that it began with.
+ * @param tokens the characters of a language model that ranks begin with; `null`: those of all texts.
  * @throws DataError where nothing can be learned from all of it together.
  */
 export function agreeOn(
   all: readonly ShardFacts[],
   agreed: ShardFacts | null,
   job: Pick<JobSpec, 'task' | 'loss' | 'metrics'>,
+  tokens: string | null = null,
 ): Agreement {
-  const facts = agreed ?? joined(all);
+  const facts = agreed ?? joined(all, tokens);
   if (agreed === null) check(facts, job);
   const odd = all.flatMap((own, rank) => {
     const why = misfit(facts, own, job);
@@ -90,13 +92,14 @@ export function agreeOn(
 }
 
 /** Of those that have in common what most have. */
-function joined(all: readonly ShardFacts[]): ShardFacts {
+function joined(all: readonly ShardFacts[], tokens: string | null): ShardFacts {
   const common = majority(all.map(keyOf));
   const alike = all.filter((one) => keyOf(one) === common);
   const [first] = alike;
   if (isOfKind(first!, 'table')) return joinTables(alike.filter((one) => one.kind === 'table'));
   if (isOfKind(first!, 'images')) return joinImages(alike.filter((one) => one.kind === 'images'));
-  return joinTexts(alike.filter((one) => one.kind === 'text'));
+  const texts = joinTexts(alike.filter((one) => one.kind === 'text'));
+  return tokens === null ? texts : { ...texts, characters: tokens };
 }
 
 /** Facts with the same can be put together. */

@@ -1,8 +1,11 @@
 /** Training where every rank has files of its own, over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
+import type { Author } from '../../src/engine/author.ts';
+import { exportModel } from '../../src/engine/modelFiles.ts';
 import { fromCheckpoint, toCheckpoint } from '../../src/engine/runCheckpoint.ts';
 import type { Training } from '../../src/engine/training.ts';
+import { decodeWeights } from '../../src/jobs/weights/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../src/protocol/job.ts';
 import { DataError } from '../../src/util/errors.ts';
@@ -93,5 +96,17 @@ test('language models learn from texts that stay where they are, and stay one mo
   const [a, b] = trainings.map(({ result }) => result!);
   expect(b!.bigramLoss).toBe(a!.bigramLoss);
   expect(b!.valLoss).toBe(a!.valLoss);
-  for (const training of trainings) training.dispose();
+  // Its file begins another run, whose texts need not have all of its characters.
+  const command = { type: 'export', id: 1, format: 'safetensors', which: 'last' } as const;
+  const event = await exportModel(command, trainings[0]!.answerer, null);
+  const saved = event.type === 'exported' ? event.file! : null;
+  const weights = await decodeWeights(saved!.name, saved!.bytes);
+  const heirs = [await prepare('ab cd '.repeat(60), job, { weights }), await prepare('ac db '.repeat(60), job)];
+  const begun = await inEpoch(heirs, 2, job, (training) => training.train());
+  for (const end of begun) expect(end).toMatchObject({ step: 3 });
+  for (const { answerer, result } of heirs) {
+    expect((answerer!.model as Author).vocabulary).toEqual({ tokens: 'characters', characters: ' abcdé' });
+    expect(result!.bigramLoss).toBeGreaterThan(0);
+  }
+  for (const training of [...trainings, ...heirs]) training.dispose();
 });
