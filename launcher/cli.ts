@@ -5,6 +5,7 @@ import { chaos, type ChaosOptions } from './chaos/chaos.ts';
 import { kills, type KillsOptions } from './chaos/kills.ts';
 import { MIN_TABS } from './chaos/schedule.ts';
 import { example, EXAMPLE_NAMES, type ExampleOptions } from './example.ts';
+import { addIceOptions, collect } from './iceOptions.ts';
 import type { Io } from './io.ts';
 import { inJsonLines } from './jsonLines.ts';
 import { addJobOptions, addLengthOptions, nodes, wholeNumber } from './jobOptions.ts';
@@ -34,8 +35,6 @@ Environment, as torch.distributed has it; an option that says otherwise is refus
                                         and the process with RANK 0 serves
   LOCAL_RANK                            checked, and no more: local ranks are the tabs of a browser
 `;
-
-const collect = (value: string, before: string[]): string[] => [...before, value];
 
 /** Most kills of a run: a night of them. */
 const MAX_KILLS = 1000;
@@ -67,10 +66,6 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--https', 'https with a self-signed certificate')
     .option('--cert <file>', 'certificate for https, PEM')
     .option('--key <file>', "the certificate's key, PEM")
-    .option('--stun <url>', 'a STUN server for the tabs, e.g. stun:host:3478 (may be repeated)', collect, [])
-    .option('--turn <url>', 'a TURN server for the tabs, e.g. turn:host:3478 (may be repeated)', collect, [])
-    .addOption(new Option('--turn-secret <secret>', "the TURN server's static-auth-secret").env('PEERGRAD_TURN_SECRET'))
-    .option('--relay-only', 'tabs connect through the TURN server only, also where they could reach each other')
     .option(
       '--origin <url>',
       'pages of another origin may connect, e.g. https://class.example (may be repeated)',
@@ -90,8 +85,9 @@ function buildProgram(io: Io, env: Environment): Command {
         .choices(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
         .default('warn'),
     );
-  addLengthOptions(addJobOptions(serveCommand)).action((file: string | undefined, options: ServeOptions) =>
-    serve({ ...options, ...(file !== undefined && { file }) }, io, env),
+  addLengthOptions(addJobOptions(addIceOptions(serveCommand))).action(
+    (file: string | undefined, options: ServeOptions) =>
+      serve({ ...options, ...(file !== undefined && { file }) }, io, env),
   );
 
   const runCommand = program
@@ -115,7 +111,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--resume <file>', 'go on from a checkpoint, with as many tabs as there are now')
     .option('--from <file>', 'begin with the weights of a file, as --out writes them');
   addBrowserOptions(addBackendOption(runCommand), RUN_TIMEOUT_S);
-  addLengthOptions(addJobOptions(runCommand))
+  addLengthOptions(addJobOptions(addIceOptions(runCommand)))
     .addHelpText('after', RUN_ENVIRONMENT)
     .action((file: string | undefined, options: RunOptions) =>
       run({ ...options, ...(file !== undefined && { file }) }, io, env),

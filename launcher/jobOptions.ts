@@ -201,9 +201,19 @@ export function saysJob(options: JobOptions & LengthOptions): boolean {
 export function jobArguments(options: JobOptions): string[] {
   return [...JOB_OPTIONS, 'data' as const].flatMap((name) => {
     const value = options[name];
-    const flag = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-    return value === undefined ? [] : [`--${flag}`, String(value)];
+    return value === undefined ? [] : [flagOf(name), String(value)];
   });
+}
+
+/** What was said about the job and its data, as it stands in the command line: for a process that nobody asks for it. */
+export function saidOfJob(options: JobOptions & LengthOptions): string[] {
+  const { file } = options;
+  const named = [...JOB_OPTIONS, 'data' as const, 'minutes' as const].filter((name) => options[name] !== undefined);
+  return [...(file === undefined ? [] : [file]), ...named.map(flagOf)];
+}
+
+function flagOf(name: string): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 /**

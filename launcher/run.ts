@@ -9,12 +9,13 @@ import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf } from '../src/protocol/
 import { roomCodeOf } from '../src/protocol/roomCode.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { messageOf, UsageError } from '../src/util/errors.ts';
-import { isLoopback, selfSignedCertificate, startSignaling } from '../signaling/index.ts';
+import { isLoopback, selfSignedCertificate, startSignaling, type IceOptions } from '../signaling/index.ts';
 import { awaitServer } from './awaitServer.ts';
 import { ensureBrowser } from './findBrowser.ts';
 import { DIST, ensureBuilt } from './build.ts';
+import { iceOf, saidOfIce, type IceFlags } from './iceOptions.ts';
 import type { Io } from './io.ts';
-import { checkData, type JobOptions, type LengthOptions, resolveTraining, saysJob } from './jobOptions.ts';
+import { checkData, type JobOptions, type LengthOptions, resolveTraining, saidOfJob, saysJob } from './jobOptions.ts';
 import type { Kept } from './keeper.ts';
 import type { BackendMode, GpuMode } from './browser.ts';
 import { type Environment, type Placement, placementOf, type PlacementOptions } from './placement.ts';
@@ -22,7 +23,7 @@ import { summarize } from './report.ts';
 import { trainInTabs } from './session.ts';
 import type { Origin } from './tabs.ts';
 
-export interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions {
+export interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions, IceFlags {
   /** The run's name, by which its processes find the same room. */
   rdzvId?: string;
   maxRestarts: number;
@@ -71,13 +72,18 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   const begun = await readOrigin(options, firstRank);
   const resolved = firstRank === 0 ? (begun?.resolved ?? (await resolveTraining(options, options))) : null;
   if (resolved) checkKeeps(options, resolved.job);
+  const ice = iceOf(options);
+  const unheard = firstRank === 0 ? [] : [...saidOfJob(options), ...saidOfIce(options)];
+  if (unheard.length > 0) io.err(`The process of rank 0 says this, and here it is passed over: ${unheard.join(', ')}.`);
   const screenshot = options.screenshot ?? null;
   for (const name of ['screenshot', 'out', 'checkpoint'] as const) checkFolder(name, options[name]);
   const out = outOf(options);
   let origin = begun?.origin ?? null;
   const executable = await ensureBrowser(options.browser, io.err);
   const meeting =
-    resolved === null ? meetThere(placement, options, io) : await meetHere(placement, options, resolved, io);
+    resolved === null
+      ? meetThere(placement, options, io)
+      : await meetHere(placement, options, { ...resolved, ice }, io);
   const tabs = Array.from({ length: placement.tabs }, (_, i) => {
     const name = `tab-${firstRank + i + 1}`;
     // Where ranks come and go nobody keeps one.
@@ -185,7 +191,7 @@ function outOf({ out }: TrainOptions): Kept['out'] {
 async function meetHere(
   { worldSize, elastic, tabs, master }: Placement,
   { rdzvId }: TrainOptions,
-  { job, served }: { job: JobSpec; served: string | null },
+  { job, served, ice }: { job: JobSpec; served: string | null; ice: IceOptions },
   io: Io,
 ): Promise<Meeting> {
   await ensureBuilt(io);
@@ -194,7 +200,9 @@ async function meetHere(
   const tls = isLoopback(host) ? null : await selfSignedCertificate();
   // The others' address for this machine need not be one that it knows itself by.
   const anyAddress = host.includes(':') ? '::' : '0.0.0.0';
-  const server = await startSignaling({ host: tls === null ? host : anyAddress, port, tls, dist: DIST, data: served });
+  const server = await startSignaling({
+    ...{ host: tls === null ? host : anyAddress, port, tls, dist: DIST, data: served, ice },
+  });
   const isNamed = rdzvId !== undefined || (elastic?.max ?? worldSize) > tabs;
   const code = isNamed ? { code: roomCodeOf(rdzvId ?? DEFAULT_RDZV_ID) } : {};
   const room = server.createRoom({ job, startAt: worldSize, nodes: elastic, ...code });

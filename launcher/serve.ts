@@ -2,7 +2,6 @@
 import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
 import { UsageError } from '../src/util/errors.ts';
 import {
-  checkIceOptions,
   fingerprint,
   isLoopback,
   readCertificate,
@@ -13,19 +12,16 @@ import {
 } from '../signaling/index.ts';
 import { DIST, ensureBuilt } from './build.ts';
 import type { Environment } from './placement.ts';
+import { iceOf, type IceFlags } from './iceOptions.ts';
 import { interrupted, type Io } from './io.ts';
 import { checkData, type JobOptions, type LengthOptions, resolveJob, saysJob } from './jobOptions.ts';
 
-export interface ServeOptions extends JobOptions, LengthOptions {
+export interface ServeOptions extends JobOptions, LengthOptions, IceFlags {
   port: number;
   host?: string;
   https?: true;
   cert?: string;
   key?: string;
-  stun: string[];
-  turn: string[];
-  turnSecret?: string;
-  relayOnly?: true;
   origin: string[];
   trustProxy?: true;
   metricsToken?: string;
@@ -35,9 +31,7 @@ export interface ServeOptions extends JobOptions, LengthOptions {
 }
 
 export async function serve(options: ServeOptions, io: Io, env: Environment): Promise<void> {
-  const { stun, turn, turnSecret = null, relayOnly = false } = options;
-  const ice = { stun, turn, turnSecret, relayOnly };
-  checkIceOptions(ice);
+  const ice = iceOf(options);
   const startAt = options.startAt ?? null;
   const room = startAt !== null || saysJob(options) ? await resolveJob(options, options) : null;
   // A room for the page is open to who comes and goes; programs of one's own count on a world that stays.

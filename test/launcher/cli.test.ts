@@ -48,6 +48,8 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --node-rank 4 --nnodes 4 --master-addr 10.0.0.1', /no node rank 4 with --nnodes 4/],
     ['run --master-port 0', /whole number from 1 to 65535/],
     ['run --max-restarts -1', /whole number/],
+    ['run --turn turn:host', /--turn-secret/],
+    ['run --relay-only', /--relay-only needs a TURN server/],
     ['run --gpu none', /auto, software, hardware/],
     ['run --backend cuda', /auto, webgpu, wasm/],
     ['run --job mnist', /--data/],
@@ -118,6 +120,18 @@ test('example without a name lists the examples, a line each', async () => {
   expect(code).toBe(0);
   expect(out.split('\n')).toHaveLength(CATALOGUE.length);
   expect(out).toMatch(/^sampler +DistributedSampler deals/);
+});
+
+test('a process that has not rank 0 says what it was told in vain', async () => {
+  const brief = await startSignaling({ logLevel: 'silent' });
+  const { port } = brief;
+  await brief.close();
+  const other = `--nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port ${port} --browser ${process.execPath}`;
+  const { code, err } = await cli(`run job.json ${other} --job digits --hash-every 5 --stun stun:host --timeout 1`);
+  expect(err.split('\n')[0]).toBe(
+    'The process of rank 0 says this, and here it is passed over: job.json, --job, --hash-every, --stun.',
+  );
+  expect(code).toBe(1);
 });
 
 test('a port in use exits with 1', async () => {

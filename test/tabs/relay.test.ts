@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { runCli } from '../../launcher/cli.ts';
 import { startSignaling } from '../../signaling/index.ts';
 import { NO_ICE } from '../../signaling/ice.ts';
 import { deferred } from '../../src/util/deferred.ts';
@@ -18,6 +19,12 @@ const isInstalled = spawnSync('which', [COTURN]).status === 0;
 if (!isInstalled)
   console.warn(`The tests of TURN are skipped: ${COTURN} is not installed (Debian: apt install coturn).`);
 
+/** All that coturn has said. */
+let said = '';
+
+/** How many relayed addresses coturn has given out. */
+const allocated = (): number => said.split('ALLOCATE processed, success').length - 1;
+
 /** Starts coturn on the loopback, and resolves when it listens. */
 async function startCoturn(folder: string, port: number): Promise<ChildProcess> {
   const options = [
@@ -28,7 +35,6 @@ async function startCoturn(folder: string, port: number): Promise<ChildProcess> 
   ];
   const coturn = spawn(COTURN, options, { stdio: ['ignore', 'pipe', 'inherit'] });
   const listening = deferred();
-  let said = '';
   coturn.stdout.on('data', (data: Buffer) => {
     said += data.toString();
     if (/UDP listener opened/.test(said)) listening.resolve();
@@ -39,6 +45,7 @@ async function startCoturn(folder: string, port: number): Promise<ChildProcess> 
 }
 
 let folder: string;
+let turn: string[];
 let coturn: ChildProcess;
 let world: World;
 beforeAll(async () => {
@@ -47,7 +54,7 @@ beforeAll(async () => {
   const brief = await startSignaling({ logLevel: 'silent' });
   await brief.close();
   coturn = await startCoturn(folder, brief.port);
-  const turn = [`turn:127.0.0.1:${brief.port}`];
+  turn = [`turn:127.0.0.1:${brief.port}`];
   world = await World.start({ ice: { ...NO_ICE, turn, turnSecret: SECRET, relayOnly: true } });
 }, 120_000);
 afterAll(async () => {
@@ -64,4 +71,15 @@ test.runIf(isInstalled)('two tabs train through the relay, with the password tha
   for (const tab of tabs) expect(await tab.event('link')).toMatchObject({ up: true, route: 'relayed' });
   const results = await Promise.all(tabs.map(async (tab) => (await tab.event('finished')).result));
   expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
+});
+
+test.runIf(isInstalled)('tabs of run go through the relay, too, where that is said', async () => {
+  const before = allocated();
+  const { signal } = new AbortController();
+  const err: string[] = [];
+  const io = { out: () => {}, err: (line: string) => void err.push(line), terminal: null, signal };
+  const job = 'run --tabs 2 --steps 2 --batch 4 --hidden 8 --backend wasm';
+  const code = await runCli([...job.split(' '), '--turn', turn[0]!, '--turn-secret', SECRET, '--relay-only'], io, {});
+  expect(code, err.join('\n')).toBe(0);
+  expect(allocated()).toBeGreaterThan(before);
 });
