@@ -21,9 +21,14 @@ async function download(tab: Tab, name: string): Promise<{ name: string; bytes: 
   return { name: file.suggestedFilename(), bytes: await readFile(await file.path()) };
 }
 
-/** Opens a room that begins with a file, for a job as the address has it. */
-async function begin(file: { name: string; bytes: Buffer }, query = ''): Promise<Tab> {
+/** Opens a room that begins with a file, for a job as the address has it; `startAt` is typed before the file is chosen. */
+async function begin(file: { name: string; bytes: Buffer }, query = '', startAt: number | null = null): Promise<Tab> {
   const tab = await world.open(`#new?name=ann&${query}`);
+  if (startAt !== null) {
+    await tab.page.getByText('Advanced', { exact: true }).click();
+    await tab.page.getByLabel('Start by itself at').fill(String(startAt));
+    await tab.page.keyboard.press('Tab');
+  }
   await tab.page.getByText('Go on from a file').click();
   const { name, bytes: buffer } = file;
   const input = tab.page.locator('input[type=file][aria-label="Choose a file"]');
@@ -89,12 +94,17 @@ test('a model of two tabs begins a room of others in each format, and a checkpoi
     await Promise.all(tabs.map((one) => one.page.close()));
   }
 
-  const back = await begin(checkpoint);
+  const back = await begin(checkpoint, '', 3);
   const saved = Number(/step-(\d+)/.exec(checkpoint.name)![1]);
   await back.page.getByText(`Goes on with digits/mlp after step ${saved}`).waitFor();
   await button(back, 'Open the room').click();
   await back.event('checkpoint', ({ step }) => step === saved);
-  await back.event('room', ({ members }) => members.length === 1 && members.every(({ device }) => device !== null));
+  const here = await back.event(
+    'room',
+    ({ members }) => members.length === 1 && members.every(({ device }) => device !== null),
+  );
+  // What was typed is not to be seen any more, once a checkpoint is chosen.
+  expect(here.startAt).toBeNull();
   await button(back, 'Start').click();
   const { result } = await back.event('finished');
   expect([result.steps, result.worldSize]).toEqual([40, 1]);

@@ -35,7 +35,9 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const open = (watches: boolean): void => {
     const chosen = origin.peek();
     const options = chosen === null || watches ? { watches } : { origin: chosen.file };
-    createRoom(chosen?.checkpoint?.job ?? job.value, startAt.value, options);
+    const goesOn = chosen?.checkpoint?.job;
+    // What was typed in the form is not to be seen any more, and counts no more.
+    createRoom(goesOn ?? job.value, goesOn === undefined ? startAt.value : null, options);
   };
   return (
     <main class="narrow wrap">
