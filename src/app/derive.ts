@@ -1,12 +1,13 @@
 /** Numbers and sentences that follow from the view; pure. */
 import type { Device } from '../protocol/control.ts';
-import { isChosenByTabs, isElastic } from '../protocol/job.ts';
+import { isChosenByTabs, isElastic, type JobSpec } from '../protocol/job.ts';
 import { dissenters } from '../util/majority.ts';
 import { SOFTWARE_RENDERER } from '../util/softwareRenderer.ts';
 import type { Lobby, Run, View } from './view.ts';
 import { words } from './words/index.ts';
 
 const MINUTE_MS = 60_000;
+const ENDLESS_EPOCHS = 1000;
 
 /** Samples a second of those that the last steps tell of; `null` before there are two. */
 export function samplesPerSecond(run: Run): number | null {
@@ -30,6 +31,11 @@ export function timeLeft(run: Run, totalSteps: number | null): number | null {
   const { maxMinutes } = run.job;
   const untilTime = maxMinutes === null ? Infinity : maxMinutes * MINUTE_MS - last.at;
   return Math.max(0, Math.min(untilTime, (totalSteps - last.step - 1) * stepMs));
+}
+
+/** Whether nothing but its time is meant to end a run: its passes are as many as a job may have, which is more than anybody waits for. */
+export function endsByTimeOnly({ maxMinutes, maxSteps, epochs }: JobSpec): boolean {
+  return maxMinutes !== null && maxSteps === null && epochs >= ENDLESS_EPOCHS;
 }
 
 /** Of a step's time, the share spent talking; of the talking, the share that something else ran beside. */

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import {
   agreement,
   edgeRates,
+  endsByTimeOnly,
   goneRanks,
   isTraining,
   missingToStart,
@@ -89,6 +90,13 @@ describe('rates', () => {
     expect(timeLeft(run, 25)).toBe(1000);
     expect(timeLeft(run, 5)).toBe(0);
     expect(timeLeft(run, null)).toBeNull();
+  });
+
+  test('a run ends by its time only where passes have no end of their own', () => {
+    expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null }))).toBe(true);
+    expect(endsByTimeOnly(parseJob({ job: 'gpt', maxMinutes: 15, maxSteps: null, epochs: 2 }))).toBe(false);
+    expect(endsByTimeOnly(parseJob({ maxMinutes: 15 }))).toBe(false);
+    expect(endsByTimeOnly(parseJob({ job: 'gpt' }))).toBe(false);
   });
 
   test('talking is a share of the step, hidden a share of the talking', () => {

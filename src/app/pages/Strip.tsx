@@ -1,6 +1,14 @@
 /** The run in a line of numbers. */
 import type { ComponentChildren } from 'preact';
-import { agreement, isTraining, samplesPerSecond, talking, timeLeft, type Agreement } from '../derive.ts';
+import {
+  agreement,
+  endsByTimeOnly,
+  isTraining,
+  samplesPerSecond,
+  talking,
+  timeLeft,
+  type Agreement,
+} from '../derive.ts';
 import { keepsModel, kindOfModel } from '../../protocol/job.ts';
 import { formatClock, formatCount, formatLoss, formatShare } from '../format.ts';
 import { StatusLine } from '../parts/StatusLine.tsx';
@@ -19,8 +27,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   const share = talking(run);
   const left = isOn && view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
   const alone = run.worldSize === 1;
-  // Time ends it before passes and steps do.
-  const isTimed = run.job.maxMinutes !== null && run.job.maxSteps === null;
+  const isTimed = endsByTimeOnly(run.job);
   const ownOnly = tellsOwnOnly(run.job, run.worldSize);
   return (
     <dl class="strip">
