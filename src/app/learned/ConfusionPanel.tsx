@@ -6,7 +6,11 @@ import { words } from '../words/index.ts';
 import { totalOf, worstOf } from './confused.ts';
 
 /** A name of the data's, in whatever language it is. */
-const named = (name: string): ComponentChildren => <strong class="class-name">{name}</strong>;
+const named = (name: string): ComponentChildren => (
+  <strong class="class-name" lang="und">
+    {name}
+  </strong>
+);
 
 export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['confusion']> }) {
   const { confusion: say } = words.value.learned;
@@ -15,7 +19,8 @@ export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['conf
   return (
     <Fold title={say.title} class="confusion-panel">
       <p>{worst === null ? say.none : say.most(named(worst.truth), named(worst.answer), worst.times)}</p>
-      <div class="confusion-box">
+      {/* It scrolls where there are many classes: by keys, too. */}
+      <div class="confusion-box" tabIndex={0} role="region" aria-label={say.title}>
         <table class="confusion" aria-label={say.title}>
           <thead>
             <tr>
@@ -28,7 +33,7 @@ export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['conf
             </tr>
             <tr>
               {classes.map((name, k) => (
-                <th key={k} scope="col" title={name}>
+                <th key={k} scope="col" title={name} lang="und">
                   {name}
                 </th>
               ))}
@@ -37,7 +42,7 @@ export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['conf
           <tbody>
             {counts.map((row, i) => (
               <tr key={i}>
-                <th scope="row" title={classes[i]}>
+                <th scope="row" title={classes[i]} lang="und">
                   {classes[i]}
                 </th>
                 {row.map((count, k) => (

@@ -7,7 +7,6 @@ import type {
   PreviewClass,
   PreviewPicture,
   TablePreview,
-  TextPreview,
 } from '../../protocol/preview.ts';
 import { formatCount } from '../format.ts';
 import { words } from '../words/index.ts';
@@ -19,24 +18,57 @@ const LISTED = 12;
 export function FilesPreview({ preview, problem }: { preview: Preview | null; problem: string | null }) {
   const { files: says } = words.value.lobby;
   return (
-    <div class="preview" aria-live="polite">
+    <div class="preview">
       <Problem of={problem} />
-      {preview === null && problem === null && <p class="dim small">{says.reading}</p>}
-      {preview?.kind === 'table' && <TableFound table={preview} />}
-      {preview?.kind === 'images' && <ImagesFound images={preview} />}
-      {preview?.kind === 'gpt' && <TextFound text={preview} />}
+      {/* Said aloud as it changes: a sentence, and not every row below it. */}
+      <p class="small" aria-live="polite">
+        {preview === null && problem === null && <span class="dim">{says.reading}</span>}
+        {preview !== null && <Found preview={preview} />}
+      </p>
+      {preview?.kind === 'table' && <TableRows table={preview} />}
+      {preview?.kind === 'images' && <Pictures images={preview} />}
+      {preview?.kind === 'gpt' && (
+        <blockquote class="preview-text small" lang="und">
+          {preview.beginning}
+        </blockquote>
+      )}
     </div>
   );
 }
 
-function TableFound({ table }: { table: TablePreview }) {
+/** How much there is, and what of it counts. */
+function Found({ preview }: { preview: Preview }) {
+  const { files: says } = words.value.lobby;
+  switch (preview.kind) {
+    case 'table':
+      return (
+        <>
+          {says.rows(preview.rows, preview.columns.length)}{' '}
+          {says.predicts(<strong lang="und">{preview.target}</strong>, preview.task)}
+        </>
+      );
+    case 'images':
+      return (
+        <>
+          {says.samples(preview.samples, preview.heldOut)} {says.shape(...preview.shape)}{' '}
+          {preview.ignored > 0 && says.ignored(preview.ignored)}
+        </>
+      );
+    case 'gpt':
+      return (
+        <>
+          {says.characters(preview.characters, preview.vocabulary)} {says.samples(preview.samples, preview.heldOut)}
+        </>
+      );
+    default:
+      return preview satisfies never;
+  }
+}
+
+function TableRows({ table }: { table: TablePreview }) {
   const { files: says } = words.value.lobby;
   return (
     <>
-      <p class="small">
-        {says.rows(table.rows, table.columns.length)}{' '}
-        {says.predicts(<strong lang="und">{table.target}</strong>, table.task)}
-      </p>
       <div class="preview-table" tabIndex={0} role="region" aria-label={says.firstRows}>
         <table>
           <thead>
@@ -81,14 +113,10 @@ function classOf(kind: ColumnKind, isTarget = false): string {
   return `${kind === 'number' ? 'number' : ''} ${isTarget ? 'target' : ''}`.trim();
 }
 
-function ImagesFound({ images }: { images: ImagesPreview }) {
+function Pictures({ images }: { images: ImagesPreview }) {
   const { files: says } = words.value.lobby;
   return (
     <>
-      <p class="small">
-        {says.samples(images.samples, images.heldOut)} {says.shape(...images.shape)}{' '}
-        {images.ignored > 0 && says.ignored(images.ignored)}
-      </p>
       {images.pictures.length > 0 && (
         <ul class="plain preview-pictures" aria-label={says.pictures}>
           {images.pictures.map((picture, i) => (
@@ -102,20 +130,6 @@ function ImagesFound({ images }: { images: ImagesPreview }) {
         </ul>
       )}
       <Classes classes={images.classes} />
-    </>
-  );
-}
-
-function TextFound({ text }: { text: TextPreview }) {
-  const { files: says } = words.value.lobby;
-  return (
-    <>
-      <p class="small">
-        {says.characters(text.characters, text.vocabulary)} {says.samples(text.samples, text.heldOut)}
-      </p>
-      <blockquote class="preview-text small" lang="und">
-        {text.beginning}
-      </blockquote>
     </>
   );
 }

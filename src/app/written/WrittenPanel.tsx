@@ -52,7 +52,8 @@ function Samples({ run }: { run: Run }) {
     <div>
       <Subtitle>{say.samples}</Subtitle>
       {samples.length === 0 && <p class="dim">{say.noSamples}</p>}
-      <ol class="plain sample-list">
+      {/* It scrolls: by keys, too. */}
+      <ol class="plain sample-list" tabIndex={0} aria-label={say.samples}>
         {samples.toReversed().map(({ steps, loss, prompt, text }) => (
           <li key={steps}>
             <p class="small dim">{say.after(steps, formatLoss(loss))}</p>
