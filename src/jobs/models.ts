@@ -8,7 +8,7 @@ import { endsOf } from '../protocol/topology.ts';
 import { UsageError } from '../util/errors.ts';
 import { createRng, mixSeed } from '../util/rng.ts';
 import { sizeOf } from '../util/shape.ts';
-import { ownLayers, type ModelSamples } from './ownLayers.ts';
+import { ownLayers, type ModelSamples, type Plan } from './ownLayers.ts';
 import type { Topology } from './weights/index.ts';
 
 /** Filters of the cnn's two convolutions. */
@@ -58,11 +58,12 @@ export interface JobModel extends KeptModel {
  */
 export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): JobModel {
   const own = typeof job.model === 'string' ? null : job.model;
-  const layers = typeof job.model === 'string' ? layersOf(job.model, job.hidden, data) : ownLayers(job.model, data);
-  const model = tf.sequential({ layers });
+  const { layers, sources } =
+    typeof job.model === 'string' ? chainOf(layersOf(job.model, job.hidden, data)) : ownLayers(job.model, data);
+  const model = own?.class_name === 'Functional' ? functional(layers, sources) : tf.sequential({ layers });
   const variables: tf.Variable[] = [];
   const names: string[] = [];
-  for (const layer of model.layers) {
+  for (const layer of layers) {
     for (const weight of layer.trainableWeights) {
       // A LayerVariable's read() hands out the tf.Variable itself; TensorFlow.js's own training loop relies on it.
       const variable = weight.read() as tf.Variable;
@@ -73,29 +74,50 @@ export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
     }
   }
   const inputShape = own === null ? data.inputShape : endsOf(own).input;
-  const steps = model.layers.filter((layer) => layer.getClassName() !== 'InputLayer');
   return {
     variables,
     names,
     topology: own ?? (model.toJSON(null, false) as unknown as Topology),
-    dropout: steps
+    dropout: layers
       .filter(isDropout)
       .map((layer) => ({ rate: layer.rate, shape: layer.outputShape.slice(1) as number[] })),
     logits: (inputs, masks = null) =>
       tf.tidy(() => {
         const left = [...(masks ?? [])];
-        return steps.reduce<tf.Tensor>(
-          (x, layer) => {
-            if (!isDropout(layer)) return layer.apply(x, { training: true }) as tf.Tensor;
-            return masks === null ? x : x.mul(left.shift()!);
-          },
-          inputs.reshape([-1, ...inputShape]),
-        ) as tf.Tensor2D;
+        const given: tf.Tensor[] = [];
+        for (const [i, layer] of layers.entries()) {
+          const taken = i === 0 ? [inputs.reshape([-1, ...inputShape])] : sources[i]!.map((source) => given[source]!);
+          given.push(compute(layer, taken, masks === null ? null : left));
+        }
+        return given.at(-1) as tf.Tensor2D;
       }),
     dispose: () => {
       model.dispose();
     },
   };
+}
+
+/** One behind the other. */
+function chainOf(layers: tf.layers.Layer[]): Plan {
+  return { layers, sources: layers.map((_, i) => (i === 0 ? [] : [i - 1])) };
+}
+
+/** Builds the layers of a graph, the first of which is its input. */
+function functional([first, ...others]: readonly tf.layers.Layer[], sources: Plan['sources']): tf.LayersModel {
+  const given = [first!.output as tf.SymbolicTensor];
+  for (const [i, layer] of others.entries()) {
+    const taken = sources[i + 1]!.map((source) => given[source]!);
+    given.push(layer.apply(taken.length === 1 ? taken[0]! : taken) as tf.SymbolicTensor);
+  }
+  return tf.model({ inputs: given[0]!, outputs: given.at(-1)! });
+}
+
+/** @param masks of the places of dropout to come; `null`: nothing is left out. */
+function compute(layer: tf.layers.Layer, taken: tf.Tensor[], masks: tf.Tensor[] | null): tf.Tensor {
+  const [x] = taken as [tf.Tensor, ...tf.Tensor[]];
+  if (layer.getClassName() === 'InputLayer') return x;
+  if (isDropout(layer)) return masks === null ? x : x.mul(masks.shift()!);
+  return layer.apply(taken.length === 1 ? x : taken, { training: true }) as tf.Tensor;
 }
 
 interface DropoutLayer extends tf.layers.Layer {

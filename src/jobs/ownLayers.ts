@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { sentenceOf } from '../protocol/fields.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import type { Layer } from '../protocol/layers.ts';
-import { endsInSoftmax, misfitOf, type Topology } from '../protocol/topology.ts';
+import { endsInSoftmax, misfitOf, sourcesOf, type Topology } from '../protocol/topology.ts';
 import { UsageError } from '../util/errors.ts';
 import type { Dataset } from './dataset.ts';
 
@@ -19,19 +19,28 @@ export function modelProblem(model: JobSpec['model'], { inputShape, classes, lab
   return 'The model ends in a softmax, and what it is to predict is an amount: leave the softmax out.';
 }
 
+/** Layers in the order in which they compute, and the places of those that each takes from: of the first none. */
+export interface Plan {
+  layers: tf.layers.Layer[];
+  sources: readonly (readonly number[])[];
+}
+
 /**
  * Layers of a checked topology, but for a softmax at the end: the loss has it, and takes what comes before.
  *
  * @throws UsageError where they take or give other than the data have.
  */
-export function ownLayers(topology: Topology, samples: ModelSamples): tf.layers.Layer[] {
+export function ownLayers(topology: Topology, samples: ModelSamples): Plan {
   const problem = modelProblem(topology, samples);
   if (problem !== null) throw new UsageError(problem);
-  if (!endsInSoftmax(topology)) return topology.config.layers.map(toLayer);
+  const sources = sourcesOf(topology);
+  if (!endsInSoftmax(topology)) return { layers: topology.config.layers.map(toLayer), sources };
   const before = topology.config.layers.slice(0, -1).map(toLayer);
   const last = topology.config.layers.at(-1)!;
-  if (last.class_name === 'Softmax') return before;
-  return [...before, toLayer({ ...last, config: { ...last.config, activation: 'linear' } } as Layer)];
+  // What it took is what then comes last, as nothing else is open.
+  if (last.class_name === 'Softmax') return { layers: before, sources: sources.slice(0, -1) };
+  const linear = toLayer({ ...last, config: { ...last.config, activation: 'linear' } } as Layer);
+  return { layers: [...before, linear], sources };
 }
 
 function toLayer({ class_name: className, config }: Layer): tf.layers.Layer {

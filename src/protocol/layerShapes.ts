@@ -16,7 +16,20 @@ export interface Misfit {
   field?: string;
 }
 
-export function trace(layer: Layer, input: Shape): Traced | Misfit {
+/** @param inputs what it takes: of most layers one. */
+export function trace(layer: Layer, inputs: readonly Shape[]): Traced | Misfit {
+  if (layer.class_name === 'Concatenate') return ofSeveral(inputs) ?? concatenated(layer.config.axis, inputs);
+  if (layer.class_name === 'Add' || layer.class_name === 'Multiply') {
+    return ofSeveral(inputs) ?? ofOneShape(inputs) ?? same(inputs[0]!);
+  }
+  if (inputs.length === 1) return traceOne(layer, inputs[0]!);
+  const misfit = `the layer takes from one layer, and gets ${inputs.length}: put an Add, Multiply or Concatenate before it`;
+  return { misfit };
+}
+
+type Joining = Extract<Layer, { class_name: 'Add' | 'Multiply' | 'Concatenate' }>;
+
+function traceOne(layer: Exclude<Layer, Joining>, input: Shape): Traced | Misfit {
   switch (layer.class_name) {
     case 'InputLayer':
     case 'Dropout':
@@ -108,6 +121,28 @@ function ofPicture(input: Shape): Misfit | null {
   return {
     misfit: `the layer takes pictures, [height, width, channels], and gets ${said(input)}: put a Reshape before it`,
   };
+}
+
+function ofSeveral(inputs: readonly Shape[]): Misfit | null {
+  return inputs.length > 1 ? null : { misfit: 'the layer joins what two or more layers give, and gets one' };
+}
+
+function ofOneShape(inputs: readonly Shape[]): Misfit | null {
+  if (inputs.every((shape) => said(shape) === said(inputs[0]!))) return null;
+  return { misfit: `the layer takes what is of one shape, and gets ${inputs.map(said).join(' and ')}` };
+}
+
+function concatenated(axis: number, inputs: readonly Shape[]): Traced | Misfit {
+  const [first] = inputs as readonly [Shape, ...Shape[]];
+  const odd = ofLastAxis(axis, first);
+  if (odd) return odd;
+  const others = inputs.map((shape) => shape.slice(0, -1));
+  if (!inputs.every((shape) => shape.length === first.length) || ofOneShape(others)) {
+    return {
+      misfit: `what is laid side by side differs in the last side only, and the layer gets ${inputs.map(said).join(' and ')}`,
+    };
+  }
+  return same([...others[0]!, inputs.reduce((sum, shape) => sum + shape.at(-1)!, 0)]);
 }
 
 function ofLastAxis(axis: number, input: Shape): Misfit | null {

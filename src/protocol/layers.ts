@@ -97,14 +97,14 @@ const UNUSED = {
   ...{ sparse: only(false, 'samples are dense'), ragged: only(false, 'samples are of one shape'), optional: any },
 };
 
-const NAME = v.optional(
+export const LayerName = v.optional(
   v.pipe(v.string(), v.maxLength(64), v.regex(/^[\w.-]+$/, 'a name is of letters, digits, "_", "." and "-"')),
 );
 
 /** A layer of Keras's class `name`, with these fields beside those that any may have. */
 function layer<const Name extends string, const Entries extends v.ObjectEntries>(name: Name, entries: Entries) {
   const fields: v.GenericSchema<unknown, Said & OutputOf<Entries>> = fieldsOf({
-    ...{ name: NAME, ...entries },
+    ...{ name: LayerName, ...entries },
     ...{ ...SHAPES, ...UNUSED },
   });
   const own = Object.keys(entries);
@@ -118,7 +118,7 @@ function layer<const Name extends string, const Entries extends v.ObjectEntries>
 }
 
 type OutputOf<Entries extends v.ObjectEntries> = v.InferOutput<v.StrictObjectSchema<Entries, undefined>>;
-type Said = OutputOf<typeof SHAPES & { name: typeof NAME }>;
+type Said = OutputOf<typeof SHAPES & { name: typeof LayerName }>;
 
 /** The name first, then the layer's own fields, so that the same layer is written the same. */
 function written<Entries extends v.ObjectEntries>(said: Said & OutputOf<Entries>, own: readonly string[]) {
@@ -174,6 +174,9 @@ export const Layer = v.variant(
     layer('ReLU', { max_value: v.optional(v.nullable(v.pipe(v.number(), v.gtValue(0))), null) }),
     layer('Softmax', { axis: v.optional(integer, -1) }),
     layer('Dropout', { rate: share }),
+    layer('Add', {}),
+    layer('Multiply', {}),
+    layer('Concatenate', { axis: v.optional(integer, -1) }),
     layer('LayerNormalization', {
       axis: v.optional(v.union([integer, v.tuple([integer])]), -1),
       ...{ epsilon: v.optional(epsilon, 0.001), center: flag(true), scale: flag(true) },

@@ -1,12 +1,14 @@
 /**
- * A job's own model, as data: a Sequential of layers as Keras and TensorFlow.js describe theirs (`model.to_json()`, `model.toJSON()`).
- * Checked by arithmetic alone, so that a server and a page without TensorFlow.js can refuse it, and say what is in it.
+ * A job's own model, as data: layers as Keras and TensorFlow.js describe theirs (`model.to_json()`, `model.toJSON()`), one behind the
+ * other in a Sequential, or in a Functional, which may branch: there layers stand in the order in which they compute, and all lead from one
+ * input to one output. Checked by arithmetic alone, so that a server and a page without TensorFlow.js can refuse it, and say what is in it.
  */
 import * as v from 'valibot';
 import { sizeOf } from '../util/shape.ts';
 import { fieldsOf, issuePath, type Problem } from './fields.ts';
+import { Inbounds, oneEnd, type Inbound } from './graph.ts';
 import { said, trace, type Shape } from './layerShapes.ts';
-import { Layer } from './layers.ts';
+import { Layer, LayerName } from './layers.ts';
 
 export const MAX_LAYERS = 64;
 /** Of its JSON. A job is part of messages of 64 KiB, together with the room's roster and a list of files. */
@@ -32,36 +34,97 @@ export interface LayerRow {
 }
 
 type NamedLayer = Layer & { config: { name: string } };
+/** Its name stands beside its fields, too, where TensorFlow.js looks for it. */
+type GraphLayer = NamedLayer & { name: string; inbound_nodes: Inbound };
 
-export const Topology = v.pipe(
+interface Sequential {
+  class_name: 'Sequential';
+  config: { name: string; layers: NamedLayer[] };
+}
+
+interface Functional {
+  class_name: 'Functional';
+  config: { name: string; layers: GraphLayer[]; input_layers: [string, 0, 0][]; output_layers: [string, 0, 0][] };
+}
+
+/** A checked one. */
+export type Topology = Sequential | Functional;
+
+const nameOr = (usual: string) => v.optional(v.pipe(v.string(), v.maxLength(64)), usual);
+const layersOf = <const Schema extends v.GenericSchema>(schema: Schema) =>
+  v.pipe(v.array(schema), v.minLength(1), v.maxLength(MAX_LAYERS));
+
+const SequentialFields = v.pipe(
   fieldsOf({
-    class_name: v.literal('Sequential', 'a model is a Sequential here, of layers one behind the other'),
+    class_name: v.literal(
+      'Sequential',
+      'a model is a Sequential here, of layers one behind the other, or a Functional, which may branch',
+    ),
     config: fieldsOf({
-      name: v.optional(v.pipe(v.string(), v.maxLength(64)), 'sequential'),
-      layers: v.pipe(v.array(Layer), v.minLength(1), v.maxLength(MAX_LAYERS)),
+      ...{ name: nameOr('sequential'), layers: layersOf(Layer) },
       ...{ trainable: any, dtype: any, build_input_shape: any },
     }),
     ...UNUSED,
   }),
-  v.transform(({ class_name: className, config: { name, layers } }) => ({
+  v.transform(({ class_name: className, config }): Sequential => ({
     class_name: className,
-    config: { name, layers: named(layers) },
+    config: { name: config.name, layers: named(config.layers) },
   })),
+);
+
+const FunctionalFields = v.pipe(
+  fieldsOf({
+    /** `Model` is TensorFlow.js's and old Keras's name of it. */
+    class_name: v.picklist(['Functional', 'Model']),
+    config: fieldsOf({
+      name: nameOr('model'),
+      layers: layersOf(v.intersect([Layer, v.object({ name: LayerName, inbound_nodes: Inbounds })])),
+      ...{ input_layers: oneEnd('input'), output_layers: oneEnd('output') },
+      ...{ trainable: any, dtype: any, build_input_shape: any },
+    }),
+    ...UNUSED,
+  }),
+  v.transform(({ config }): Functional => {
+    // Above its fields is where Keras 3 says a name for sure.
+    const withNames = config.layers.map((layer) =>
+      layer.name === undefined ? layer : ({ ...layer, config: { name: layer.name, ...layer.config } } as Layer),
+    );
+    const layers = named(withNames).map((layer, i): GraphLayer => ({
+      ...{ name: layer.config.name, ...layer },
+      inbound_nodes: config.layers[i]!.inbound_nodes,
+    }));
+    const { input_layers: inputs, output_layers: outputs } = config;
+    return {
+      class_name: 'Functional',
+      config: { name: config.name, layers, input_layers: inputs, output_layers: outputs },
+    };
+  }),
+);
+
+export const Topology = v.pipe(
+  v.lazy((model): v.GenericSchema<unknown, Topology> => {
+    const { class_name: kind } = model as { class_name?: unknown };
+    return kind === 'Functional' || kind === 'Model' ? FunctionalFields : SequentialFields;
+  }),
   v.rawCheck(({ dataset, addIssue }) => {
     const problem = dataset.typed ? problemIn(dataset.value) : null;
     if (problem !== null) addIssue({ message: problem.message, path: issuePath(problem.path) });
   }),
-  v.transform(({ class_name: className, config: { name, layers } }) => ({
-    class_name: className,
-    config: { name, layers: resolved(layers) },
-  })),
+  v.transform((topology): Topology => resolved(topology)),
 );
-export type Topology = v.InferOutput<typeof Topology>;
 
 /** What each layer gives, of a topology that was checked. */
-export function rowsOf({ config: { layers } }: Topology): LayerRow[] {
-  const { rows } = walk(layers);
-  return rows;
+export function rowsOf(topology: Topology): LayerRow[] {
+  return walk(topology).rows;
+}
+
+/** Of each layer, the places of those that it takes from: of the first none. */
+export function sourcesOf(topology: Topology): number[][] {
+  if (topology.class_name === 'Sequential') return topology.config.layers.map((_, i) => (i === 0 ? [] : [i - 1]));
+  const { layers } = topology.config;
+  return layers.map(({ inbound_nodes: calls }) =>
+    calls.flat().map(([taken]) => layers.findIndex((layer) => layer.name === taken)),
+  );
 }
 
 /** What a sample has to be, and how many numbers answer it. */
@@ -108,16 +171,18 @@ function named(layers: readonly Layer[]): NamedLayer[] {
 }
 
 /** TensorFlow.js leaves open what -1 stands for, and then knows no shape behind it. */
-function resolved(layers: readonly NamedLayer[]): NamedLayer[] {
-  const { rows } = walk(layers);
-  return layers.map((layer, i) =>
+function resolved(topology: Topology): Topology {
+  const rows = rowsOf(topology);
+  const written = topology.config.layers.map((layer, i) =>
     layer.class_name === 'Reshape'
       ? { ...layer, config: { ...layer.config, target_shape: [...rows[i]!.shape] } }
       : layer,
   );
+  return { ...topology, config: { ...topology.config, layers: written } } as Topology;
 }
 
-function problemIn({ config: { layers } }: { config: { layers: readonly NamedLayer[] } }): Problem | null {
+function problemIn(topology: Topology): Problem | null {
+  const { layers } = topology.config;
   const twice = layers.findIndex(({ config: { name } }, i) => layers.findIndex((one) => one.config.name === name) < i);
   if (twice >= 0) {
     const { name } = layers[twice]!.config;
@@ -138,7 +203,9 @@ function problemIn({ config: { layers } }: { config: { layers: readonly NamedLay
     const message = 'only the last layer may be a softmax, which is part of the loss then';
     return { path: ['config', 'layers', early], message };
   }
-  const { rows, problem } = walk(layers);
+  const torn = topology.class_name === 'Functional' ? tornIn(topology) : null;
+  if (torn !== null) return torn;
+  const { rows, problem } = walk(topology);
   if (problem !== null) return problem;
   const large = rows.findIndex(({ shape }) => sizeOf(shape) > MAX_LAYER_VALUES);
   if (large >= 0) {
@@ -158,17 +225,50 @@ function problemIn({ config: { layers } }: { config: { layers: readonly NamedLay
   return { path: ['config', 'layers'], message };
 }
 
+/** Where layers do not lead from the input to the output. */
+function tornIn({ config: { layers, input_layers: inputs, output_layers: outputs } }: Functional): Problem | null {
+  const names = layers.map((layer) => layer.name);
+  const last = names.at(-1)!;
+  if (layers[0]!.class_name !== 'InputLayer') {
+    return { path: ['config', 'layers', 0], message: 'the first layer is the InputLayer, which says what a sample is' };
+  }
+  if (inputs[0]![0] !== names[0]) {
+    return { path: ['config', 'input_layers'], message: `the input is the first layer, "${names[0]}"` };
+  }
+  for (const [i, { inbound_nodes: calls }] of layers.entries()) {
+    const path = ['config', 'layers', i, 'inbound_nodes'];
+    const taken = calls.flat().map(([one]) => one);
+    if (i === 0 && taken.length > 0) return { path, message: 'the input takes from no layer' };
+    if (i > 0 && taken.length === 0) return { path, message: 'it names the layers that this one takes from' };
+    const odd = taken.find((one) => !names.slice(0, i).includes(one));
+    if (odd !== undefined) {
+      const message = names.includes(odd)
+        ? `"${odd}" comes later: put it before this layer`
+        : `there is no layer "${odd}"`;
+      return { path, message };
+    }
+  }
+  const used = new Set(layers.flatMap(({ inbound_nodes: calls }) => calls.flat().map(([one]) => one)));
+  const loose = names.findIndex((one) => !used.has(one) && one !== last);
+  if (loose >= 0) {
+    return { path: ['config', 'layers', loose], message: 'nothing takes what it gives: leave it out' };
+  }
+  if (outputs[0]![0] === last) return null;
+  return { path: ['config', 'output_layers'], message: `the output is the last layer, "${last}"` };
+}
+
 /** Layer after layer, up to the first that does not fit. */
-function walk(layers: readonly NamedLayer[]): { rows: LayerRow[]; problem: Problem | null } {
+function walk(topology: Topology): { rows: LayerRow[]; problem: Problem | null } {
+  const { layers } = topology.config;
+  const sources = sourcesOf(topology);
   const rows: LayerRow[] = [];
-  let shape = inputOf(layers)!;
   for (const [i, layer] of layers.entries()) {
-    const traced = trace(layer, shape);
+    const taken = sources[i]!.map((source) => rows[source]!.shape);
+    const traced = trace(layer, i === 0 ? [inputOf(layers)!] : taken);
     if ('misfit' in traced) {
       const field = traced.field === undefined ? [] : ['config', traced.field];
       return { rows, problem: { path: ['config', 'layers', i, ...field], message: traced.misfit } };
     }
-    ({ shape } = traced);
     rows.push({ name: layer.config.name, kind: layer.class_name, ...traced });
   }
   return { rows, problem: null };

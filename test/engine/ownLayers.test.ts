@@ -1,6 +1,7 @@
 /** Runs of models that jobs bring themselves, in groups over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
+import { OWN_JOB } from '../jobs/ownJob.ts';
 import { relative, train } from './train.ts';
 
 beforeAll(async () => {
@@ -30,6 +31,13 @@ test('four ranks learn what one does with four times the batch, dropout included
   expect(new Set(four!.stateHash).size).toBe(1);
   for (const [step, loss] of four!.losses.entries()) expect(relative(loss, one!.losses[step]!)).toBeLessThan(1e-5);
   expect(relative(four!.losses[0]!, whole!.losses[0]!)).toBeGreaterThan(1e-3);
+});
+
+test('two ranks learn what one does, of layers that branch', async () => {
+  const [two] = (await train(2, { ...OWN_JOB, maxSteps: 4, batchSize: 4 })).results;
+  const [one] = (await train(1, { ...OWN_JOB, maxSteps: 4, batchSize: 8 })).results;
+  expect(two!.stateHash[0]).toBe(two!.stateHash[1]);
+  for (const [step, loss] of two!.losses.entries()) expect(relative(loss, one!.losses[step]!)).toBeLessThan(1e-5);
 });
 
 test('what is dropped while it learns is there when it is asked', async () => {

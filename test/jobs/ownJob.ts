@@ -1,22 +1,35 @@
-/** A job of layers that no named model has: pooling, depthwise convolution, normalization, dropout, activations, a softmax. Small. */
-const layer = (className: string, config: Record<string, unknown> = {}) => ({ class_name: className, config });
+/** A job of layers that no named model has: pooling, depthwise convolution, branches, normalization, dropout, activations, a softmax. Small. */
+const layer = (className: string, name: string, from: readonly string[], config: Record<string, unknown> = {}) => ({
+  ...{ class_name: className, name, config },
+  inbound_nodes: from.length === 0 ? [] : [from.map((one) => [one, 0, 0, {}])],
+});
 
 export const OWN_JOB = {
   job: 'digits',
-  model: layer('Sequential', {
-    layers: [
-      layer('AveragePooling2D', { pool_size: 4, batch_input_shape: [null, 28, 28, 1] }),
-      layer('Conv2D', { filters: 4, kernel_size: 3, padding: 'same', activation: 'gelu' }),
-      layer('DepthwiseConv2D', { kernel_size: 3, depth_multiplier: 2, activation: 'selu', name: 'depthwise' }),
-      layer('ZeroPadding2D', { padding: 1 }),
-      layer('MaxPooling2D'),
-      layer('LayerNormalization', { name: 'normalized' }),
-      layer('Dropout', { rate: 0.2 }),
-      layer('Flatten'),
-      layer('Dense', { units: 12, activation: 'swish' }),
-      layer('Dense', { units: 10, activation: 'softmax', name: 'answer' }),
-    ],
-  }),
+  model: {
+    class_name: 'Functional',
+    config: {
+      layers: [
+        layer('InputLayer', 'pixels', [], { batch_input_shape: [null, 28, 28, 1] }),
+        layer('AveragePooling2D', 'small', ['pixels'], { pool_size: 4 }),
+        layer('Conv2D', 'conv', ['small'], { filters: 4, kernel_size: 3, padding: 'same', activation: 'gelu' }),
+        layer('DepthwiseConv2D', 'depthwise', ['conv'], { kernel_size: 3, padding: 'same', activation: 'selu' }),
+        layer('Add', 'sum', ['conv', 'depthwise']),
+        layer('ZeroPadding2D', 'padded', ['sum'], { padding: 1 }),
+        layer('MaxPooling2D', 'pooled', ['padded']),
+        layer('LayerNormalization', 'normalized', ['pooled']),
+        layer('Concatenate', 'beside', ['pooled', 'normalized']),
+        layer('Dropout', 'dropout', ['beside'], { rate: 0.2 }),
+        layer('Flatten', 'flat', ['dropout']),
+        layer('Dense', 'hidden', ['flat'], { units: 12, activation: 'swish' }),
+        layer('Dense', 'gate', ['flat'], { units: 12, activation: 'sigmoid' }),
+        layer('Multiply', 'gated', ['hidden', 'gate']),
+        layer('Dense', 'answer', ['gated'], { units: 10, activation: 'softmax' }),
+      ],
+      input_layers: [['pixels', 0, 0]],
+      output_layers: [['answer', 0, 0]],
+    },
+  },
   optimizer: 'sgd',
   learningRate: 0.2,
 } as const;
