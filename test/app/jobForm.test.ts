@@ -59,8 +59,18 @@ describe('another job', () => {
   test('of a table goes with the mlp, and forgets what was asked of the one before', () => {
     const table = withJob({ ...DEFAULT_JOB, model: 'cnn', epochs: 3 }, 'table', '/data/');
     expect(table).toMatchObject({ job: 'table', model: 'mlp', epochs: 3, data: { kind: 'files' } });
-    const images = withJob({ ...table, target: 'price', task: 'regression' }, 'images', null);
-    expect(parseJob(images)).toMatchObject({ target: null, task: null, data: { kind: 'files' } });
+    const images = withJob(
+      { ...table, target: 'price', task: 'regression', loss: 'huber', metrics: ['r2'] },
+      'images',
+      null,
+    );
+    expect(parseJob(images)).toMatchObject({
+      target: null,
+      task: null,
+      loss: null,
+      metrics: null,
+      data: { kind: 'files' },
+    });
   });
 
   test('is the job that its name alone would give, and back again', () => {

@@ -6,7 +6,7 @@ import { Samples } from '../../src/engine/samples.ts';
 import { TrainingRun } from '../../src/engine/trainingRun.ts';
 import { writeFables } from '../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../src/jobs/gpt/text.ts';
-import { createCorpus, rowsFor } from '../../src/jobs/index.ts';
+import { countAmongFirst, createCorpus, Network, rowsFor } from '../../src/jobs/index.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import type { GptModel } from '../../src/protocol/gpt.ts';
 import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
@@ -101,3 +101,21 @@ test('memory does not grow over 200 steps', async () => {
   expect(bytes).toHaveLength(10);
   expect(new Set(bytes).size).toBe(1);
 }, 30_000);
+
+test('what follows is counted among the three likeliest as it is by hand, padding not', async () => {
+  const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
+  const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
+  const task = createGptTask(job, corpus);
+  const { layers, heads, width, context } = job.gpt;
+  const network = new Network({ layers, heads, width, context, vocabulary: rowsFor(corpus.tokenizer.size) }, job.seed);
+  const indices = Uint32Array.of(0, 3, 4);
+  const [tokens, next] = [new Int32Array(3 * context), new Int32Array(3 * context)];
+  corpus.test.read(indices, tokens, next);
+  const logits = tf.tidy(() => network.logits(tf.tensor2d(tokens, [3, context], 'int32')).dataSync());
+  const among = countAmongFirst(3, logits, next, rowsFor(corpus.tokenizer.size)) / context;
+  const { sums } = await task.evaluate(indices);
+  expect(sums![0]).toBeCloseTo(among, 5);
+  expect(task.score!.told(sums!, 3)['top-3']).toBeCloseTo(among / 3, 6);
+  network.dispose();
+  task.dispose();
+});
