@@ -4,13 +4,13 @@ import type { EngineEvent } from '../src/protocol/events.ts';
 import { isChosenByTabs } from '../src/protocol/job.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
-import { messageOf, TimeoutError } from '../src/util/errors.ts';
+import { TimeoutError } from '../src/util/errors.ts';
 import { awaitServer } from './awaitServer.ts';
 import { closeBrowser, launchBrowser, launchBrowsers, type LaunchOptions } from './browser.ts';
 import type { Io } from './io.ts';
 import { createLog, errorsOf, type Log } from './log.ts';
 import { Door, keepComing, type Stay } from './returning.ts';
-import { loadPage, openProfile } from './tabs.ts';
+import { hearPage, loadPage, openProfile } from './tabs.ts';
 import { type Parting, Visit } from './visit.ts';
 
 /** What tabs learn from, where each brings its own. */
@@ -145,11 +145,7 @@ class Fleet {
       }
       visit.on(event);
     });
-    page.on('crash', () => visit.fail('the tab crashed, as one does that runs out of memory'));
-    page.on('pageerror', (error) => this.#onerror(name, messageOf(error)));
-    page.on('console', (message) => {
-      if (message.type() === 'error') this.#onerror(name, message.text());
-    });
+    hearPage(page, { ondeath: (message) => visit.fail(message), onerror: (message) => this.#onerror(name, message) });
     browser.on('disconnected', ondeath);
     const close = async (): Promise<void> => {
       visit.close();

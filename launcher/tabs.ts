@@ -111,13 +111,21 @@ async function openTab(
 ): Promise<void> {
   const page = await context.newPage();
   names.set(page, name);
-  page.on('crash', () => ondeath(name, 'the tab crashed, as one does that runs out of memory'));
-  page.on('pageerror', (error) => onerror(name, messageOf(error)));
-  page.on('console', (message) => {
-    if (message.type() === 'error') onerror(name, message.text());
-  });
+  hearPage(page, { ondeath: (message) => ondeath(name, message), onerror: (message) => onerror(name, message) });
   if (origin) await page.exposeBinding('peergradOrigin', () => origin);
   await loadPage(page, url);
+}
+
+/** Hands on a page's end, and the errors that it prints. */
+export function hearPage(
+  page: Page,
+  { ondeath, onerror }: { ondeath: (message: string) => void; onerror: (message: string) => void },
+): void {
+  page.on('crash', () => ondeath('the tab crashed, as one does that runs out of memory'));
+  page.on('pageerror', (error) => onerror(messageOf(error)));
+  page.on('console', (message) => {
+    if (message.type() === 'error') onerror(message.text());
+  });
 }
 
 /** @throws (rejects) PeergradError where the page cannot be loaded. */
