@@ -14,15 +14,15 @@ const chosen = signal<WeightsFormat>('safetensors');
 const which = signal<'last' | 'best'>('best');
 
 const keep = (format: ModelFormat): void =>
-  ask({ type: 'export', id: expectModelFile(format), format, which: which.peek() });
+  ask({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
 
-/** @param isOn whether the run can still be gone on with. */
-export function KeepModel({ job, isOn }: { job: JobSpec; isOn: boolean }) {
+/** @param isOn whether the run can still be gone on with; `bestStep`: after how many steps it tested best, where it has ended and asked. */
+export function KeepModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean; bestStep: number | null }) {
   const { keep: says } = words.value.run;
   const about = useId();
   const offered = weightsFormatsOf(job);
   const format = offered.find((one) => one === chosen.value) ?? offered[0]!;
-  const { format: pending, problem } = keeping.value;
+  const { format: pending, problem, bestStep: saved } = keeping.value;
   const options = Object.fromEntries(offered.map((one) => [one, says.formats[one]])) as Record<WeightsFormat, string>;
   return (
     <section class="keep" aria-label={says.title}>
@@ -61,6 +61,11 @@ export function KeepModel({ job, isOn }: { job: JobSpec; isOn: boolean }) {
         {says.about[format]}
         {offered.length < WEIGHTS_FORMATS.length && ` ${says.noLayers}`}
       </p>
+      {saved !== null && bestStep !== null && saved !== bestStep && (
+        <p class="wait small" role="status">
+          {says.missedBest(saved, bestStep)}
+        </p>
+      )}
       <Problem of={problem} />
     </section>
   );

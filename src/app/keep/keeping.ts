@@ -9,25 +9,29 @@ export interface Keeping {
   format: ModelFormat | null;
   /** In the engine's words. */
   problem: string | null;
+  /** After how many steps the weights were that came last, where the best seen here were asked for. */
+  bestStep: number | null;
 }
 
-const NOTHING: Keeping = { format: null, problem: null };
+const NOTHING: Keeping = { format: null, problem: null, bestStep: null };
 
 const current = signal<Keeping>(NOTHING);
 export const keeping: ReadonlySignal<Keeping> = current;
 
 /** Of the latest question: an answer to a launcher's is not this page's. */
 let lastId = 0;
+let wantsBest = false;
 
 /** A file is asked for, and downloaded when it comes. @returns the question's id. */
-export function expectModelFile(format: ModelFormat): number {
-  current.value = { format, problem: null };
+export function expectModelFile(format: ModelFormat, which: 'last' | 'best'): number {
+  current.value = { ...NOTHING, format };
+  wantsBest = which === 'best' && format !== 'checkpoint';
   return ++lastId;
 }
 
 export function takeModelFile({ id, file, problem }: Extract<EngineEvent, { type: 'exported' }>): void {
   if (id !== lastId || current.peek().format === null) return;
-  current.value = { format: null, problem };
+  current.value = { format: null, problem, bestStep: file && wantsBest ? file.step : null };
   if (file) saveFile(file.name, file.bytes, 'application/octet-stream');
 }
 

@@ -68,7 +68,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   // Of a run that has failed the weights of its last step are there, and nothing to go on with.
   const keepModel =
     keepsModel(job) && view.member !== null && ownRank(view, run) !== null ? (
-      <KeepModel job={run.job} isOn={isUnderWay(view)} />
+      <KeepModel job={run.job} isOn={isUnderWay(view)} bestStep={run.result?.best?.step ?? null} />
     ) : null;
   return (
     <main class="run wrap">

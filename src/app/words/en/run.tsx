@@ -202,6 +202,8 @@ export const run = {
     saving: 'Saving …',
     which: 'Weights of',
     whichOf: { last: 'the last step', best: 'the best test seen here' },
+    missedBest: (saved: number, best: number) =>
+      `This tab was not there at the best test, after ${plural(best, 'step')}: what it saved is the model after ${plural(saved, 'step')}.`,
     checkpoint: 'Save checkpoint',
     checkpointAbout: 'Weights, optimizer and where the data stands: all that it takes to go on, in any number of tabs',
   },

@@ -169,6 +169,8 @@ export const run: Words['run'] = {
     saving: '正在保存……',
     which: '权重取自',
     whichOf: { last: '最后一步', best: '在此见过的最好测试' },
+    missedBest: (saved: number, best: number) =>
+      `最好的一次测试在第 ${best} 步之后，那时这个标签页不在：保存的是第 ${saved} 步之后的模型。`,
     checkpoint: '保存检查点',
     checkpointAbout: '权重、优化器状态与数据位置：用任意数量的标签页都能继续',
   },
