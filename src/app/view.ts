@@ -249,7 +249,8 @@ export function reduce(view: View, event: EngineEvent): View {
         failure: null,
         recording: null,
         goesOnAfter: null,
-        beginsWith: null,
+        // A run that looks for a rate leaves it to the next.
+        beginsWith: event.job.schedule === 'range-test' ? view.beginsWith : null,
       };
     case 'model': {
       const { type: _, ...model } = event;

@@ -480,8 +480,8 @@ export class Session {
 
   async #enterEpoch(epoch: Epoch): Promise<StateReport> {
     const training = await this.#prepare(epoch.run, epoch.job, epoch.worldSize);
-    // A later run begins at the beginning.
-    this.#origin = null;
+    // A later run begins at the beginning, unless this one only looks for the rate to train with.
+    if (epoch.job.schedule !== 'range-test') this.#origin = null;
     epoch.signal.throwIfAborted();
     return training.enter(epoch);
   }

@@ -84,6 +84,8 @@ export class Trainer {
    * the epoch's last step, and by those strategies only there where that step is one after which all ranks agree, as
    * the run's last one is.
    *
+   * With the schedule `range-test` it looks for a learning rate, which the result has as `rateTest`, and leaves the model as it was.
+   *
    * @throws (rejects) UsageError for samples that do not fit; where data or models differ, DataError or MismatchError on the ranks
    *   whose are not those of most, PeergradError on the others; what {@link initProcessGroup} and the collectives reject
    *   with.

@@ -5,6 +5,8 @@ import {
   withJob,
   withOptimizer,
   withPreset,
+  withRate,
+  withSchedule,
   withSource,
   withStrategy,
 } from '../../src/app/jobForm.ts';
@@ -130,5 +132,34 @@ describe('a job in words', () => {
       const isTold = describeJob({ ...job, [setting]: 13 }).includes('13');
       expect(isTold, setting).toBe(SETTINGS[strategy].includes(setting));
     }
+  });
+});
+
+describe('a run that looks for a rate', () => {
+  test.each(['digits', 'gpt'] as const)('%s takes a hundred steps, and trains as usual with what it found', (job) => {
+    const usual = parseJob({ job });
+    const search = withSchedule(usual, 'range-test');
+    expect(search).toEqual(parseJob({ job, schedule: 'range-test' }));
+    expect(search.maxSteps).toBe(100);
+    expect(withSchedule(search, usual.schedule)).toEqual(usual);
+    expect(withRate(search, 0.03)).toEqual({ ...usual, learningRate: 0.03 });
+  });
+
+  test('takes as many steps as somebody has set, if it can', () => {
+    expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test').maxSteps).toBe(300);
+    expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 5000 }, 'range-test').maxSteps).toBe(100);
+    const search = withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test');
+    expect(withRate(search, 0.03).maxSteps).toBe(300);
+  });
+
+  test('is a job of the ring', () => {
+    const search = withSchedule(DEFAULT_JOB, 'range-test');
+    expect(withStrategy(search, 'local-sgd')).toEqual(parseJob({ strategy: 'local-sgd' }));
+  });
+
+  test('is described as what it is', () => {
+    expect(described({ schedule: 'range-test' })).toBe(
+      'Ring; looks for a learning rate in at most 100 steps, 32 samples per step and tab, Adam',
+    );
   });
 });

@@ -3,7 +3,7 @@ import { initialView, LANE_STEPS, RECENT_STEPS, reduce, withoutRun, type View } 
 import type { RosterEntry } from '../../src/protocol/control.ts';
 import type { CodecChoice, EngineEvent, HopEvent, StepLane } from '../../src/protocol/events.ts';
 import type { FlightRecording } from '../../src/protocol/flightRecording.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
 import { member, RESULT, stepEvent } from './events.ts';
 
 const MEMBERS = [member('Ada'), member('Grace'), member('Edsger')];
@@ -157,6 +157,14 @@ describe('the run', () => {
   test('has one clock, also where the engine’s begins anew', () => {
     const view = fold(EPOCH, stepEvent(0), stepEvent(2), { ...stepEvent(3), at: 10 }, { ...stepEvent(4), at: 60 });
     expect(view.run!.losses.points.map(({ at }) => at)).toEqual([0, 100, 110, 160]);
+  });
+
+  test('takes the weights that the room begins with, unless it only looks for a rate', () => {
+    const weights: EngineEvent = { type: 'weights', file: 'a.safetensors' };
+    const job = parseJob({ schedule: 'range-test' });
+    const search: EngineEvent = { ...EPOCH, job };
+    expect(fold(ADMITTED, ROOM, weights, search).beginsWith).toBe('a.safetensors');
+    expect(fold(ADMITTED, ROOM, weights, search, EPOCH).beginsWith).toBeNull();
   });
 
   test('starts afresh after a result', () => {

@@ -33,8 +33,8 @@ function taskThatBreaks(): Task {
   };
 }
 
-const createMembers = (count: number): Promise<Member[]> =>
-  Promise.all(Array.from({ length: count }, (_, i) => createMember(`m${i}`, taskThatBreaks(), PLAN)));
+const createMembers = (count: number, fields: object = {}): Promise<Member[]> =>
+  Promise.all(Array.from({ length: count }, (_, i) => createMember(`m${i}`, taskThatBreaks(), { ...PLAN, ...fields })));
 
 const disposeAll = (members: readonly Member[]): void => members.forEach((member) => member.dispose());
 
@@ -74,6 +74,15 @@ describe('a range test', () => {
     }
     expect(first!.rateTest!.suggested).toBeGreaterThan(0.01);
     for (const member of members) expect(member.values()).toEqual(before);
+    disposeAll(members);
+  });
+
+  test.each(['fp16', 'int8', 'powersgd', 'auto'])('ends alike on all ranks with the codec %s', async (codec) => {
+    const members = await createMembers(3, { codec });
+    const { results } = await runEpoch(members);
+    for (const result of results) expect(result).toMatchObject({ rateTest: (results[0] as RunResult).rateTest });
+    expect((results[0] as RunResult).rateTest!.suggested).toBeGreaterThan(0.01);
+    expect(new Set((results[0] as RunResult).stateHash).size).toBe(1);
     disposeAll(members);
   });
 

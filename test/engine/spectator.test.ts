@@ -109,6 +109,15 @@ describe('a rank', () => {
     expect(parseNews(digests[1]!)[1]).toMatchObject({ result: { losses: [], steps: RESULT.steps } });
   });
 
+  test('tells a learning rate that was found, however low', () => {
+    const { clock, digests, teller, see } = telling(epochEvent(1), MODEL);
+    teller.audience = ['wu'];
+    clock.advance(0);
+    const rateTest = { rates: [1e-7, 1e-6], losses: [2, 1], suggested: 1.2e-7, reason: null };
+    see(stepEvent(0), { type: 'finished', result: { ...RESULT, rateTest } });
+    expect(parseNews(digests[1]!)[1]).toMatchObject({ result: { rateTest: { ...rateTest, rates: [], losses: [] } } });
+  });
+
   test('tells nothing unless it is rank 0', () => {
     const { clock, digests, teller, see } = telling(epochEvent(1, 2, 1), MODEL, stepEvent(0));
     teller.audience = ['wu'];

@@ -58,6 +58,12 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --job mnist', /--data/],
     ['run --job lesson', /trains nothing/],
     ['run --job digits --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read: expected train-images-idx3-ubyte/],
+    ['run --schedule range-test --steps 5', /range-test goes with the strategy ring, and with maxSteps of 20 to 1000/],
+    ['run --schedule range-test --strategy diloco', /range-test goes with the strategy ring/],
+    [
+      'run --schedule range-test --out model.safetensors',
+      /leaves the model as it was: leave --out and --checkpoint out/,
+    ],
     ['run --screenshot /nowhere/at/all.png', /no folder for/],
     ['run --browser /nowhere/chrome', /no browser at \/nowhere\/chrome/],
     ['chaos --tabs 2', /whole number from 3 to 63/],

@@ -127,3 +127,16 @@ test('the summary reads well', () => {
   ]);
   expect(summarize({ ...result('ab'), accuracy: null })).toContain('\nLoss 0.2500. State ab on every rank.\n');
 });
+
+test('the summary of a range test says what to train with, or why there is nothing', () => {
+  const rateTest = { rates: [1e-7, 0.52], losses: [2.3, 9], suggested: 0.0044, reason: null };
+  expect(summarize({ ...result('ab'), rateTest }).split('\n')[1]).toBe(
+    'Rates from 1e-7 to 0.52 were tried; the loss fell steepest at 0.0044: train with --lr 0.0044.',
+  );
+  for (const [reason, why] of [
+    ['flat', 'the loss fell clearly at none: take a larger --batch'],
+    ['short', 'too few to suggest one'],
+  ] as const) {
+    expect(summarize({ ...result('ab'), rateTest: { ...rateTest, suggested: null, reason } })).toContain(why);
+  }
+});

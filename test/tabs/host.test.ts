@@ -77,3 +77,22 @@ test('a host that only watches starts, pauses and sees the run', async () => {
   await button(ann, 'Stop').click();
   expect((await ann.event('failed')).message).toBe('The host has stopped the run.');
 });
+
+test('two tabs find a learning rate together, which the host that watches takes over', async () => {
+  const ann = await world.open('#new?name=ann&schedule=range-test&maxSteps=24&batchSize=8');
+  await button(ann, 'Open it to watch').click();
+  const { room } = await ann.event('admitted');
+  const tabs = await Promise.all(['ben', 'cid'].map((name) => world.join(room, name)));
+  await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
+  await button(ann, 'Start').click();
+  const [one, other] = await Promise.all(tabs.map((tab) => tab.event('finished')));
+  const { rateTest, stateHash } = one!.result;
+  expect(other!.result).toMatchObject({ rateTest, stateHash });
+  expect(rateTest!.suggested).toBeGreaterThan(1e-4);
+  expect(rateTest!.suggested).toBeLessThan(0.1);
+  await ann.page.getByRole('img', { name: /^Loss by learning rate, from 1e-7 to .* It falls steepest at/ }).waitFor();
+  await ann.page.getByRole('button', { name: /^Use / }).click();
+  const { suggested: learningRate } = rateTest!;
+  await ann.event('room', ({ job }) => job.learningRate === learningRate && job.schedule === 'constant');
+  await button(ann, 'Start').waitFor();
+});

@@ -144,7 +144,7 @@ function optionsFor(
         grid: { show: false },
         size: text + 13,
         gap: 6,
-        space: text * 6,
+        space: text * 5.5,
         incrs: WHOLE,
         values: (_, splits) => splits.map((value) => current.current.formatX(value)),
       },

@@ -38,7 +38,7 @@ export function Curves({ run, pointed }: Props) {
     addEventListener('keydown', onkey);
     return () => removeEventListener('keydown', onkey);
   }, [shown]);
-  if (run.job.schedule === 'range-test') return <RateCurve run={run} shown={shown} pointed={pointed} />;
+  const looksForRate = run.job.schedule === 'range-test';
   const shared = { run, axis: axis.value, shown, pointed };
   return (
     <>
@@ -48,23 +48,30 @@ export function Curves({ run, pointed }: Props) {
             {charts.wholeRun}
           </button>
         )}
-        {(['step', 'time'] as const).map((one) => (
-          <button
-            key={one}
-            type="button"
-            class="choice"
-            aria-pressed={axis.value === one}
-            onClick={() => {
-              axis.value = one;
-              shown.value = null;
-            }}
-          >
-            {charts[one]}
-          </button>
-        ))}
+        {!looksForRate &&
+          (['step', 'time'] as const).map((one) => (
+            <button
+              key={one}
+              type="button"
+              class="choice"
+              aria-pressed={axis.value === one}
+              onClick={() => {
+                axis.value = one;
+                shown.value = null;
+              }}
+            >
+              {charts[one]}
+            </button>
+          ))}
       </div>
-      <LossCurve {...shared} />
-      <HeldOutCurve {...shared} />
+      {looksForRate ? (
+        <RateCurve {...shared} />
+      ) : (
+        <>
+          <LossCurve {...shared} />
+          <HeldOutCurve {...shared} />
+        </>
+      )}
     </>
   );
 }

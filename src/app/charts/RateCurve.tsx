@@ -10,8 +10,12 @@ import { Chart, type Range } from './Chart.tsx';
 import type { Pointed } from './Curves.tsx';
 import { NumbersTable } from './NumbersTable.tsx';
 
-/** Losses above the first one's so many times are drawn there: of an explosion one sees that it is one, and else nothing but it. */
+/**
+ * Losses above so many times the highest of the first quarter, whose rates teach nothing, are drawn there: of an explosion one sees
+ * that it is one, and else nothing but it.
+ */
 const HIGHEST = 1.5;
+const IDLE_SHARE = 0.25;
 
 interface Props {
   run: Run;
@@ -27,9 +31,10 @@ export function RateCurve({ run, shown, pointed }: Props) {
   const hovered = useSignal<number | null>(null);
   const suggested = result?.rateTest?.suggested ?? null;
   const data = useMemo(() => {
-    const [first] = points;
-    if (first === undefined) return { x: [-7, 1], raw: [null, null], line: [null, null] };
-    const most = first.value > 0 ? first.value * HIGHEST : Infinity;
+    if (points.length === 0) return { x: [-7, 1], raw: [null, null], line: [null, null] };
+    const idle = points.filter(({ step }, i) => i === 0 || step < job.maxSteps! * IDLE_SHARE);
+    const usual = Math.max(...idle.map(({ value }) => value));
+    const most = usual > 0 ? usual * HIGHEST : Infinity;
     const raw = points.map(({ value }) => Math.min(value, most));
     return {
       x: points.map((point) => Math.log10(rateOf(point))),

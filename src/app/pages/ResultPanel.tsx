@@ -125,6 +125,12 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
             <button type="button" class={rate === null ? 'primary' : ''} onClick={start}>
               {said.startAgain}
             </button>
+            {/* A room that begins with weights offers no other job. */}
+            {result.rateTest !== undefined && rate === null && (
+              <button type="button" onClick={() => useRate(job, job.learningRate)}>
+                {said.useRate(String(job.learningRate))}
+              </button>
+            )}
             <button type="button" onClick={closeRun}>
               {said.changeJob}
             </button>

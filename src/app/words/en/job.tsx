@@ -87,7 +87,7 @@ export const job = {
   noLimit: 'no limit',
   seed: 'Seed',
   schedule: 'Rate',
-  schedules: { constant: 'stays', cosine: 'falls (cosine)', 'range-test': 'is looked for' },
+  schedules: { constant: 'stays', cosine: 'falls (cosine)', 'range-test': 'find a good one' },
   warmupSteps: 'Steps of rising rate',
   clipNorm: 'Cut gradients above',
   weightDecay: 'Weight decay',
@@ -161,7 +161,7 @@ export const job = {
     const optimizer = optimizers[spec.optimizer];
     const plan =
       spec.schedule === 'range-test'
-        ? `looks for a learning rate${length.slice(1)}, ${spec.batchSize} samples per step and ${who}, ${optimizer}`
+        ? `looks for a learning rate${timed.replace(',', ' in')}, ${spec.batchSize} samples per step and ${who}, ${optimizer}`
         : `${plural(spec.epochs, 'pass', 'passes')} over the data${length}, ${spec.batchSize} samples per step and ${who}, ${optimizer} at ${spec.learningRate}`;
     return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab learns from its own files' : ''}${spec.transport === 'auto' ? '; tabs of one browser linked in memory' : ''}`;
   },

@@ -145,9 +145,9 @@ export const job: Words['job'] = {
     const codec = spec.codec === 'fp32' ? '' : `，梯度以 ${codecs[spec.codec]} 传输`;
     const [begins, ends] =
       spec.schedule === 'range-test'
-        ? ['寻找学习率', '']
-        : [`数据过 ${spec.epochs} 轮`, `，学习率 ${spec.learningRate}`];
-    return `${size}${job.describeStrategy(spec)}${codec}；${begins}${length}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件学习' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
+        ? [`寻找学习率${timed}`, '']
+        : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
+    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个${each} ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件学习' : ''}${spec.transport === 'auto' ? '；同一浏览器的标签页在内存中相连' : ''}`;
   },
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec) => {
     const name = strategies[strategy];
