@@ -4,7 +4,7 @@ import type { EngineEvent } from '../src/protocol/events.ts';
 import { isChosenByTabs } from '../src/protocol/job.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
-import { TimeoutError } from '../src/util/errors.ts';
+import { messageOf, TimeoutError } from '../src/util/errors.ts';
 import { awaitServer } from './awaitServer.ts';
 import { closeBrowser, launchBrowser, launchBrowsers, type LaunchOptions } from './browser.ts';
 import type { Io } from './io.ts';
