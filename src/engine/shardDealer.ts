@@ -21,9 +21,8 @@ export class ShardDealer implements Dealer {
   }
 
   deal(position: CursorPosition): Turn {
-    const { dataEpoch, offset, size, indices, largestPart, next } = this.#cursor.windowAt(position, this.#batchSize);
-    const rounds = Math.ceil(largestPart / this.#batchSize);
-    return { window: { dataEpoch, offset, size, next }, indices, rounds };
+    const { dataEpoch, offset, size, indices, next } = this.#cursor.windowAt(position, this.#batchSize);
+    return { window: { dataEpoch, offset, size, next }, indices, rounds: 1 };
   }
 
   /** Nothing: with other ranks a step has other samples, and a gradient cannot be taken apart. */
@@ -36,9 +35,8 @@ export class ShardDealer implements Dealer {
     return this.deal(position);
   }
 
-  stepsLeft({ dataEpoch, offset, parts = 0 }: CursorPosition, epochs: number): number {
-    const each = this.#cursor.partsOf(this.#batchSize);
-    return (offset === 0 ? each : parts - offset) + (epochs - dataEpoch - 1) * each;
+  stepsLeft(position: CursorPosition, epochs: number): number {
+    return this.#cursor.stepsLeft(position, epochs, this.#batchSize);
   }
 
   #cursorOf({ rank }: ProcessGroup, sizes: readonly number[]): ShardCursor {

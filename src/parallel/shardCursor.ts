@@ -9,7 +9,7 @@ import { checkCount, checkRank } from './checks.ts';
 import type { CursorPosition } from './cursor.ts';
 
 /** One step. */
-export interface ShardWindow {
+interface ShardWindow {
   readonly dataEpoch: number;
   /** Samples of the pass that are done before it, of all ranks together. */
   readonly offset: number;
@@ -17,16 +17,14 @@ export interface ShardWindow {
   readonly size: number;
   /** This rank's, by their places in its own data: maybe none. */
   readonly indices: Uint32Array;
-  /** Most samples that one rank has in it. */
-  readonly largestPart: number;
   readonly next: CursorPosition;
 }
 
 /**
  * A pass is divided into as many parts as the largest shard has batches. Of part k of n a rank with m samples has those from floor(m*k/n)
  * to floor(m*(k+1)/n) of its shard's permutation, by whole numbers: so a pass holds each sample once, and no rank has more than a batch in
- * a step. The division stays for the rest of a pass, whoever comes or goes: what a rank has given by then is the same share of any shard.
- * Where the largest shard has gone, a step takes as many parts as fit a batch; a larger one that came may have several batches in one.
+ * a step. What a rank has given by then is the same share of any shard, whoever comes or goes: a shard that came and is larger has each
+ * part divided further, which moves no boundary; where the largest has gone, a step takes as many parts as fit a batch.
  */
 export class ShardCursor {
   /** Samples of all ranks together. */
@@ -50,6 +48,12 @@ export class ShardCursor {
     this.#seed = seed;
   }
 
+  /** About as many steps as are left from `position` to the end of so many passes; of passes that nobody comes or goes in exactly. */
+  stepsLeft({ dataEpoch, offset, parts = 1 }: CursorPosition, epochs: number, batchSize: number): number {
+    const each = this.partsOf(batchSize);
+    return Math.ceil(((parts - offset) * each) / parts) + (epochs - dataEpoch - 1) * each;
+  }
+
   /** Steps of a pass of which nothing is done, of batches of `batchSize` for each rank. */
   partsOf(batchSize: number): number {
     return Math.max(...this.#sizes.map((size) => Math.ceil(size / batchSize)));
@@ -60,16 +64,18 @@ export class ShardCursor {
     checkCount('batchSize', batchSize, 1);
     checkCount('dataEpoch', dataEpoch, 0);
     checkCount('offset', offset, 0);
-    const parts = offset === 0 ? this.partsOf(batchSize) : (divided ?? 0);
-    if (offset >= parts) {
+    const before = offset === 0 ? this.partsOf(batchSize) : (divided ?? 0);
+    if (offset >= before) {
       throw new UsageError(
-        `The data cursor is at part ${offset} of a pass that is divided into ${parts}: it must be below.`,
+        `The data cursor is at part ${offset} of a pass that is divided into ${before}: it must be below.`,
       );
     }
+    const finer = Math.ceil(Math.max(...this.#sizes) / (before * batchSize));
+    const [at, parts] = [offset * finer, before * finer];
     const doneAt = (part: number): number[] => this.#sizes.map((size) => Math.floor((size * part) / parts));
-    const start = doneAt(offset);
+    const start = doneAt(at);
     const countsTo = (part: number): number[] => doneAt(part).map((done, rank) => done - start[rank]!);
-    let end = offset + 1;
+    let end = at + 1;
     // As long as that, each rank has a sample left: a step is never empty.
     while (end < parts && Math.max(...countsTo(end + 1)) <= batchSize) end++;
     const counts = countsTo(end);
@@ -79,7 +85,6 @@ export class ShardCursor {
       offset: sum(start),
       size: sum(counts),
       indices: this.#permutationOf(dataEpoch).slice(from, from + counts[this.#rank]!),
-      largestPart: Math.max(...counts),
       next: end < parts ? { dataEpoch, offset: end, parts } : { dataEpoch: dataEpoch + 1, offset: 0 },
     };
   }

@@ -26,7 +26,7 @@ describe('the cursor over shards', () => {
           const counts = windows.map(({ indices }) => indices.length);
           for (const [rank, { indices }] of windows.entries()) seen[rank]!.push(...indices);
           for (const window of windows) {
-            expect(window).toMatchObject({ offset: done, largestPart: Math.max(...counts), next: windows[0]!.next });
+            expect(window).toMatchObject({ offset: done, next: windows[0]!.next });
             expect(window.size).toBe(counts.reduce((sum, one) => sum + one, 0));
           }
           expect(Math.max(...counts)).toBeLessThanOrEqual(batchSize);
@@ -63,6 +63,11 @@ describe('the cursor over shards', () => {
             const cursor = new ShardCursor({ sizes: [...before, mine], rank: before.length, seed: 3 });
             const window = cursor.windowAt(position, batchSize);
             expect(window.size).toBeGreaterThan(0);
+            for (const rank of before.keys()) {
+              const theirs = new ShardCursor({ sizes: [...before, mine], rank, seed: 3 }).windowAt(position, batchSize);
+              expect(theirs.indices.length).toBeLessThanOrEqual(batchSize);
+            }
+            expect(window.indices.length).toBeLessThanOrEqual(batchSize);
             seen.push(...window.indices);
             position = window.next;
           }
@@ -83,8 +88,24 @@ describe('the cursor over shards', () => {
   test('where the largest shard has gone, steps are as large as before', () => {
     const cursor = new ShardCursor({ sizes: [32, 30], rank: 0, seed: 1 });
     const window = cursor.windowAt({ dataEpoch: 0, offset: 50, parts: 100 }, 8);
-    expect(window.largestPart).toBe(8);
+    expect(window.indices.length).toBe(8);
     expect(window.next).toEqual({ dataEpoch: 0, offset: 78, parts: 100 });
+  });
+
+  test('where a larger shard has come, no step has more than a batch of it', () => {
+    const cursor = new ShardCursor({ sizes: [64, 60_000], rank: 1, seed: 1 });
+    const window = cursor.windowAt({ dataEpoch: 0, offset: 1, parts: 2 }, 32);
+    expect(window).toMatchObject({ offset: 32 + 30_000, next: { offset: 939, parts: 1876 } });
+    expect(window.indices.length).toBeLessThanOrEqual(32);
+  });
+
+  test('how many steps are left is told of whatever shards there are', () => {
+    const both = new ShardCursor({ sizes: [3000, 10], rank: 0, seed: 1 });
+    expect(both.stepsLeft(START, 2, 10)).toBe(600);
+    expect(both.stepsLeft({ dataEpoch: 1, offset: 150, parts: 300 }, 2, 10)).toBe(150);
+    const rest = new ShardCursor({ sizes: [100, 10], rank: 0, seed: 1 });
+    expect(rest.stepsLeft({ dataEpoch: 1, offset: 150, parts: 300 }, 2, 10)).toBe(5);
+    expect(rest.stepsLeft({ dataEpoch: 0, offset: 150, parts: 300 }, 2, 10)).toBe(15);
   });
 
   test('a position outside of a pass, and a rank without samples, are refused', () => {

@@ -214,7 +214,11 @@ test.each<[string, unknown, string]>([
     { class_name: 'MyModel', config: {} },
     'job.json, line 1: model.class_name: a model is a Sequential here, of layers one behind the other, or a Functional',
   ],
-  ['what joins nothing', modelOf(['Flatten', {}], ['Add', {}], [...DENSE]), `${at(1)}: the layer joins what two or more`],
+  [
+    'what joins nothing',
+    modelOf(['Flatten', {}], ['Add', {}], [...DENSE]),
+    `${at(1)}: the layer joins what two or more`,
+  ],
 ])('a model is refused by the path to what is wrong: %s', (_, model, expected) => {
   expect(refusalOf(model).slice(0, expected.length)).toBe(expected);
 });
