@@ -1,7 +1,7 @@
 /** The `images` job's data: pictures in folders, as they are or zipped, images and labels as IDX files, or arrays in an npz file. */
 import type { JobSpec } from '../protocol/job.ts';
 import type { ImagesPreview } from '../protocol/preview.ts';
-import type { ImagesFacts } from '../protocol/shardFacts.ts';
+import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { ArrayDataset, readLabels, sampleShape, sumsOf, type LabelledArrays } from './arrays.ts';
 import type { Dataset } from './dataset.ts';
@@ -150,18 +150,15 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
     );
   }
   const all = await arraysOf(given);
-  if (all.rows.length < 2)
-    throw new DataError(`${given.x.name}: ${all.rows.length} samples are too few to train and to test on.`);
+  checkEnough(given.x.name, all.rows.length, isShard);
   const split = splitOf(all.rows.length, seed);
   const train = held === null ? { ...all, rows: split.train } : all;
   const test = held === null ? { ...all, rows: split.test } : await arraysOf(held);
   if (test.rows.length === 0)
     throw new DataError(`${test.x.name} holds no samples to test on. Leave it out, or add some.`);
   const counts = countsOfLabels([train, test]);
-  if (!isShard) {
-    checkImages(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) });
-    checkHeldOut(all, test);
-  }
+  checkImages(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) }, isShard);
+  if (!isShard) checkHeldOut(all, test);
   const classes = inOrder([...counts.keys()].map(String), true);
   const facts: ImagesFacts = { kind: 'images', shape, isNumbered: true, classes, sums: await sumsOf(train) };
   const trained = new ArrayDataset(train, facts);
@@ -182,6 +179,16 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
       ignored: 0,
     },
   };
+}
+
+/** @throws DataError */
+function checkEnough(name: string, samples: number, isShard: boolean): void {
+  const least = isShard ? LEAST_OWN_SAMPLES : 2;
+  if (samples >= least) return;
+  const few = samples === 1 ? '1 sample is' : `${samples} samples are`;
+  throw new DataError(
+    `${name}: ${few} too few to train and to test on${isShard ? `, where ${least} are asked of each tab` : ''}. Add some.`,
+  );
 }
 
 function countsOfLabels(parts: readonly LabelledArrays[]): Map<number, number> {
@@ -213,9 +220,8 @@ async function ofPictures(
 ): Promise<OpenedImages> {
   const folders: ClassFolders = classFolders(name, files, seed);
   const classes = [...folders.classes];
-  if (folders.pictures.length < 2)
-    throw new DataError(`${name} has one picture, too few to train and to test on. Add some.`);
-  if (!isShard) checkImages(name, { isNumbered: false, classes });
+  checkEnough(name, folders.pictures.length, isShard);
+  checkImages(name, { isNumbered: false, classes }, isShard);
   const decoded = new DecodedPictures(folders, { side, channels }, decode);
   const digest = await decoded.decodeAll();
   const { train, test } = folders.split;

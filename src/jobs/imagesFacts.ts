@@ -16,11 +16,16 @@ export function inOrder(names: Iterable<string>, isNumbered: boolean): string[] 
 
 /**
  * @param name of what they are in.
+ * @param isShard they are one tab's of several: one class is enough of it.
  * @throws DataError where nothing can be learned.
  */
-export function checkImages(name: string, { isNumbered, classes }: Pick<ImagesFacts, 'isNumbered' | 'classes'>): void {
+export function checkImages(
+  name: string,
+  { isNumbered, classes }: Pick<ImagesFacts, 'isNumbered' | 'classes'>,
+  isShard = false,
+): void {
   const { length } = classes;
-  if (length >= 2 && length <= MAX_CLASSES) return;
+  if (length >= (isShard ? 1 : 2) && length <= MAX_CLASSES) return;
   if (isNumbered) {
     throw new DataError(`${name}: there are ${length} different labels, and 2 to ${MAX_CLASSES} can be told apart.`);
   }

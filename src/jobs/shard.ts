@@ -4,7 +4,7 @@
  */
 import type { JobSpec } from '../protocol/job.ts';
 import type { ShardFacts } from '../protocol/shardFacts.ts';
-import { UsageError } from '../util/errors.ts';
+import { DataError, UsageError } from '../util/errors.ts';
 import { majority } from '../util/majority.ts';
 import type { Dataset } from './dataset.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
@@ -13,7 +13,7 @@ import { checkTexts, factsOf, joinTexts, textMisfit } from './gpt/textFacts.ts';
 import { openImages } from './images.ts';
 import { checkImages, imagesMisfit, joinImages, keyOfImages } from './imagesFacts.ts';
 import { oneTable, Table } from './table.ts';
-import { checkTable, joinTables, keyOfTable, tableMisfit } from './tableFacts.ts';
+import { checkTable, joinTables, keyOfTable, tableMisfit, tasksApart } from './tableFacts.ts';
 
 /** Samples that only this tab has. */
 export interface SampleShard {
@@ -47,7 +47,7 @@ export async function openShard(job: JobSpec, files: readonly File[]): Promise<S
   }
   if (job.job === 'table') {
     const table = await Table.open(oneTable(files), job);
-    return { facts: await table.facts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
+    return { facts: await table.ownFacts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
   }
   const images = await openImages(files, job, { isShard: true });
   return { facts: images.facts, load: (agreed) => Promise.resolve(images.load(ofKind(agreed, 'images'))) };
@@ -79,13 +79,17 @@ export interface Agreement {
 export function agreeOn(
   all: readonly ShardFacts[],
   agreed: ShardFacts | null,
-  job: Pick<JobSpec, 'task' | 'loss' | 'metrics'>,
+  job: Pick<JobSpec, 'loss' | 'metrics'>,
   tokens: string | null = null,
 ): Agreement {
+  if (agreed === null) {
+    const apart = tasksApart(all.filter((one) => one.kind === 'table'));
+    if (apart !== null) throw new DataError(`The tables of all tabs: ${apart}`);
+  }
   const facts = agreed ?? joined(all, tokens);
   if (agreed === null) check(facts, job);
   const odd = all.flatMap((own, rank) => {
-    const why = misfit(facts, own, job);
+    const why = misfit(facts, own);
     return why === null ? [] : [{ rank, why }];
   });
   return { facts, odd };
@@ -108,14 +112,14 @@ function keyOf(facts: ShardFacts): string {
   return facts.kind === 'images' ? keyOfImages(facts) : facts.kind;
 }
 
-function check(facts: ShardFacts, job: Pick<JobSpec, 'task' | 'loss' | 'metrics'>): void {
+function check(facts: ShardFacts, job: Pick<JobSpec, 'loss' | 'metrics'>): void {
   if (facts.kind === 'table') checkTable('The tables of all tabs', facts, job);
   else if (facts.kind === 'images') checkImages('The images of all tabs', facts);
   else checkTexts('The texts of all tabs', facts);
 }
 
-function misfit(agreed: ShardFacts, own: ShardFacts, job: Pick<JobSpec, 'task'>): string | null {
-  if (agreed.kind === 'table' && own.kind === 'table') return tableMisfit(agreed, own, job);
+function misfit(agreed: ShardFacts, own: ShardFacts): string | null {
+  if (agreed.kind === 'table' && own.kind === 'table') return tableMisfit(agreed, own);
   if (agreed.kind === 'images' && own.kind === 'images') return imagesMisfit(agreed, own);
   return agreed.kind === 'text' && own.kind === 'text' ? textMisfit(agreed, own) : 'it is of another job';
 }

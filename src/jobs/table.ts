@@ -3,8 +3,9 @@
  * mean, with an input that says so; and one column is what to predict. Rows are read from the file when they are needed.
  */
 import type { JobSpec } from '../protocol/job.ts';
-import type { TablePreview } from '../protocol/preview.ts';
-import type { ColumnFacts, Sums, TableFacts } from '../protocol/shardFacts.ts';
+import type { TaskName } from '../protocol/measures.ts';
+import type { ColumnKind, TablePreview } from '../protocol/preview.ts';
+import { LEAST_OWN_SAMPLES, type ColumnFacts, type Sums, type TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { Column, isMissing } from './columns.ts';
@@ -17,6 +18,10 @@ import { checkTable, targetOf, taskOf } from './tableFacts.ts';
 
 /** Rows that a preview shows. */
 const SAMPLE_ROWS = 6;
+/** Rows that have to have a word, or numbers that a column has to have, for others to be told. */
+const LEAST_TOLD = 3;
+/** Characters of a word that others are told. */
+const LONGEST_TOLD = 64;
 
 export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 'seed'>;
 
@@ -68,8 +73,7 @@ export class Table {
   }
 
   get preview(): TablePreview {
-    const { kind, values } = this.#target;
-    const task = taskOf({ kind, values: values?.map(([value]) => value) ?? null }, this.#job);
+    const task = this.#task;
     return {
       kind: 'table',
       rows: this.#csv.rows,
@@ -77,13 +81,13 @@ export class Table {
       sample: this.#sample.map((fields) => [...fields]),
       target: this.#target.name,
       task,
-      classes: task === 'classification' ? (this.#target.values ?? []).map(([name, count]) => ({ name, count })) : [],
+      classes: task === 'classification' ? [...(this.#classes ?? [])].map(([name, count]) => ({ name, count })) : [],
     };
   }
 
   /** What a model has to know of the samples, of a table without a {@link problem}. An amount's unit is not known yet, only that there is one. */
   get samples(): ModelSamples {
-    const { inputs, classNames } = new Encoding(this.#factsWith(this.#columns.map(noSums)), this.#job);
+    const { inputs, classNames } = new Encoding(this.#factsWith(this.#columns.map(noSums)));
     const inputShape = [1, 1, inputs.length] as const;
     return classNames ? { inputShape, classes: classNames.length } : { inputShape, classes: 1, labelUnit: 1 };
   }
@@ -95,8 +99,8 @@ export class Table {
    */
   problem(isShard = false): DataError | null {
     try {
-      this.#check();
-      if (!isShard) checkTable(this.#csv.name, this.#factsWith(this.#columns.map(noSums)), this.#job);
+      this.#check(isShard);
+      checkTable(this.#csv.name, this.#factsWith(this.#columns.map(noSums)), this.#job, isShard);
       return null;
     } catch (error) {
       if (error instanceof DataError) return error;
@@ -105,13 +109,35 @@ export class Table {
   }
 
   /**
-   * What is known of it beside its rows.
+   * What is known of it beside its rows, for this tab alone.
    *
    * @throws (rejects) DataError where there is a {@link problem}.
    */
   async facts(): Promise<TableFacts> {
-    this.#check();
+    this.#check(false);
     return this.#factsWith(await this.#sums(this.#rowsOf('train')));
+  }
+
+  /**
+   * What others are told of it, where each tab has its own: no word that fewer than {@link LEAST_TOLD} rows have, but for classes, and
+   * nothing of columns with few numbers.
+   *
+   * @throws (rejects) DataError where there is a {@link problem}.
+   */
+  async ownFacts(): Promise<TableFacts> {
+    const problem = this.problem(true);
+    if (problem !== null) throw problem;
+    const facts = await this.facts();
+    const columns = facts.columns.map((column, i): ColumnFacts => {
+      if (column.name === facts.target) return column;
+      const sums = column.sums.count < LEAST_TOLD ? noSums() : column.sums;
+      if (column.kind !== 'category') return { ...column, sums };
+      const told = this.#columns[i]!.values!.flatMap(([value, rows]) =>
+        rows >= LEAST_TOLD && value.length <= LONGEST_TOLD ? [value] : [],
+      );
+      return told.length === 0 ? { ...column, kind: 'text', values: null } : { ...column, values: told };
+    });
+    return { ...facts, columns };
   }
 
   /**
@@ -124,7 +150,7 @@ export class Table {
   async load(agreed?: TableFacts): Promise<{ train: Dataset; test: Dataset }> {
     const facts = agreed ?? (await this.facts());
     checkTable(agreed ? 'The tables of all tabs' : this.#csv.name, facts, this.#job);
-    const encoding = new Encoding(facts, this.#job);
+    const encoding = new Encoding(facts);
     const digest = hashState([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
     return {
       train: new TableDataset(this.#csv, this.#rowsOf('train'), encoding, digest),
@@ -138,15 +164,35 @@ export class Table {
 
   #factsWith(sums: readonly Sums[]): TableFacts {
     const columns = this.#columns.map(({ name, kind, values, missing }, i): ColumnFacts => {
-      const isTold = kind === 'category' || name === this.#target.name;
-      const told = isTold ? (values?.map(([value]) => value) ?? null) : null;
-      return { name, kind, values: told, isMissing: missing > 0, sums: sums[i]! };
+      const isTarget = name === this.#target.name;
+      const classes = this.#task === 'regression' ? null : this.#classes;
+      const category = kind === 'category' ? values!.map(([value]) => value) : null;
+      const own = isTarget ? classes && [...classes.keys()] : category;
+      return { name, kind, values: own, isMissing: missing > 0, sums: sums[i]! };
     });
-    return { kind: 'table', columns, target: this.#target.name };
+    return { kind: 'table', columns, target: this.#target.name, task: this.#task };
+  }
+
+  /** The target's values with their rows, in the order of their code units, where there are not too many: of numbers 1 is 1.0. */
+  get #classes(): Map<string, number> | null {
+    const { kind, values } = this.#target;
+    if (values === null) return null;
+    const rows = new Map<string, number>();
+    for (const [value, count] of values) {
+      const name = classOf(value, kind);
+      rows.set(name, (rows.get(name) ?? 0) + count);
+    }
+    return new Map([...rows].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  /** `null` where the target is neither. */
+  get #task(): TaskName | null {
+    const classes = this.#classes;
+    return taskOf({ kind: this.#target.kind, values: classes && [...classes.keys()] }, this.#job);
   }
 
   /** What is wrong whatever other tables there are. */
-  #check(): void {
+  #check(isShard: boolean): void {
     const { name } = this.#csv;
     const { target } = this.#job;
     if (target !== null && target !== this.#target.name) {
@@ -155,9 +201,11 @@ export class Table {
     }
     for (const one of this.#columns) one.check(name);
     const rows = this.#labelled.length;
-    if (this.#target.kind !== 'empty' && rows < 2)
+    const least = isShard ? LEAST_OWN_SAMPLES : 2;
+    // Of one table, that the column is empty says more.
+    if ((isShard || this.#target.kind !== 'empty') && rows < least)
       throw new DataError(
-        `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few to train and to test on. Add rows.`,
+        `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few to train and to test on${isShard ? `, where ${least} are asked of each tab` : ''}. Add rows.`,
       );
   }
 
@@ -195,6 +243,11 @@ function targetAt(names: readonly string[], { target }: TableJob): number {
   return at === -1 ? names.length - 1 : at;
 }
 
+/** The class that a target's value is. */
+function classOf(value: string, kind: ColumnKind): string {
+  return kind === 'number' ? String(Number(value)) : value;
+}
+
 /** One input of a sample, from the fields of its row. */
 type Input = (fields: readonly string[]) => number;
 
@@ -227,17 +280,17 @@ class Encoding {
   readonly labelUnit: number | null;
   readonly label: (field: string) => number;
 
-  constructor(facts: TableFacts, job: TableJob) {
+  constructor(facts: TableFacts) {
     const column = targetOf(facts);
-    const { values, sums } = column;
+    const { kind, values, sums } = column;
     this.target = facts.columns.indexOf(column);
     this.inputs = facts.columns.flatMap((one, i) => (one === column ? [] : inputsOf(one, i)));
-    const isClass = taskOf(column, job) === 'classification';
+    const isClass = facts.task === 'classification';
     this.classNames = isClass ? values! : null;
     this.labelUnit = isClass ? null : deviationOf(sums);
     const places = new Map(values?.map((value, i) => [value, i]));
     const standard = standardOf(sums);
-    this.label = isClass ? (field) => places.get(field.trim())! : (field) => standard(Number(field));
+    this.label = isClass ? (field) => places.get(classOf(field.trim(), kind))! : (field) => standard(Number(field));
   }
 }
 

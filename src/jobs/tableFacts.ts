@@ -7,9 +7,8 @@ import type { JobSpec } from '../protocol/job.ts';
 import { unfitMeasure, type TaskName } from '../protocol/measures.ts';
 import type { ColumnFacts, TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
-import { majority } from '../util/majority.ts';
 import { MAX_CATEGORIES } from './columns.ts';
-import { joinSums } from './sums.ts';
+import { deviationOf, joinSums } from './sums.ts';
 
 /** With more different numbers than this, a target is an amount and no class. */
 const MAX_NUMBERED_CLASSES = 10;
@@ -39,11 +38,17 @@ export function taskOf(
 
 /**
  * @param name of the table, or of all of them.
+ * @param isShard it is one of several: what all together may have is not asked of it.
  * @throws DataError where nothing can be learned.
  */
-export function checkTable(name: string, facts: TableFacts, job: Pick<JobSpec, 'task' | 'loss' | 'metrics'>): void {
+export function checkTable(
+  name: string,
+  facts: TableFacts,
+  job: Pick<JobSpec, 'loss' | 'metrics'>,
+  isShard = false,
+): void {
   const target = targetOf(facts);
-  const task = taskOf(target, job);
+  const { task } = facts;
   const column = `column ${JSON.stringify(target.name)}`;
   const fail = (what: string): never => {
     throw new DataError(`${name}${what}`);
@@ -59,13 +64,17 @@ export function checkTable(name: string, facts: TableFacts, job: Pick<JobSpec, '
       `: ${column} has more than ${MAX_CATEGORIES} different values, too many for classes. Choose another column to predict.`,
     );
   }
-  if (target.values?.length === 1) {
+  if (!isShard && target.values?.length === 1) {
     return fail(`: ${column} says the same in every row. Choose another column to predict.`);
   }
   const unfit = unfitMeasure(job, task!);
   if (unfit !== null) return fail(`, ${column}: the job says ${sentenceOf(unfit)}.`);
+  // Until rows are read, nothing is known of them.
+  if (task === 'regression' && target.sums.count > 0 && deviationOf(target.sums) === 0) {
+    return fail(`: ${column} says the same in every row that is learned from. Choose another column to predict.`);
+  }
   const inputs = facts.columns.reduce((sum, one) => sum + (one === target ? 0 : inputsOf(one)), 0);
-  if (inputs === 0) {
+  if (!isShard && inputs === 0) {
     return fail(`, line 1: no column is left to predict ${column} from. Add columns of numbers or of categories.`);
   }
   if (inputs > MAX_INPUTS) {
@@ -85,17 +94,22 @@ export function keyOfTable({ columns, target }: TableFacts): string {
  * {@link tableMisfit} then says which do not fit.
  */
 export function joinTables(tables: readonly TableFacts[]): TableFacts {
-  const { target, columns } = tables[0]!;
+  const { target, columns, task } = tables[0]!;
   const ordered = tables
     .map((one) => JSON.stringify(one))
     .sort()
     .map((one) => JSON.parse(one) as TableFacts);
-  return { kind: 'table', target, columns: columns.map((_, i) => joinColumns(ordered.map((one) => one.columns[i]!))) };
+  return {
+    kind: 'table',
+    target,
+    task,
+    columns: columns.map((_, i) => joinColumns(ordered.map((one) => one.columns[i]!))),
+  };
 }
 
 function joinColumns(columns: readonly ColumnFacts[]): ColumnFacts {
   const all = columns.filter(({ kind }) => kind !== 'empty');
-  const isNumber = majority(all.map((one) => String(isOfNumbers(one)))) === 'true';
+  const isNumber = 2 * all.filter(isOfNumbers).length >= all.length;
   const alike = all.filter((one) => isOfNumbers(one) === isNumber);
   const isTold = alike.every(({ values }) => values !== null);
   const values = [...new Set(alike.flatMap((one) => one.values ?? []))].sort();
@@ -111,7 +125,7 @@ function joinColumns(columns: readonly ColumnFacts[]): ColumnFacts {
 }
 
 /** Why a table cannot be learned from with what was agreed on; `null`: it can. */
-export function tableMisfit(agreed: TableFacts, own: TableFacts, job: Pick<JobSpec, 'task'>): string | null {
+export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null {
   if (keyOfTable(agreed) !== keyOfTable(own)) {
     return `its columns are ${namesOf(own)}, and the others' ${namesOf(agreed)}`;
   }
@@ -122,11 +136,22 @@ export function tableMisfit(agreed: TableFacts, own: TableFacts, job: Pick<JobSp
       const [here, there] = isOfNumbers(column) ? ['numbers', 'words'] : ['words', 'numbers'];
       return `${name} is of ${here}, and the others' of ${there}`;
     }
-    if (column.name !== own.target || taskOf(theirs, job) !== 'classification') continue;
-    const stranger = (column.values ?? []).find((value) => !theirs.values?.includes(value));
+    if (column.name !== own.target || agreed.task !== 'classification') continue;
+    if (column.values === null) return `${name} has too many different values for classes`;
+    const stranger = column.values.find((value) => !theirs.values!.includes(value));
     if (stranger !== undefined) return `${name} has the class ${JSON.stringify(stranger)}, which the run does not know`;
   }
   return null;
+}
+
+/** Of tables that suggest different tasks, who says which; `null`: all the same. */
+export function tasksApart(tables: readonly TableFacts[]): string | null {
+  const ranksOf = (task: TaskName): string =>
+    tables.flatMap((one, rank) => (one.task === task ? [rank] : [])).join(', ');
+  const [classes, amounts] = [ranksOf('classification'), ranksOf('regression')];
+  if (classes === '' || amounts === '') return null;
+  const column = `column ${JSON.stringify(tables[0]!.target)}`;
+  return `${column} looks like a class in the table of rank ${classes}, and like an amount in that of rank ${amounts}. Say in the job which it is.`;
 }
 
 function isOfNumbers({ kind }: ColumnFacts): boolean {

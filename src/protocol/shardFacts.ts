@@ -5,7 +5,11 @@
  * it is what all go by, and a checkpoint keeps it.
  */
 import * as v from 'valibot';
+import { TASK_NAMES } from './measures.ts';
 import { COLUMN_KINDS } from './preview.ts';
+
+/** Fewer rows or samples are refused where each tab has its own: what is told of them would tell of single ones. */
+export const LEAST_OWN_SAMPLES = 10;
 
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 
@@ -20,7 +24,7 @@ export type Sums = v.InferOutput<typeof Sums>;
 const ColumnFacts = v.strictObject({
   name: v.string(),
   kind: v.picklist(COLUMN_KINDS),
-  /** Different values, in the order of their code units: of a category, and of a target. `null`: not told, or too many. */
+  /** Different values, in the order of their code units: of a category, and of a target that is a class. `null`: not told. */
   values: v.nullable(v.array(v.string())),
   /** Whether a row has none. */
   isMissing: v.boolean(),
@@ -34,6 +38,8 @@ const TableFacts = v.strictObject({
   columns: v.array(ColumnFacts),
   /** The column to predict. */
   target: v.string(),
+  /** What its values suggest, or the job says; `null`: neither. */
+  task: v.nullable(v.picklist(TASK_NAMES)),
 });
 export type TableFacts = v.InferOutput<typeof TableFacts>;
 

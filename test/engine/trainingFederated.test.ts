@@ -56,7 +56,7 @@ test('who joins goes by what the run began with, and who does not fit is told wh
   const job = { ...JOB, maxSteps: 6 };
   const founders = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];
   await inEpoch(founders, 1, job, ({ hasState }) => hasState);
-  const strange = await prepare('x,noise,kind\n1,1,low\n2,2,middle\n', job);
+  const strange = await prepare(rows(0, 11).replaceAll('low', 'middle'), job);
   const refused = await inEpoch([...founders, strange], 2, job, () => null);
   expect(refused[2]).toBeInstanceOf(DataError);
   for (const error of refused) {
@@ -64,7 +64,7 @@ test('who joins goes by what the run began with, and who does not fit is told wh
       `Rank 2 has data that do not fit the others': its column "kind" has the class "middle"`,
     );
   }
-  const joiner = await prepare('x,noise,kind\n1,1,low\n2,2,low\n3,2,low\n', job);
+  const joiner = await prepare(rows(0, 40).replaceAll('high', 'low'), job);
   const ends = await inEpoch([joiner, ...founders], 3, job, (training) => training.train());
   for (const end of ends)
     expect(end).toMatchObject({ step: 6, stateHash: (ends[0] as { stateHash: string }).stateHash });
@@ -73,7 +73,7 @@ test('who joins goes by what the run began with, and who does not fit is told wh
 
 test('a saved run goes on by what it began with, whoever is there', async () => {
   const job = { ...JOB, maxSteps: 4 };
-  const before = [await prepare(rows(0, 40), job), await prepare('x,noise,kind\n500,1,huge\n600,2,huge\n', job)];
+  const before = [await prepare(rows(0, 40), job), await prepare(rows(0, 40).replaceAll(/low|high/g, 'huge'), job)];
   await inEpoch(before, 1, job, (training) => training.train());
   const about = { id: 'a', room: 'b', job, savedAt: 0, worldSize: 2 };
   const from = fromCheckpoint(structuredClone(toCheckpoint(await before[0]!.snapshot(), about)));

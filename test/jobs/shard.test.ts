@@ -27,10 +27,16 @@ const filesOf = (classes: number[]): File[] => [
   new File([idxFile([classes.length], Uint8Array.from(classes))], 'y-idx1-ubyte'),
 ];
 
+/** A table of these rows, each six times. */
+const fruits = (...rows: string[]): string =>
+  `size,colour,kind\n${Array.from({ length: 6 }, () => rows)
+    .flat()
+    .join('\n')}\n`;
+
 const FRUIT = [
-  'size,colour,kind\n1,red,apple\n3,red,apple\n',
-  'size,colour,kind\n2,yellow,pear\n4,yellow,pear\n,green,pear\n',
-  'size,colour,kind\n5,,plum\n7,blue,plum\n',
+  fruits('1,red,apple', '3,red,apple'),
+  fruits('2,yellow,pear', '4,yellow,pear', ',green,pear'),
+  fruits('5,,plum', '7,blue,plum'),
 ];
 
 describe('tables of which every tab has its own', () => {
@@ -56,7 +62,7 @@ describe('tables of which every tab has its own', () => {
 
   test('have the mean and deviation of all numbers, in whatever order ranks are', async () => {
     const number = fc.double({ min: -1e6, max: 1e6, noNaN: true });
-    const parts = fc.array(fc.array(number, { minLength: 5, maxLength: 20 }), { minLength: 1, maxLength: 5 });
+    const parts = fc.array(fc.array(number, { minLength: 10, maxLength: 20 }), { minLength: 1, maxLength: 5 });
     await fc.assert(
       fc.asyncProperty(parts, async (all) => {
         const facts = await factsOf(
@@ -77,19 +83,65 @@ describe('tables of which every tab has its own', () => {
     );
   });
 
-  test('what leaves a tab is no row, no number and no word of a column that has many', async () => {
-    const names = Array.from({ length: 120 }, (_, i) => `secret${i},${1000 + i},${i % 2 ? 'a' : 'b'}`);
-    const [facts] = await factsOf([`name,salary,kind\n${names.join('\n')}`]);
-    const said = JSON.stringify(facts);
-    expect(said).not.toContain('secret');
-    expect(said).not.toMatch(/"10\d\d"/);
+  test('what leaves a tab is no row, no number, and no word that fewer than three rows have', async () => {
+    for (const rows of [120, 60]) {
+      const people = Array.from(
+        { length: rows },
+        (_, i) =>
+          `secret${i},${1000 + i},${i % 2 ? 'a' : 'b'},${i < 2 ? 'rare' : 'common'},${i < 2 ? 7777 : ''},${110 + i / 8}`,
+      );
+      const text = `name,salary,kind,colour,bonus,pressure\n${people.join('\n')}`;
+      for (const fields of [{ target: 'kind' }, { target: 'pressure' }, { target: 'pressure', task: 'regression' }]) {
+        const [facts] = await factsOf([text], fields);
+        const said = JSON.stringify(facts);
+        expect(said).not.toMatch(/secret|rare|7777|11\d\.\d+"|"10\d\d/);
+        expect(said).toContain('common');
+      }
+    }
+  });
+
+  test('one who has too many classes, or too few rows, or nothing to tell apart, does not stop the others', async () => {
+    const many = Array.from({ length: 150 }, (_, i) => `${i},red,person${i}`);
+    await expect(shardOf(fruits(...many))).rejects.toThrow('column "kind" has more than 100 different values');
+    const text = `size,colour,kind\n${Array.from({ length: 60 }, (_, i) => `${i},red,person${i}`).join('\n')}`;
+    const { facts: agreed } = agreeOn(await factsOf(FRUIT), null, jobOf());
+    const [sixty] = await factsOf([text]);
+    expect(agreeOn([...(await factsOf(FRUIT)), sixty!], agreed, jobOf()).odd).toMatchObject([{ rank: 3 }]);
+  });
+
+  test('classes that are numbers are the same however they are written', async () => {
+    const written = (zero: string, one: string): string =>
+      fruits(`1,red,${zero}`, `2,red,${one}`).replaceAll(',red', '').replace(',colour', '');
+    const facts = await factsOf([written('0', '1'), written('0.0', '1e0')]);
+    const { facts: agreed } = agreeOn(facts, null, jobOf());
+    expect(agreed).toMatchObject({ task: 'classification', columns: [{}, { values: ['0', '1'] }] });
+    const { train } = await (await shardOf(written('0.0', '1e0'))).load(agreed);
+    const labels = new Int32Array(train.size);
+    await train.read(
+      labels.map((_, i) => i),
+      new Float32Array(train.size),
+      labels,
+    );
+    expect(new Set(labels)).toEqual(new Set([0, 1]));
+  });
+
+  test('where some have classes and others amounts, the job has to say which', async () => {
+    const amounts = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i / 3}`).join('\n')}`;
+    const classes = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i % 2}`).join('\n')}`;
+    const all = [classes, amounts, classes];
+    const facts = await factsOf(all);
+    expect(() => agreeOn(facts, null, jobOf())).toThrow(
+      'column "kind" looks like a class in the table of rank 0, 2, and like an amount in that of rank 1. Say in the job which it is.',
+    );
+    const said = jobOf({ task: 'regression' });
+    expect(agreeOn(await factsOf(all, { task: 'regression' }), null, said).facts).toMatchObject({ task: 'regression' });
   });
 
   test('most decide which columns there are, and whether one is of numbers; others are told why they do not fit', async () => {
     const facts = await factsOf([
       ...FRUIT,
-      'size,kind\n1,apple\n2,plum\n',
-      'size,colour,kind\nbig,red,apple\nsmall,red,plum\n',
+      fruits('1,red,apple', '2,red,plum').replaceAll(',red', '').replace(',colour', ''),
+      fruits('big,red,apple', 'small,red,plum'),
     ]);
     const { odd } = agreeOn(facts, null, jobOf());
     expect(odd).toEqual([
@@ -101,14 +153,14 @@ describe('tables of which every tab has its own', () => {
   test('who joins a run goes by what it began with: other words are no input, another class is refused', async () => {
     const { facts: agreed } = agreeOn(await factsOf(FRUIT), null, jobOf());
     const [fits, strange] = await factsOf([
-      'size,colour,kind\n1,violet,apple\n3,red,plum\n',
-      'size,colour,kind\n1,red,quince\n3,red,plum\n',
+      fruits('1,violet,apple', '3,red,plum'),
+      fruits('1,red,quince', '3,red,plum'),
     ]);
     expect(agreeOn([fits!], agreed, jobOf())).toEqual({ facts: agreed, odd: [] });
     expect(agreeOn([strange!], agreed, jobOf()).odd).toEqual([
       { rank: 0, why: 'its column "kind" has the class "quince", which the run does not know' },
     ]);
-    const { train } = await (await shardOf('size,colour,kind\n1,violet,apple\n1,violet,apple\n')).load(agreed);
+    const { train } = await (await shardOf(fruits('1,violet,apple', '1,violet,plum'))).load(agreed);
     const inputs = new Float32Array(6);
     await train.read([0], inputs, new Int32Array(1));
     expect([...inputs.subarray(2)]).toEqual([0, 0, 0, 0]);
@@ -120,7 +172,10 @@ describe('tables of which every tab has its own', () => {
       'The tables of all tabs: column "kind" says the same in every row',
     );
     await expect(shardOf('size,kind\n1,apple\n2\n')).rejects.toThrow(DataError);
-    await expect(shardOf('size,kind\n1,apple\n')).rejects.toThrow('1 row is too few');
+    await expect(shardOf('size,kind\n1,apple\n')).rejects.toThrow(
+      '1 row is too few to train and to test on, where 10 are asked of each tab',
+    );
+    await expect(shardOf(fruits('1,red,', '2,red,'))).rejects.toThrow('0 rows are too few');
     await expect(shardOf(FRUIT[0]!, { target: 'weight' })).rejects.toThrow('there is no column "weight"');
   });
 });
@@ -130,10 +185,9 @@ describe('images of which every tab has its own', () => {
 
   test('have the classes of all', async () => {
     const shards = await Promise.all(
-      [
-        [7, 7, 7],
-        [10, 2, 2],
-      ].map((classes) => samplesOf(job, filesOf(classes))),
+      [Array.from({ length: 12 }, () => 7), Array.from({ length: 12 }, (_, i) => (i % 2 ? 2 : 10))].map((classes) =>
+        samplesOf(job, filesOf(classes)),
+      ),
     );
     const { facts, odd } = agreeOn(
       shards.map((one) => one.facts),
@@ -149,7 +203,7 @@ describe('images of which every tab has its own', () => {
   });
 
   test('nothing can be learned of one class', async () => {
-    const { facts } = await openShard(job, filesOf([7, 7, 7]));
+    const { facts } = await openShard(job, filesOf(Array.from({ length: 12 }, () => 7)));
     expect(() => agreeOn([facts, facts], null, job)).toThrow('The images of all tabs: there are 1 different labels');
   });
 });

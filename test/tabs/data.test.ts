@@ -96,7 +96,7 @@ test('CSV files of which each tab has its own, and neither has what is to be tol
     {},
   );
   await drop(tab, { 'apples.csv': 'size,kind\n1,apple\n' });
-  await tab.page.getByRole('alert').getByText('1 row is too few').waitFor();
+  await tab.page.getByRole('alert').getByText('1 row is too few to train and to test on, where 10 are asked').waitFor();
   await tab.page.getByText('They stay in this tab, which alone learns from them.').waitFor();
   await drop(tab, { 'apples.csv': `size,kind\n${fruits(0)}\n` });
   const { result } = await tab.event('finished');
