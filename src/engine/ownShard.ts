@@ -7,6 +7,7 @@ import type { Vocabulary } from '../protocol/vocabulary.ts';
 import { refuseOdd } from '../parallel/standing.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
+import { majority } from '../util/majority.ts';
 import { createGptTask } from './gptTask.ts';
 import { createJobTask, type JobTask } from './jobTask.ts';
 
@@ -47,17 +48,22 @@ export class OwnShard {
   }
 
   /**
-   * Comes to what the run goes by. Every rank must call it.
+   * Comes to what the run goes by: what most of those have that have learned by it, else what all come to now, also where some have come
+   * to something else in a world that broke before its first step. Every rank must call it.
    *
+   * @param hasLearned whether this rank has a state that goes by what it agreed on: that stays as it is.
+   * @returns whether this rank goes by something else now.
    * @throws (rejects) DataError on ranks whose data do not fit the others', on these PeergradError, with `context.odd`; DataError on all
    *   where nothing can be learned from all of it together.
    */
-  async agree(group: ProcessGroup): Promise<void> {
+  async agree(group: ProcessGroup, hasLearned: boolean): Promise<boolean> {
     const { facts } = await this.open();
-    const told = await group.allGatherObject({ facts, agreed: this.#agreed, tokens: this.#tokens });
+    const agreed = hasLearned ? this.#agreed : null;
+    const told = await group.allGatherObject({ facts, agreed, tokens: this.#tokens });
+    const held = majority(told.flatMap((one) => (one.agreed === null ? [] : [JSON.stringify(one.agreed)])));
     const agreement = agreeOn(
       told.map((one) => one.facts),
-      told.find(({ agreed }) => agreed !== null)?.agreed ?? null,
+      held === undefined ? null : (JSON.parse(held) as ShardFacts),
       this.#job,
       told.find(({ tokens }) => tokens !== null)?.tokens ?? null,
     );
@@ -67,7 +73,11 @@ export class OwnShard {
       const ranks = odd.map(({ rank }) => rank);
       refuseOdd(group, ranks, DataError, `${reasons.join(' ')} Choose other files there, or change them.`);
     }
+    const isOther = JSON.stringify(agreement.facts) !== JSON.stringify(this.#agreed);
+    // Who has learned by something else is told so by what ranks compare next.
+    if ((hasLearned && this.#agreed !== null) || !isOther) return false;
     this.#agreed = agreement.facts;
+    return true;
   }
 
   /** The job's task with these data, once there is an agreement. */

@@ -402,7 +402,8 @@ export class Session {
     const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
     const from = kept ? kept.state : (checkpoint?.state ?? null);
     const keepsakes = kept?.keepsakes ?? null;
-    const weights = kept === null && origin?.kind === 'weights' ? origin.weights : null;
+    const begun = origin?.kind === 'weights' ? origin.weights : null;
+    const weights = kept ? (kept.state === null ? kept.keepsakes.weights : null) : begun;
     const autosave = keepsModel(job) && isElastic(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
     const slowLink = new SlowLink();
     const emit = (event: EngineEvent): void => {

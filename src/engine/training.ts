@@ -34,6 +34,8 @@ export interface Keepsakes {
   best: ModelCopy | null;
   /** Of a language model. */
   samples: readonly WrittenSample[];
+  /** What it began with: who has no state yet begins with it again. */
+  weights: WeightsFile | null;
 }
 
 export interface TrainingOptions {
@@ -111,7 +113,7 @@ export class Training {
 
   /** Does all of it before `enter`, as others wait for it there, if the data is here. @throws (rejects) as `prepare`. */
   async prepareAhead(): Promise<void> {
-    const isThere = this.#shard ? this.#shard.agreed !== null : (this.#options.shared?.isWhole ?? true);
+    const isThere = this.#shard ? this.#hasLearned : (this.#options.shared?.isWhole ?? true);
     if (isThere) await this.#build();
   }
 
@@ -131,7 +133,7 @@ export class Training {
 
   get keepsakes(): Keepsakes {
     const samples = this.#built?.samples?.written ?? this.#options.keepsakes?.samples ?? [];
-    return { best: this.#best, samples: [...samples] };
+    return { best: this.#best, samples: [...samples], weights: this.#options.weights };
   }
 
   /** Of the latest epoch. */
@@ -150,6 +152,8 @@ export class Training {
 
   /** A copy of the state after the last step that was applied. */
   async snapshot(): Promise<RunState> {
+    // What it goes on from, until there is more.
+    if (this.#built === null && this.#options.from) return this.#options.from;
     const { task, trainingRun } = await this.#build();
     const state = await trainingRun.snapshot();
     const agreed = this.#shard?.agreed;
@@ -187,7 +191,7 @@ export class Training {
       // Who has the data builds meanwhile, and its failure is heard below.
       this.prepareAhead().catch(() => {});
       await this.#spreading?.run(group, members);
-      await this.#shard?.agree(group);
+      if (await this.#shard?.agree(group, this.#hasLearned)) this.#dropBuilt();
       await this.#agreeOnTokens(group);
       const { trainingRun } = await this.#build();
       signal.throwIfAborted();
@@ -244,17 +248,37 @@ export class Training {
     // Of two that have a state, one is refused by what they compare next.
     if (this.#hasState || hash === told[first]!.hash) return;
     this.#vocabulary = theirs;
+    this.#dropBuilt();
+  }
+
+  /** Whether it has taken a step, or goes on from others'. */
+  get #hasLearned(): boolean {
+    return this.#options.from !== null || (this.#built?.trainingRun.steps ?? 0) > 0;
+  }
+
+  /** It is made for something else. */
+  #dropBuilt(): void {
+    if (this.#built) free(this.#built);
     [this.#building, this.#built] = [null, null];
-    free(built);
+    this.#hasState = this.#options.from !== null || this.#options.weights !== null;
   }
 
   /** What it takes to train, made once; anew where that failed. */
   #build(): Promise<Built> {
-    this.#building ??= this.#make().catch((error: unknown) => {
-      this.#building = null;
-      throw error;
-    });
-    return this.#building;
+    if (this.#building) return this.#building;
+    const building: Promise<Built> = this.#make().then(
+      (built) => {
+        if (this.#isDisposed || this.#building !== building) free(built);
+        else this.#built = built;
+        return built;
+      },
+      (error: unknown) => {
+        if (this.#building === building) this.#building = null;
+        throw error;
+      },
+    );
+    this.#building = building;
+    return building;
   }
 
   async #make(): Promise<Built> {
@@ -286,10 +310,7 @@ export class Training {
           if (answerer) this.#best = await copyModel(answerer);
         },
       });
-      const built = { task, samples, trainingRun };
-      if (this.#isDisposed) free(built);
-      else this.#built = built;
-      return built;
+      return { task, samples, trainingRun };
     } catch (error) {
       task.dispose();
       throw error;

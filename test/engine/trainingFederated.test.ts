@@ -8,7 +8,7 @@ import type { Training } from '../../src/engine/training.ts';
 import { decodeWeights } from '../../src/jobs/weights/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../src/protocol/job.ts';
-import { DataError } from '../../src/util/errors.ts';
+import { DataError, PeerGoneError } from '../../src/util/errors.ts';
 import { inEpoch, prepareTraining } from './trainings.ts';
 
 beforeAll(async () => {
@@ -54,8 +54,13 @@ test('ranks with different rows learn one model of them all, which each of them 
 
 test('who joins goes by what the run began with, and who does not fit is told why while the others go on', async () => {
   const job = { ...JOB, maxSteps: 6 };
-  const founders = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];
-  await inEpoch(founders, 1, job, ({ hasState }) => hasState);
+  let breaks = 2;
+  const emit = (event: EngineEvent): void => {
+    if (event.type === 'begin' && event.step === 2 && breaks-- > 0) throw new PeerGoneError('A line broke.');
+  };
+  const founders = [await prepare(rows(0, 40), job, { emit }), await prepare(rows(40, 40), job, { emit })];
+  const broken = await inEpoch(founders, 1, job, (training) => training.train());
+  for (const error of broken) expect(error).toBeInstanceOf(PeerGoneError);
   const strange = await prepare(rows(0, 11).replaceAll('low', 'middle'), job);
   const refused = await inEpoch([...founders, strange], 2, job, () => null);
   expect(refused[2]).toBeInstanceOf(DataError);
@@ -109,4 +114,48 @@ test('language models learn from texts that stay where they are, and stay one mo
     expect(result!.bigramLoss).toBeGreaterThan(0);
   }
   for (const training of [...trainings, ...heirs]) training.dispose();
+});
+
+test('until a step is taken who comes back is one of those that agree; afterwards the run goes by what it has learned by', async () => {
+  const job = { ...JOB, maxSteps: 3, hashEvery: 1 };
+  const early = await prepare(
+    `${rows(0, 20)}\n${rows(0, 20)
+      .replaceAll(/low|high/g, 'huge')
+      .slice('x,noise,kind\n'.length)}`,
+    job,
+  );
+  const others = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];
+  // Each side has come to something else, in worlds that broke.
+  await inEpoch([early], 1, job, () => null);
+  await inEpoch(others, 2, job, () => null);
+  const all = [early, ...others];
+  const ends = await inEpoch(all, 3, job, (training) => training.train());
+  for (const end of ends)
+    expect(end).toMatchObject({ step: 3, stateHash: (ends[0] as { stateHash: string }).stateHash });
+  const about = { id: 'a', room: 'b', job, savedAt: 0, worldSize: 3 };
+  const longer = { ...job, maxSteps: 4 };
+  const from = fromCheckpoint(structuredClone(toCheckpoint(await others[1]!.snapshot(), about)));
+  // A stranger has agreed with itself before it meets who goes on.
+  const stranger = await prepare(rows(20, 40), longer);
+  await inEpoch([stranger], 4, longer, () => null);
+  const heir = await prepare(rows(0, 40), longer, { from });
+  expect(await heir.snapshot()).toBe(from);
+  const later = await inEpoch([stranger, heir], 5, longer, (training) => training.train());
+  for (const end of later) expect(end).toMatchObject({ step: 4 });
+  expect((await stranger.snapshot()).agreed).toEqual(from.agreed);
+  for (const training of [...all, stranger, heir]) training.dispose();
+});
+
+test('a state that went by something else is refused, and takes nothing from the others', async () => {
+  const job = { ...JOB, maxSteps: 2, hashEvery: 1 };
+  const odd = await prepare(rows(0, 40).replaceAll('low', 'huge'), job);
+  const others = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];
+  await inEpoch([odd], 1, job, (training) => training.train());
+  await inEpoch(others, 2, job, (training) => training.train());
+  const { agreed } = await others[0]!.snapshot();
+  const ends = await inEpoch([odd, ...others], 3, job, () => null);
+  expect(ends[0]).toBeInstanceOf(DataError);
+  expect((await others[0]!.snapshot()).agreed).toEqual(agreed);
+  expect(await inEpoch(others, 4, job, () => null)).toEqual([null, null]);
+  for (const training of [odd, ...others]) training.dispose();
 });
