@@ -132,7 +132,8 @@ class Fleet {
       this.#log.on(name, event);
       if (event.type === 'room' && isChosenByTabs(event.job.data) && !isAsked) {
         isAsked = true;
-        void this.#giveData(page, name);
+        // Where it could not be given, the room's next word is another chance.
+        void this.#giveData(page, name).then((isGiven) => (isAsked = isGiven));
       }
       if (event.type === 'preview' && event.problem !== null) {
         this.#log.tell('unfit-data', { tab: name }, `${name}: ${event.problem}`);
@@ -163,20 +164,23 @@ class Fleet {
   }
 
   /** As people do, on the page. Never rejects. */
-  async #giveData(page: Page, tab: string): Promise<void> {
+  async #giveData(page: Page, tab: string): Promise<boolean> {
     const { data } = this.#options;
     if (data === null) {
-      return this.#log.tell('no-data', { tab }, `${tab}: tabs of this room bring files, so join it with --data.`);
+      this.#log.tell('no-data', { tab }, `${tab}: tabs of this room bring files, so join it with --data.`);
+      return true;
     }
     const input = data.isFolder ? 'input[webkitdirectory]' : 'input[type=file]:not([webkitdirectory])';
     try {
       await page.locator(`.drop ${input}`).first().setInputFiles(data.path);
+      return true;
     } catch (error) {
       this.#log.tell(
         'no-data',
         { tab },
         `${tab}: ${data.path} could not be given: ${messageOf(error).split('\n', 1)[0]}`,
       );
+      return false;
     }
   }
 

@@ -13,7 +13,7 @@ import type { JobSpec } from '../protocol/job.ts';
 import { hashState } from '../util/hash.ts';
 import { Author } from './author.ts';
 import { dropoutMask } from './dropout.ts';
-import { UNAGREED, type JobTask } from './jobTask.ts';
+import { UNAGREED, type JobTask, type ShardTask } from './jobTask.ts';
 
 /** Most held-out windows per forward pass. */
 const EVALUATION_BATCH = 64;
@@ -21,9 +21,13 @@ const EVALUATION_BATCH = 64;
 /**
  * Builds `job`'s model for a text. Losses are by character, in nats, whatever tokens there are; of a sample, the mean over its places.
  *
- * @param agreed where every rank has a text of its own: a digest of what they have agreed on.
+ * @param shard where every rank has a text of its own.
  */
-export function createGptTask(job: JobSpec, { tokenizer, train, test, bigramLoss }: Corpus, agreed?: string): JobTask {
+export function createGptTask(
+  job: JobSpec,
+  { tokenizer, train, test, bigramLoss }: Corpus,
+  shard?: ShardTask,
+): JobTask {
   const { layers, heads, width, context, dropout } = job.gpt;
   const network = new Network({ layers, heads, width, context, vocabulary: rowsFor(tokenizer.size) }, job.seed);
   const author = new Author(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
@@ -36,13 +40,14 @@ export function createGptTask(job: JobSpec, { tokenizer, train, test, bigramLoss
     trainSamples: train.size,
     testSamples: test.size,
     testBatch: testBatch.size,
-    isShard: agreed !== undefined,
-    dataHash: () => Promise.resolve(agreed ?? hashState([train, test].flatMap(describe))),
-    dataAdvice: agreed === undefined ? 'give every tab the same text, or let the server serve it (--data)' : UNAGREED,
+    isShard: shard !== undefined,
+    dataHash: () => Promise.resolve(shard?.digest ?? hashState([train, test].flatMap(describe))),
+    dataAdvice: shard === undefined ? 'give every tab the same text, or let the server serve it (--data)' : UNAGREED,
     withBatch: (indices, use, step) =>
       trainBatch.with(indices, (batch) =>
         use(() => {
-          const masks = dropout === 0 ? null : dropoutMasks(job, indices, trainBatch.size, step);
+          const masks =
+            dropout === 0 ? null : dropoutMasks(job.gpt, shard?.seed ?? job.seed, indices, trainBatch.size, step);
           return lossSum(network.logits(batch.tokens, masks), batch);
         }),
       ),
@@ -127,7 +132,13 @@ function isAmongFirst(logits: tf.Tensor2D, { next }: WindowTensors): tf.Tensor {
  * Of each sample some channels, left out at all of its places (Gal and Ghahramani, "A Theoretically Grounded Application of Dropout in
  * Recurrent Neural Networks", 2016).
  */
-function dropoutMasks({ gpt, seed }: JobSpec, indices: Uint32Array, size: number, step: number): tf.Tensor[] {
+function dropoutMasks(
+  gpt: JobSpec['gpt'],
+  seed: number,
+  indices: Uint32Array,
+  size: number,
+  step: number,
+): tf.Tensor[] {
   const { width, dropout: rate } = gpt;
   return Array.from({ length: dropoutPlaces(gpt) }, (_, place) =>
     tf.tensor3d(dropoutMask(indices, { seed, step, place, rate, length: width, size }), [size, 1, width]),

@@ -31,6 +31,14 @@ const EVALUATION_BATCH = 256;
 /** What to do where ranks that have data of their own go by different things. */
 export const UNAGREED = 'it goes by other columns, classes or characters than theirs, so reload that tab';
 
+/** Of a task on data that only this rank has. */
+export interface ShardTask {
+  /** Of what ranks have agreed on. */
+  digest: string;
+  /** What is random, and drawn by sample, is drawn by this: its samples have the same numbers as others'. */
+  seed: number;
+}
+
 export interface JobTask extends Task {
   /** The model, to be asked what it has learned. Disposed of with the task, unless it is to live longer. */
   readonly learned: LearnedModel | Author;
@@ -39,13 +47,13 @@ export interface JobTask extends Task {
 /**
  * Builds `job`'s model. Held-out samples are tested in batches that `worldSize` ranks share evenly.
  *
- * @param agreed where every rank has data of its own: a digest of what they have agreed on.
+ * @param shard where every rank has data of its own.
  */
 export async function createJobTask(
   job: JobSpec,
   { train, test }: { train: Dataset; test: Dataset },
   worldSize: number,
-  agreed?: string,
+  shard?: ShardTask,
 ): Promise<JobTask> {
   const model = buildModel(job, train);
   const learned = await LearnedModel.create(model, test, job);
@@ -54,6 +62,7 @@ export async function createJobTask(
   const sumOfLosses = lossSumOf(lossOf(job, labelUnit === undefined ? 'classification' : 'regression'));
   const score = labelUnit === undefined ? classScore(job) : amountScore(job, labelUnit);
   const trainBatch = new Batch(train, job.batchSize);
+  const seed = shard?.seed ?? job.seed;
   // Ranks' shares of a test within a pass fill their batches, too.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
   const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, share));
@@ -63,14 +72,13 @@ export async function createJobTask(
     trainSamples: train.size,
     testSamples: test.size,
     testBatch: testBatch.size,
-    isShard: agreed !== undefined,
-    dataHash: async () => agreed ?? hashState((await Promise.all([train, test].map(whatItIs))).flat()),
-    dataAdvice:
-      agreed === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
+    isShard: shard !== undefined,
+    dataHash: async () => shard?.digest ?? hashState((await Promise.all([train, test].map(whatItIs))).flat()),
+    dataAdvice: shard === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
     withBatch: (indices, use, step) =>
       trainBatch.with(indices, ({ inputs, labels, weights }) =>
         use(() =>
-          sumOfLosses(model.logits(inputs, dropoutMasks(model, job, indices, trainBatch.size, step)), labels, weights),
+          sumOfLosses(model.logits(inputs, dropoutMasks(model, seed, indices, trainBatch.size, step)), labels, weights),
         ),
       ),
     classifies: labelUnit === undefined,
@@ -104,7 +112,7 @@ export async function createJobTask(
 
 function dropoutMasks(
   { dropout }: JobModel,
-  { seed }: JobSpec,
+  seed: number,
   indices: Uint32Array,
   size: number,
   step: number,

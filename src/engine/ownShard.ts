@@ -8,6 +8,7 @@ import { refuseOdd } from '../parallel/standing.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { majority } from '../util/majority.ts';
+import { mixSeed } from '../util/rng.ts';
 import { createGptTask } from './gptTask.ts';
 import { createJobTask, type JobTask } from './jobTask.ts';
 
@@ -84,8 +85,14 @@ export class OwnShard {
   async task(): Promise<JobTask> {
     const shard = await this.open();
     const agreed = this.#agreed!;
-    const digest = hashState([new TextEncoder().encode(JSON.stringify(agreed))]);
-    if ('read' in shard) return createGptTask(this.#job, await shard.read(agreed), digest);
-    return createJobTask(this.#job, await shard.load(agreed), 1, digest);
+    const digest = digestOf(agreed);
+    const mine = Number.parseInt(digestOf(shard.facts).slice(0, 8), 16);
+    const own = { digest, seed: mixSeed(this.#job.seed, mine) };
+    if ('read' in shard) return createGptTask(this.#job, await shard.read(agreed), own);
+    return createJobTask(this.#job, await shard.load(agreed), 1, own);
   }
+}
+
+function digestOf(facts: ShardFacts): string {
+  return hashState([new TextEncoder().encode(JSON.stringify(facts))]);
 }

@@ -217,7 +217,7 @@ export class TrainingRun {
    */
   async enter(world: World): Promise<{ step: number; stateHash: string }> {
     const { group, signal } = world;
-    const { plan } = this.#options;
+    const { plan, task } = this.#options;
     const strategy = this.#strategy;
     signal.throwIfAborted();
     if (this.#worlds > 0 && !isElastic(plan)) {
@@ -251,7 +251,9 @@ export class TrainingRun {
     const progress = this.#progress;
     if (progress.evaluateEvery === 0) {
       const steps = plan.maxMinutes === null ? this.#totalSteps : Math.min(this.#totalSteps, TIMED_STEPS);
-      progress.evaluateEvery = testInterval(this.#samples, plan, plan.batchSize * group.worldSize, steps);
+      const perPass = dealer.stepsLeft({ dataEpoch: 0, offset: 0 }, 1);
+      const perStep = task.isShard ? Math.ceil(this.#samples.train / perPass) : plan.batchSize * group.worldSize;
+      progress.evaluateEvery = testInterval(this.#samples, plan, perStep, steps);
     }
     if (this.#isRangeTest && progress.step === 0) this.#untrained = await this.#ring('tested').snapshot();
     this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow : NO_DUTIES;
@@ -370,6 +372,10 @@ export class TrainingRun {
       refuseOdd(group, odd, DataError, message);
     }
     const samples = all.map((one) => one.train);
+    const empty = samples.flatMap((count, rank) => (count === 0 ? [rank] : []));
+    if (empty.length > 0) {
+      refuseOdd(group, empty, DataError, `Rank ${empty.join(', ')} has no samples to learn from: give that tab some.`);
+    }
     this.#samples = task.isShard
       ? { train: totalOf(samples), test: totalOf(all.map((one) => one.test)) }
       : { train, test };

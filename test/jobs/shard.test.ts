@@ -33,6 +33,10 @@ const fruits = (...rows: string[]): string =>
     .flat()
     .join('\n')}\n`;
 
+/** A table of two classes that are numbers. */
+const written = (zero: string, one: string): string =>
+  fruits(`1,red,${zero}`, `2,red,${one}`).replaceAll(',red', '').replace(',colour', '');
+
 const FRUIT = [
   fruits('1,red,apple', '3,red,apple'),
   fruits('2,yellow,pear', '4,yellow,pear', ',green,pear'),
@@ -110,8 +114,6 @@ describe('tables of which every tab has its own', () => {
   });
 
   test('classes that are numbers are the same however they are written', async () => {
-    const written = (zero: string, one: string): string =>
-      fruits(`1,red,${zero}`, `2,red,${one}`).replaceAll(',red', '').replace(',colour', '');
     const facts = await factsOf([written('0', '1'), written('0.0', '1e0')]);
     const { facts: agreed } = agreeOn(facts, null, jobOf());
     expect(agreed).toMatchObject({ task: 'classification', columns: [{}, { values: ['0', '1'] }] });
