@@ -241,8 +241,8 @@ export class Session {
     this.#teller.audience = spectators.map(({ member }) => member);
     const isPaused = phase === 'PAUSED' && this.#room?.phase !== 'PAUSED';
     const before = this.#room?.job.data;
-    // What was wrong with the data is not so with other data.
-    if (before !== undefined && JSON.stringify(before) !== JSON.stringify(job.data)) this.#isOut = false;
+    // What was wrong with the data may not be with other data, or where something else is asked of them.
+    if (this.#room && dataOf(this.#room.job) !== dataOf(job)) this.#isOut = false;
     // The server has given this rank up, as it was late: it is as ready as before.
     if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;
     this.#room = message;
@@ -563,4 +563,9 @@ export class Session {
     const name = error instanceof PeergradError ? error.name : 'Error';
     this.#options.emit({ type: 'failed', name, message: messageOf(error), fatal });
   }
+}
+
+/** What a job learns from, and asks of it. */
+function dataOf(job: JobSpec): string {
+  return JSON.stringify([job.data, demandsOf(job)]);
 }

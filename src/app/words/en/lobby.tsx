@@ -79,7 +79,7 @@ export const lobby = {
       gpt: 'Or drop it here: plain text (UTF-8). Several files are read one after the other, by their names.',
     },
     stay: 'They stay in this tab; every tab needs the same files.',
-    own: 'They stay in this tab, which alone learns from them. Others get gradients, and hear the names of classes, which characters a text has, and of a table’s columns their names, words, means and spreads.',
+    own: 'They stay in this tab, which alone learns from them. Others get gradients, and hear the names of classes, which characters a text has, and of a table’s columns their names, frequent words, means and spreads.',
     reading: 'Reading the files …',
     count: (files: number) => plural(files, 'file'),
     rows: (rows: number, columns: number) => `${plural(rows, 'row')} and ${plural(columns, 'column')}.`,
