@@ -36,12 +36,14 @@ interface Case {
   good: Files;
   /** What is seen of it before anything is trained. */
   seen: string;
+  /** Looks at the page of what was trained. */
+  after?: (tab: Tab) => Promise<void>;
 }
 
 const LEARN = { data: { kind: 'files' }, batchSize: 8, epochs: 100, maxSteps: 40, learningRate: 0.02, hidden: 8 };
 const upTo = (most: number): number[] => Array.from({ length: most }, (_, i) => i);
 
-async function train(tabs: number, { job, bad, sentence, good, seen }: Case): Promise<RunResult[]> {
+async function train(tabs: number, { job, bad, sentence, good, seen, after }: Case): Promise<RunResult[]> {
   const room = world.createRoom({ ...LEARN, ...job }, tabs);
   const all = await Promise.all(upTo(tabs).map((i) => world.join(room, `tab-${i}`)));
   const [first, ...others] = all;
@@ -51,6 +53,7 @@ async function train(tabs: number, { job, bad, sentence, good, seen }: Case): Pr
   await first!.page.getByText(seen).first().waitFor();
   await Promise.all(others.map((tab) => drop(tab, good)));
   const results = await Promise.all(all.map(async (tab) => (await tab.event('finished')).result));
+  await after?.(first!);
   expect(all.flatMap(({ violations }) => violations)).toEqual([]);
   for (const { stateHash } of results) expect(new Set(stateHash)).toEqual(new Set([results[0]!.stateHash[0]]));
   return results;
@@ -66,6 +69,13 @@ test('a CSV file: an amount is predicted in two tabs, from numbers and words', a
     sentence: 'houses.csv, line 3: 2 fields, and line 1 has 3',
     good: { 'houses.csv': `rooms,age,price\n${rows.join('\n')}\n` },
     seen: '60 rows and 3 columns.',
+    after: async ({ page }) => {
+      await page.getByText('is the mean absolute error on held-out samples').waitFor();
+      // The curve of the first, and the others a click away.
+      await page.getByRole('img', { name: /^Mean absolute error by step/ }).waitFor();
+      await page.getByRole('button', { name: 'R²' }).click();
+      await page.getByRole('img', { name: /^R² by step: 0\.\d{3} now/ }).waitFor();
+    },
   });
   expect(result).toMatchObject({ worldSize: 2, steps: 40, accuracy: null });
   // Prices lie 2000 around their mean.
