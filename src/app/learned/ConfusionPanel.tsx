@@ -20,7 +20,7 @@ export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['conf
     <Fold title={say.title} class="confusion-panel">
       <p>{worst === null ? say.none : say.most(named(worst.truth), named(worst.answer), worst.times)}</p>
       {/* It scrolls where there are many classes: by keys, too. */}
-      <div class="confusion-box" tabIndex={0} role="region" aria-label={say.title}>
+      <div class="confusion-box" tabIndex={0} role="group" aria-label={say.title}>
         <table class="confusion" aria-label={say.title}>
           <thead>
             <tr>
