@@ -23,6 +23,8 @@ export interface Kept {
 
 interface KeeperOptions extends Kept {
   clock: Clock;
+  /** What the run was after `step` is kept, or cannot be: it may go on. */
+  release: (step: number) => Promise<void>;
   /** Has a tab tell its model. */
   ask: (tab: string, format: ModelFormat) => Promise<void>;
   note: (line: string) => void;
@@ -90,12 +92,13 @@ export class Keeper {
   }
 
   #saveCheckpoint(): void {
-    const { checkpoint, note, onwritten } = this.#options;
+    const { checkpoint, note, onwritten, release } = this.#options;
     const tab = this.#source;
     if (checkpoint === null || tab === null || this.#isQueued) return;
     this.#isQueued = true;
     this.#work = this.#work.then(async () => {
       this.#isQueued = false;
+      const step = this.#comparedStep;
       // Nobody will go on with it.
       if (this.#isOver) return;
       try {
@@ -107,6 +110,9 @@ export class Keeper {
         if (this.#isOver || this.#hasFailed) return;
         this.#hasFailed = true;
         note(`No checkpoint was written to ${checkpoint}: ${messageOf(error).split('\n', 1)[0]}`);
+      } finally {
+        // A tab that is gone need not be.
+        release(step).catch(() => {});
       }
     });
   }

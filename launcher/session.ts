@@ -52,6 +52,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   const keeper = new Keeper({
     ...options.kept,
     clock: systemClock,
+    release: async (step) => pages?.release(step),
     ask: async (tab, format) => pages?.askForModel(tab, format),
     note: (line) => log.note(line),
   });
@@ -69,13 +70,14 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   if (io.signal.aborted) interrupt();
   try {
     const { tabs, anyCertificate = false, origin } = options;
+    const holds = options.kept.checkpoint !== null;
     const onerror = errorsOf(log);
     const ondeath = (tab: string, message: string): void => {
       keeper.lose(tab);
       watch.fail(tab, message);
     };
     // A tab may fail while others still load: loading is not awaited, its errors end the watch.
-    openTabs<EngineEvent>(browsers, { tabs, onevent, ondeath, onerror, anyCertificate, origin }).then(
+    openTabs<EngineEvent>(browsers, { tabs, onevent, ondeath, onerror, anyCertificate, origin, holds }).then(
       (opened) => (camera.tabs = pages = opened),
       (error: unknown) => watch.abort(error),
     );

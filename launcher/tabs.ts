@@ -14,6 +14,8 @@ export interface TabsOptions<Event> extends Pick<LaunchOptions, 'remote' | 'anyC
   onerror: (tab: string, message: string) => void;
   /** The file that the first tab's run goes on from, or begins with. */
   origin?: Origin | null | undefined;
+  /** Runs wait after each comparison until they are released. */
+  holds?: boolean;
 }
 
 export interface Origin {
@@ -22,6 +24,8 @@ export interface Origin {
 }
 
 export interface Tabs {
+  /** The state after `step` is kept, for which tabs with `holds` wait. */
+  release(step: number): Promise<void>;
   /** Has a tab's engine tell its model. */
   askForModel(tab: string, format: ModelFormat): Promise<void>;
   screenshot(tab: string, file: string): Promise<void>;
@@ -52,6 +56,9 @@ export async function openTabs<Event>(browsers: readonly Browser[], options: Tab
     }),
   );
   return {
+    async release(step) {
+      await Promise.all([...pages.values()].map((page) => page.evaluate(`globalThis.peergradRelease(${step})`)));
+    },
     async askForModel(tab, format) {
       // As text: a function would carry the transpiler's helpers into the page.
       await pages.get(tab)?.evaluate(`globalThis.peergradExport(${JSON.stringify(format)})`);
@@ -107,12 +114,13 @@ async function openTab(
   name: string,
   url: string,
   names: Map<Page, string>,
-  { ondeath, onerror, origin }: Pick<TabsOptions<never>, 'ondeath' | 'onerror' | 'origin'>,
+  { ondeath, onerror, origin, holds = false }: Pick<TabsOptions<never>, 'ondeath' | 'onerror' | 'origin' | 'holds'>,
 ): Promise<void> {
   const page = await context.newPage();
   names.set(page, name);
   hearPage(page, { ondeath: (message) => ondeath(name, message), onerror: (message) => onerror(name, message) });
   if (origin) await page.exposeBinding('peergradOrigin', () => origin);
+  if (holds) await page.addInitScript('globalThis.peergradHolds = true;');
   await loadPage(page, url);
 }
 

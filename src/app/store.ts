@@ -34,6 +34,12 @@ declare global {
   /** For the launcher: has this tab's engine tell the model as a file. */
   // oxlint-disable-next-line no-var
   var peergradExport: ((format: ModelFormat) => void) | undefined;
+  /** Installed by a launcher that keeps the run's states: the run waits for each. */
+  // oxlint-disable-next-line no-var
+  var peergradHolds: boolean | undefined;
+  /** For that launcher: the state after `step` is kept. */
+  // oxlint-disable-next-line no-var
+  var peergradRelease: ((step: number) => void) | undefined;
 }
 
 /** Least time between two redraws, milliseconds: digits that change faster cannot be read. */
@@ -275,6 +281,7 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
     globalThis.peergradReport?.(event);
     if (session === mine) onevent(event);
   });
+  if (globalThis.peergradHolds) send({ type: 'hold' });
   engine.send(command);
   send({ type: 'visibility', isHidden: pageHidden.peek() });
 }
@@ -300,6 +307,7 @@ function onevent(event: EngineEvent): void {
 export function serveLauncher(): void {
   if (globalThis.peergradReport === undefined) return;
   globalThis.peergradExport = (format) => send({ type: 'export', id: LAUNCHERS_ID, format, which: 'best' });
+  globalThis.peergradRelease = (step) => send({ type: 'release', step });
 }
 
 function send(command: EngineCommand): void {

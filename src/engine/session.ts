@@ -20,6 +20,7 @@ import { Autosave, type AutosaveOptions } from './autosave.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 import { answer } from './learned.ts';
+import { Hold } from './hold.ts';
 import { LessonRun } from './lesson.ts';
 import type { PeerConnector, TabConnector } from './linking.ts';
 import type { StateReport } from './membership.ts';
@@ -98,6 +99,8 @@ export class Session {
   #recoveries = 0;
   #divergences = 0;
   #isHidden = false;
+  /** Of a run whose states somebody keeps. */
+  #hold: Hold | null = null;
   /** Why this tab cannot take part until something changes. */
   #isOut = false;
 
@@ -155,6 +158,11 @@ export class Session {
           this.#options.emit(await exportModel(command, model, run));
         });
         return;
+      case 'hold':
+        this.#hold = new Hold(this.#clock);
+        return;
+      case 'release':
+        return this.#hold?.release(command.step);
       case 'leave':
         this.#rendezvous?.leave();
         this.#rendezvous = null;
@@ -405,6 +413,7 @@ export class Session {
     const begun = origin?.kind === 'weights' ? origin.weights : null;
     const weights = kept ? (kept.state === null ? kept.keepsakes.weights : null) : begun;
     const autosave = keepsModel(job) && isElastic(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
+    this.#hold?.reset();
     const slowLink = new SlowLink();
     const emit = (event: EngineEvent): void => {
       this.#options.emit(event);
@@ -423,6 +432,7 @@ export class Session {
             Training.prepare({
               ...{ job, run, worldSize, files: this.#files, shared, baseUrl, opened },
               ...{ clock: this.#clock, emit, from, weights, keepsakes },
+              onagreed: async (step) => this.#hold?.until(step),
               isHidden: () => this.#isHidden,
             }),
           );

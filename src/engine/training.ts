@@ -59,6 +59,8 @@ export interface TrainingOptions {
   /** What the model begins with, where it goes on from nothing. */
   weights: WeightsFile | null;
   isHidden: () => boolean;
+  /** Ranks have compared their states after `step`, and all are equal: the run waits for it. */
+  onagreed?: (step: number) => Promise<void>;
 }
 
 /** What it takes to train: once the data is here. */
@@ -295,9 +297,10 @@ export class Training {
       : await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks, this.#vocabulary);
     const writes = task.learned instanceof Author && keepsModel(job);
     const samples = writes ? new Samples(task.learned, emit, keepsakes?.samples ?? []) : null;
-    const tell = (event: EngineEvent): Promise<void> | void => {
+    const tell = async (event: EngineEvent): Promise<void> => {
       emit(event);
-      return samples?.observe(event);
+      await samples?.observe(event);
+      if (event.type === 'hashes' && event.agree) await this.#options.onagreed?.(event.step);
     };
     try {
       if (weights) setWeights(task.learned.jobModel, weights);

@@ -442,4 +442,8 @@ export type EngineCommand =
    * tab has kept that; a run that has no {@link JobSpec.patience}, or that this tab came to later, has not.
    */
   | { type: 'export'; id: number; format: ModelFormat; which: 'last' | 'best' }
+  /** From now on the run waits after every comparison of ranks for `release`, so that no more than what lies between two can be lost. */
+  | { type: 'hold' }
+  /** What the run was after `step` is kept. */
+  | { type: 'release'; step: number }
   | { type: 'leave' };

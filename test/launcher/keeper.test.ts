@@ -14,6 +14,7 @@ function keeperIn(kept: Partial<Kept>) {
   const inFolder = (name: string) => path.join(folder, name);
   const asked: { tab: string; format: ModelFormat }[] = [];
   const notes: string[] = [];
+  const released: number[] = [];
   let written = 0;
   const clock = new ManualClock();
   const keeper = new Keeper({
@@ -21,6 +22,7 @@ function keeperIn(kept: Partial<Kept>) {
     ...(typeof kept.checkpoint === 'string' && { checkpoint: inFolder(kept.checkpoint) }),
     ...(kept.out && { out: { ...kept.out, path: inFolder(kept.out.path) } }),
     clock,
+    release: (step) => Promise.resolve(void released.push(step)),
     ask: (tab, format) => Promise.resolve(void asked.push({ tab, format })),
     note: (line) => notes.push(line),
   });
@@ -28,7 +30,7 @@ function keeperIn(kept: Partial<Kept>) {
     const file = problem === null ? { name: 'a', step, bytes: Uint8Array.of(step) } : null;
     keeper.on(tab, { type: 'exported', id: 0, file, problem });
   };
-  return { keeper, asked, notes, clock, answer, inFolder, folder, written: () => written };
+  return { keeper, asked, notes, released, clock, answer, inFolder, folder, written: () => written };
 }
 
 const hashes = (step: number, agree = true): EngineEvent => ({ type: 'hashes', step, hashes: [], agree });
@@ -36,11 +38,12 @@ const finished: EngineEvent = { type: 'finished', result: {} as RunResult };
 const turns = async (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
 test('a checkpoint is asked for at every comparison, once, and takes the place of the one before as a whole', async () => {
-  const { keeper, asked, answer, inFolder, folder, written } = keeperIn({ checkpoint: 'run.peergrad' });
+  const { keeper, asked, answer, inFolder, folder, written, released } = keeperIn({ checkpoint: 'run.peergrad' });
   keeper.on('a', hashes(3));
   keeper.on('b', hashes(3));
   await turns();
   expect(asked).toEqual([{ tab: 'a', format: 'checkpoint' }]);
+  expect(released).toEqual([]);
   answer('a', 4);
   await expect.poll(written).toBe(1);
   expect([...readFileSync(inFolder('run.peergrad'))]).toEqual([4]);
@@ -52,6 +55,8 @@ test('a checkpoint is asked for at every comparison, once, and takes the place o
   await expect.poll(written).toBe(2);
   expect([...readFileSync(inFolder('run.peergrad'))]).toEqual([12]);
   expect(readdirSync(folder)).toEqual(['run.peergrad']);
+  // Each once it is on the disk.
+  expect(released).toEqual([3, 11]);
 });
 
 test('comparisons that come while one is written are answered by one more', async () => {
@@ -69,13 +74,14 @@ test('comparisons that come while one is written are answered by one more', asyn
 });
 
 test('a tab that is lost is not waited for: the next comparison asks another', async () => {
-  const { keeper, asked, answer, notes, written } = keeperIn({ checkpoint: 'run.peergrad' });
+  const { keeper, asked, answer, notes, written, released } = keeperIn({ checkpoint: 'run.peergrad' });
   keeper.on('a', hashes(3));
   await turns();
   keeper.lose('b');
   keeper.lose('a');
   await keeper.idle;
   expect(notes).toEqual([expect.stringMatching(/a was lost before it gave its model\./)]);
+  expect(released).toEqual([3]);
   keeper.on('b', hashes(7));
   await turns();
   expect(asked.map(({ tab }) => tab)).toEqual(['a', 'b']);
