@@ -34,6 +34,7 @@ import type { Clock } from '../util/clock.ts';
 import { DataError, DivergenceError, MismatchError, PeergradError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { dissenters } from '../util/majority.ts';
+import { Turns } from '../util/turns.ts';
 import { dutiesAfter, joined, NO_DUTIES, testHeldOut, testInterval, type Duties, type Tested } from './duties.ts';
 import { RunFigures } from './figures.ts';
 import { StepTelemetry } from './stepTelemetry.ts';
@@ -100,6 +101,7 @@ export class TrainingRun {
   readonly #bounds: RunBounds;
   readonly #figures = new RunFigures();
   readonly #telemetry: StepTelemetry;
+  readonly #turns: Turns;
   /** Steps whose losses only their ranks know yet: summed loss and samples of this one's. */
   readonly #ownLosses: { sum: number; samples: number }[] = [];
   #world: World | null = null;
@@ -138,6 +140,7 @@ export class TrainingRun {
     this.#rules = rules;
     this.#dataHash = dataHash;
     const { plan, clock, isHidden = () => false } = options;
+    this.#turns = new Turns(clock);
     this.#telemetry = new StepTelemetry(clock, isHidden);
     // Few data are gone through as often as the steps of a range test need, which tests no samples.
     this.#bounds = this.#isRangeTest ? { ...plan, epochs: Infinity, patience: null } : plan;
@@ -279,6 +282,7 @@ export class TrainingRun {
       if (this.#isOver) return this.#result(clock.now() - this.#startedAt);
       signal.throwIfAborted();
       await this.#takeStep(this.#startedAt);
+      await this.#turns.pass();
     }
   }
 
@@ -556,7 +560,10 @@ export class TrainingRun {
     const { task, plan, emit, keepBest } = this.#options;
     if (!this.#tests) return;
     const held = this.#samples.test;
-    const tell = (done: number, share: number) => emit({ type: 'testing', step, done, share });
+    const tell = async (done: number, share: number): Promise<void> => {
+      await emit({ type: 'testing', step, done, share });
+      await this.#turns.pass();
+    };
     this.#tested = await testHeldOut(this.#here.group, task, Math.min(most, held), tell, held);
     if (plan.patience !== null && judge(this.#progress, this.#tested.loss)) await keepBest?.();
     const { confusion, ...tested } = this.#tested;

@@ -20,6 +20,16 @@ describe('TrainingRun', () => {
     expect(relative(four[0]!.valLoss!, one[0]!.valLoss!)).toBeLessThan(1e-4);
   });
 
+  test('lets timers have their turn, though nothing in a world of one waits for anybody', async () => {
+    let turns = 0;
+    let turnsBySteps = 0;
+    const timer = setInterval(() => (turns += 1), 1);
+    const onStep = (): void => void (turnsBySteps = turns);
+    await train(1, { batchSize: 64, hidden: 256, maxSteps: 40 }, { onStep });
+    clearInterval(timer);
+    expect(turnsBySteps).toBeGreaterThan(1);
+  });
+
   test('tells how far a test has come, as it may take minutes', async () => {
     const { events } = await train(2, { batchSize: 4, maxSteps: 2 }, { testSize: 600 });
     for (const own of events) {
