@@ -3,7 +3,7 @@
  * world sizes. What was chosen is in the address, so that `#?ranks=32&step=7&speed=0.5` is a picture to share.
  */
 import { useComputed, useSignal } from '@preact/signals';
-import { useEffect, useMemo } from 'preact/hooks';
+import { useLayoutEffect, useMemo } from 'preact/hooks';
 import { route } from '../store.ts';
 import { words } from '../words/index.ts';
 import { GridView } from './GridView.tsx';
@@ -22,7 +22,7 @@ export function ExplorableRing() {
   const asked = route.value.query.get('ranks');
   const isOpen = useSignal(asked !== null);
   const ranks = useSignal(ranksIn(asked));
-  useEffect(() => {
+  useLayoutEffect(() => {
     isOpen.value = asked !== null;
     ranks.value = ranksIn(asked);
   }, [asked, isOpen, ranks]);
@@ -30,7 +30,7 @@ export function ExplorableRing() {
   const members = useMemo(() => Array.from({ length: n }, () => ({ name: '' })), [n]);
   const names = useMemo(() => members.map((one) => one.name), [members]);
   const player = useSimulated(n);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const step = Number.parseInt(route.peek().query.get('step') ?? '', 10);
     const plan = player.watch.peek();
     if (step >= 0 && plan !== null) player.seek(positionOf(plan, step));

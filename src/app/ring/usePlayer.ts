@@ -1,6 +1,6 @@
 /** A player for as long as a page shows it, at the speed that the address asks for, with its keys. */
 import { useComputed, useSignal } from '@preact/signals';
-import { useEffect, useMemo } from 'preact/hooks';
+import { useLayoutEffect, useMemo } from 'preact/hooks';
 import { reducedMotion } from '../env.ts';
 import { computesOnCpu, route } from '../store.ts';
 import { createPlayer, type Player, type Stage } from './player.ts';
@@ -15,15 +15,16 @@ export function usePlayer(newest: Stage | null, options: { autoplay: boolean; ke
     () => createPlayer(source, { autoplay, reducedMotion, thrifty: computesOnCpu }),
     [source, autoplay],
   );
-  useEffect(() => {
+  useLayoutEffect(() => {
     source.value = newest;
   }, [source, newest]);
   const asked = speedIn(route.value.query);
-  useEffect(() => {
+  useLayoutEffect(() => {
     player.speed.value = asked;
   }, [player, asked]);
   useInAddress(useComputed(() => ({ speed: speedForAddress(player.speed.value) })));
-  useEffect(() => {
+  // With the picture, not after it has been painted: who is quick has pressed a key by then.
+  useLayoutEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       if (isForSomethingElse(event.target) || !press(player, event.key)) return;
