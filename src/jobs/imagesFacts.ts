@@ -43,14 +43,13 @@ export function keyOfImages({ shape, isNumbered, sums }: ImagesFacts): string {
 /** Of images with the same {@link keyOfImages}, the same in whatever order they are. */
 export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;
-  const ordered = parts.map((one) => one.sums).sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
   return {
     ...{ kind: 'images', shape, isNumbered },
     classes: inOrder(
       parts.flatMap(({ classes }) => classes),
       isNumbered,
     ),
-    sums: ordered[0]?.map((_, k) => joinSums(ordered.map((sums) => sums![k]!))) ?? null,
+    sums: parts[0]!.sums?.map((_, k) => joinSums(parts.map(({ sums }) => sums![k]!))) ?? null,
   };
 }
 

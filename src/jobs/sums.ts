@@ -13,9 +13,11 @@ export function addTo(sums: Sums, value: number): void {
   sums.squares += distance * (value - sums.mean);
 }
 
-/** Of all parts' numbers, by float64 in the order of `parts` (Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983). */
+/** Of all parts' numbers, to the bit the same in whatever order they are (Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983). */
 export function joinSums(parts: readonly Sums[]): Sums {
-  const filled = parts.filter(({ count }) => count > 0);
+  const filled = parts
+    .filter(({ count }) => count > 0)
+    .sort((a, b) => a.count - b.count || a.mean - b.mean || a.squares - b.squares);
   return filled.slice(1).reduce((a, b) => {
     const count = a.count + b.count;
     const distance = b.mean - a.mean;

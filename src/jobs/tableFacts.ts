@@ -95,15 +95,11 @@ export function keyOfTable({ columns, target }: TableFacts): string {
  */
 export function joinTables(tables: readonly TableFacts[]): TableFacts {
   const { target, columns, task } = tables[0]!;
-  const ordered = tables
-    .map((one) => JSON.stringify(one))
-    .sort()
-    .map((one) => JSON.parse(one) as TableFacts);
   return {
     kind: 'table',
     target,
     task,
-    columns: columns.map((_, i) => joinColumns(ordered.map((one) => one.columns[i]!))),
+    columns: columns.map((_, i) => joinColumns(tables.map((one) => one.columns[i]!))),
   };
 }
 

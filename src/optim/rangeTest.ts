@@ -27,7 +27,7 @@ const MEDIAN_DIFFERENCE = 0.954;
 /** Of the suggested rate: what is found is not more exact. */
 const DIGITS = 2;
 
-export interface RangeFinding {
+interface RangeFinding {
   /** By step. */
   rates: number[];
   /** By step, smoothed. */

@@ -10,6 +10,7 @@ import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
 import { readJobFile, writeJobFile } from '../../src/protocol/jobFile.ts';
 import { rowsOf, Topology } from '../../src/protocol/topology.ts';
 import { OWN_JOB } from './ownJob.ts';
+import { loadedOf } from './loadedOf.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
 
@@ -99,14 +100,7 @@ test("Keras 3's is computed as Keras does, with the weights that Keras saved", a
 
 test('a saved model answers in TensorFlow.js as here', async () => {
   const model = buildModel(jobOf(OWN_JOB.model), SHAPE);
-  const weights = tf.tidy(() => tf.concat(model.variables.map((variable) => variable.flatten())).dataSync());
-  const loaded = await tf.loadLayersModel(
-    tf.io.fromMemory({
-      modelTopology: model.topology as never,
-      weightSpecs: model.variables.map(({ shape }, i) => ({ name: model.names[i]!, shape, dtype: 'float32' })),
-      weightData: weights.slice().buffer,
-    }),
-  );
+  const loaded = await loadedOf(model);
   const x = tf.randomUniform([2, 28, 28, 1], 0, 1, 'float32', 3);
   const off = tf.max(tf.abs(tf.sub(loaded.predict(x) as tf.Tensor, tf.softmax(model.logits(x))))).dataSync()[0];
   expect(off).toBeLessThan(1e-6);

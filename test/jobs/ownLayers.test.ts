@@ -6,6 +6,7 @@ import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
 import { rowsOf, Topology } from '../../src/protocol/topology.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { hashState } from '../../src/util/hash.ts';
+import { loadedOf } from './loadedOf.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
 
@@ -106,14 +107,7 @@ test('a softmax at the end is in the file of the model, and not in what the loss
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10 }), tf.layers.softmax()],
   ]) {
     const model = buildModel(jobWith(tf.sequential({ layers }).toJSON(null, false)), SHAPE);
-    const weights = tf.tidy(() => tf.concat(model.variables.map((variable) => variable.flatten())).dataSync());
-    const loaded = await tf.loadLayersModel(
-      tf.io.fromMemory({
-        modelTopology: model.topology as never,
-        weightSpecs: model.variables.map(({ shape }, i) => ({ name: model.names[i]!, shape, dtype: 'float32' })),
-        weightData: weights.slice().buffer,
-      }),
-    );
+    const loaded = await loadedOf(model);
     const x = tf.randomUniform([2, 28, 28, 1], 0, 1, 'float32', 3);
     const [theirs, ours] = [loaded.predict(x) as tf.Tensor, tf.softmax(model.logits(x))];
     const off = tf.max(tf.abs(tf.sub(theirs, ours))).dataSync()[0];

@@ -1,21 +1,21 @@
 /** Lets timers and messages have their turn amid long work: what waits for nothing but itself would never let them. */
 import type { Clock } from './clock.ts';
 
-/** Milliseconds of work between two turns: a timer takes up to 4 ms of them, and who is not heard of for seconds is held to be gone. */
-const STRETCH_MS = 200;
-
-export class Turns {
+export class Yielder {
   readonly #clock: Clock;
+  readonly #stretchMs: number;
   #last: number;
 
-  constructor(clock: Clock) {
+  /** @param stretchMs of work between two turns. A turn takes up to 4 ms, as browsers have it of timers behind timers. */
+  constructor(clock: Clock, stretchMs: number) {
     this.#clock = clock;
+    this.#stretchMs = stretchMs;
     this.#last = clock.now();
   }
 
   /** Gives them a turn, if the last was long ago. */
-  async pass(): Promise<void> {
-    if (this.#clock.now() - this.#last < STRETCH_MS) return;
+  async yieldIfDue(): Promise<void> {
+    if (this.#clock.now() - this.#last < this.#stretchMs) return;
     await new Promise((resolve) => setTimeout(resolve));
     this.#last = this.#clock.now();
   }

@@ -1,0 +1,14 @@
+/** A model as TensorFlow.js loads it from what a file of it says. */
+import * as tf from '@tensorflow/tfjs';
+import type { JobModel } from '../../src/jobs/index.ts';
+
+export async function loadedOf(model: JobModel): Promise<tf.LayersModel> {
+  const weights = tf.tidy(() => tf.concat(model.variables.map((variable) => variable.flatten())).dataSync());
+  return tf.loadLayersModel(
+    tf.io.fromMemory({
+      modelTopology: model.topology as never,
+      weightSpecs: model.variables.map(({ shape }, i) => ({ name: model.names[i]!, shape, dtype: 'float32' })),
+      weightData: weights.slice().buffer,
+    }),
+  );
+}
