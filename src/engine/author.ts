@@ -6,6 +6,8 @@ import { Writer, type KeptModel, type Network, type Tokenizer } from '../jobs/in
 import { TensorReader } from '../parallel/flatten.ts';
 import type { Vocabulary } from '../protocol/vocabulary.ts';
 import { mixSeed } from '../util/rng.ts';
+import { systemClock } from '../util/clock.ts';
+import { Yielder } from '../util/yielder.ts';
 
 /** The reader's staging buffers: a sample and an answer may be read at once. */
 const SAMPLE = 0;
@@ -84,12 +86,10 @@ export class Author {
     const start = known.length > 0 ? known : Uint16Array.of(0);
     const tokens = new Writer(size, this.#tokenizer.size, weights).write(start, { temperature, seed: this.#seed });
     const written: number[] = [];
-    let since = performance.now();
+    const yielder = new Yielder(systemClock, STRETCH_MS);
     while (written.length < LENGTH) {
       written.push(tokens.next().value);
-      if (performance.now() - since < STRETCH_MS) continue;
-      await new Promise((resolve) => setTimeout(resolve));
-      since = performance.now();
+      await yielder.yieldIfDue();
     }
     return this.#tokenizer.decode(written);
   }

@@ -35,6 +35,10 @@ export class ShardDealer implements Dealer {
     return this.deal(position);
   }
 
+  get stepSamples(): number {
+    return Math.ceil(this.#cursor.datasetSize / this.#cursor.partsOf(this.#batchSize));
+  }
+
   stepsLeft(position: CursorPosition, epochs: number): number {
     return this.#cursor.stepsLeft(position, epochs, this.#batchSize);
   }

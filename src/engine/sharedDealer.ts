@@ -32,7 +32,7 @@ export class SharedDealer implements Dealer {
 
   deal(position: CursorPosition): Turn {
     const { epoch, rank, worldSize } = this.#group;
-    const window = this.#cursor.windowAt(position, this.#globalBatch);
+    const window = this.#cursor.windowAt(position, this.stepSamples);
     const all = Uint32Array.from(window.indices.keys());
     return this.#turnOf({ window, dealtIn: epoch, positions: dealWindow(all, rank, worldSize) }, 1);
   }
@@ -50,7 +50,7 @@ export class SharedDealer implements Dealer {
   dealAgain(position: CursorPosition, ring: Ring, holdings: readonly (Holding | null)[]): Turn {
     const { epoch, rank } = this.#group;
     const held = this.holdingOf(ring);
-    const { dataEpoch, offset, indices } = this.#cursor.windowAt(position, this.#globalBatch);
+    const { dataEpoch, offset, indices } = this.#cursor.windowAt(position, this.stepSamples);
     const { window, keeps, positions, rounds } = deal(
       { dataEpoch, offset, size: indices.length, dealtIn: epoch },
       holdings,
@@ -64,11 +64,11 @@ export class SharedDealer implements Dealer {
 
   stepsLeft({ dataEpoch, offset }: CursorPosition, epochs: number): number {
     const { datasetSize } = this.#cursor;
-    const inPass = Math.ceil((datasetSize - offset) / this.#globalBatch);
-    return inPass + (epochs - dataEpoch - 1) * Math.ceil(datasetSize / this.#globalBatch);
+    const inPass = Math.ceil((datasetSize - offset) / this.stepSamples);
+    return inPass + (epochs - dataEpoch - 1) * Math.ceil(datasetSize / this.stepSamples);
   }
 
-  get #globalBatch(): number {
+  get stepSamples(): number {
     return this.#batchSize * this.#group.worldSize;
   }
 

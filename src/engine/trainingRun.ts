@@ -15,7 +15,6 @@ import { allGatherHashes } from '../parallel/hashes.ts';
 import { PacedRule } from '../parallel/pacedRule.ts';
 import type { Pass, PassOptions } from '../parallel/pass.ts';
 import { isRunOver, judge, shareOfTime, startOfRun, type Progress, type RunBounds } from '../parallel/progress.ts';
-import { oddOnes, refuseOdd } from '../parallel/standing.ts';
 import { createStrategy, Ring, type Arrival, type RingState, type StepReport } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
 import type {
@@ -31,12 +30,14 @@ import { isElastic, type JobCodec, type TrainingPlan } from '../protocol/job.ts'
 import type { ShardFacts } from '../protocol/shardFacts.ts';
 import type { Vocabulary } from '../protocol/vocabulary.ts';
 import type { Clock } from '../util/clock.ts';
-import { DataError, DivergenceError, MismatchError, PeergradError, UsageError } from '../util/errors.ts';
+import { DivergenceError, MismatchError, PeergradError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { dissenters } from '../util/majority.ts';
-import { Turns } from '../util/turns.ts';
+import { Yielder } from '../util/yielder.ts';
+import { compareData } from './compareData.ts';
 import { dutiesAfter, joined, NO_DUTIES, testHeldOut, testInterval, type Duties, type Tested } from './duties.ts';
 import { RunFigures } from './figures.ts';
+import { StepLosses } from './stepLosses.ts';
 import { StepTelemetry } from './stepTelemetry.ts';
 import type { Task } from './task.ts';
 import { ShardDealer } from './shardDealer.ts';
@@ -48,6 +49,9 @@ const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
 
 /** How many steps a run is taken for whose time has a bound, to choose when held-out samples are tested. */
 const TIMED_STEPS = 400;
+
+/** Milliseconds of work between two turns of timers and messages: a rank that is not heard of for seconds is held to be gone. */
+const YIELD_MS = 200;
 
 export interface TrainingRunOptions {
   plan: TrainingPlan;
@@ -101,9 +105,8 @@ export class TrainingRun {
   readonly #bounds: RunBounds;
   readonly #figures = new RunFigures();
   readonly #telemetry: StepTelemetry;
-  readonly #turns: Turns;
-  /** Steps whose losses only their ranks know yet: summed loss and samples of this one's. */
-  readonly #ownLosses: { sum: number; samples: number }[] = [];
+  readonly #yielder: Yielder;
+  readonly #losses: StepLosses;
   #world: World | null = null;
   #dealer: Dealer | null = null;
   /** Samples of all ranks together. */
@@ -111,8 +114,6 @@ export class TrainingRun {
   /** Of the next step, once it is dealt out. */
   #turn: Turn | null = null;
   #due: Duties = NO_DUTIES;
-  /** Losses known to be numbers. */
-  #checkedLosses = 0;
   #statistics: RankStatistics[] = [];
   #hashes: string[] = [];
   /** Of the latest test. */
@@ -140,7 +141,8 @@ export class TrainingRun {
     this.#rules = rules;
     this.#dataHash = dataHash;
     const { plan, clock, isHidden = () => false } = options;
-    this.#turns = new Turns(clock);
+    this.#yielder = new Yielder(clock, YIELD_MS);
+    this.#losses = new StepLosses(this.#isRangeTest);
     this.#telemetry = new StepTelemetry(clock, isHidden);
     // Few data are gone through as often as the steps of a range test need, which tests no samples.
     this.#bounds = this.#isRangeTest ? { ...plan, epochs: Infinity, patience: null } : plan;
@@ -220,7 +222,7 @@ export class TrainingRun {
    */
   async enter(world: World): Promise<{ step: number; stateHash: string }> {
     const { group, signal } = world;
-    const { plan, task } = this.#options;
+    const { plan } = this.#options;
     const strategy = this.#strategy;
     signal.throwIfAborted();
     if (this.#worlds > 0 && !isElastic(plan)) {
@@ -254,9 +256,7 @@ export class TrainingRun {
     const progress = this.#progress;
     if (progress.evaluateEvery === 0) {
       const steps = plan.maxMinutes === null ? this.#totalSteps : Math.min(this.#totalSteps, TIMED_STEPS);
-      const perPass = dealer.stepsLeft({ dataEpoch: 0, offset: 0 }, 1);
-      const perStep = task.isShard ? Math.ceil(this.#samples.train / perPass) : plan.batchSize * group.worldSize;
-      progress.evaluateEvery = testInterval(this.#samples, plan, perStep, steps);
+      progress.evaluateEvery = testInterval(this.#samples, plan, dealer.stepSamples, steps);
     }
     if (this.#isRangeTest && progress.step === 0) this.#untrained = await this.#ring('tested').snapshot();
     this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow : NO_DUTIES;
@@ -282,7 +282,7 @@ export class TrainingRun {
       if (this.#isOver) return this.#result(clock.now() - this.#startedAt);
       signal.throwIfAborted();
       await this.#takeStep(this.#startedAt);
-      await this.#turns.pass();
+      await this.#yielder.yieldIfDue();
     }
   }
 
@@ -359,30 +359,12 @@ export class TrainingRun {
     this.#due = this.#dutiesNow;
   }
 
-  /**
-   * Sees to it that samples can be dealt out by index: every rank must hold the same ones, or, of its own, such as the others have.
-   */
+  /** Sees to it that samples can be dealt out. */
   async #shareData(group: ProcessGroup): Promise<Dealer> {
     const { plan, task } = this.#options;
-    const { trainSamples: train, testSamples: test } = task;
     const isFresh = !(this.#strategy instanceof Ring) || this.#strategy.isFresh;
-    const all = await group.allGatherObject({ data: this.#dataHash, isFresh, train, test });
-    const odd = oddOnes(
-      all.map(({ data }) => data),
-      all.map((one) => one.isFresh),
-    );
-    if (odd.length > 0) {
-      const message = `Rank ${odd.join(', ')} has other data than the others: ${task.dataAdvice}.`;
-      refuseOdd(group, odd, DataError, message);
-    }
-    const samples = all.map((one) => one.train);
-    const empty = samples.flatMap((count, rank) => (count === 0 ? [rank] : []));
-    if (empty.length > 0) {
-      refuseOdd(group, empty, DataError, `Rank ${empty.join(', ')} has no samples to learn from: give that tab some.`);
-    }
-    this.#samples = task.isShard
-      ? { train: totalOf(samples), test: totalOf(all.map((one) => one.test)) }
-      : { train, test };
+    const { samples, train, test } = await compareData(group, task, { dataHash: this.#dataHash, isFresh });
+    this.#samples = { train, test };
     if (this.#dealer) this.#dealer.enter(group, samples);
     else {
       const options = { group, samples, seed: plan.seed, batchSize: plan.batchSize };
@@ -485,7 +467,7 @@ export class TrainingRun {
         progress.position = window.next;
         progress.trainedMs = this.#trainedMs;
         if (strategy.reportsAllRanks) progress.losses.push(loss);
-        else this.#ownLosses.push({ sum: loss * samples, samples });
+        else this.#losses.add(loss, samples);
         this.#due = joined(this.#due, this.#dutiesNow);
         this.#turn = null;
       });
@@ -515,7 +497,7 @@ export class TrainingRun {
     if (!this.#strategy.isSynchronized) return;
     const { samples, comparison } = this.#due;
     const last = this.#progress.step - 1;
-    await this.#collectLosses();
+    await this.#losses.collect(this.#here.group, this.#progress.losses);
     if (samples > 0) await this.#evaluate(last, samples);
     if (this.#isRangeTest && this.#isOver) await this.#ring('tested').restore(this.#untrained);
     // A test may end the run.
@@ -535,26 +517,6 @@ export class TrainingRun {
     checkDevice();
   }
 
-  /**
-   * The losses of all ranks' samples since the last time.
-   *
-   * @throws (rejects) PeergradError where one is no number, which ends a range test unless it is the first: on all ranks after the same
-   *   step, as all know the same losses here.
-   */
-  async #collectLosses(): Promise<void> {
-    const { losses } = this.#progress;
-    const own = this.#ownLosses.splice(0);
-    if (own.length > 0) {
-      const sums = Float64Array.from(own.flatMap(({ sum, samples }) => [sum, samples]));
-      await this.#here.group.allReduce(sums);
-      for (let i = 0; i < sums.length; i += 2) losses.push(sums[i + 1]! > 0 ? sums[i]! / sums[i + 1]! : 0);
-    }
-    for (; this.#checkedLosses < losses.length; this.#checkedLosses++) {
-      if (this.#isRangeTest) checkFirstLoss(losses[0]!);
-      else checkLoss(losses[this.#checkedLosses]!, this.#checkedLosses);
-    }
-  }
-
   /** Loss and accuracy on the first held-out samples, at most `most`. */
   async #evaluate(step: number, most: number): Promise<void> {
     const { task, plan, emit, keepBest } = this.#options;
@@ -562,7 +524,7 @@ export class TrainingRun {
     const held = this.#samples.test;
     const tell = async (done: number, share: number): Promise<void> => {
       await emit({ type: 'testing', step, done, share });
-      await this.#turns.pass();
+      await this.#yielder.yieldIfDue();
     };
     this.#tested = await testHeldOut(this.#here.group, task, Math.min(most, held), tell, held);
     if (plan.patience !== null && judge(this.#progress, this.#tested.loss)) await keepBest?.();
@@ -635,30 +597,6 @@ export class TrainingRun {
       ms,
     };
   }
-}
-
-function totalOf(counts: readonly number[]): number {
-  return counts.reduce((total, one) => total + one, 0);
-}
-
-/** With the lowest of all rates it is not the rate. */
-function checkFirstLoss(loss: number): void {
-  if (Number.isFinite(loss)) return;
-  throw new PeergradError(
-    'The loss is no number from the first step on, before any rate was tried: look for numbers in the data that are infinite, or none.',
-    { step: 0 },
-  );
-}
-
-/** A diverged run goes on for ever and learns nothing. */
-function checkLoss(loss: number, step: number): void {
-  if (Number.isFinite(loss)) return;
-  throw new PeergradError(
-    `The loss is no longer a number at step ${step + 1}: start again with a lower learning rate.`,
-    {
-      step,
-    },
-  );
 }
 
 /** Of a batch of samples `indices`, whose summed loss a task gives. */

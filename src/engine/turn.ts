@@ -33,6 +33,8 @@ export interface Dealer {
   holdingOf(ring: Ring): Holding | null;
   /** Deals out a step of which ranks may hold parts, by rank. What this one holds in vain is dropped. */
   dealAgain(position: CursorPosition, ring: Ring, holdings: readonly (Holding | null)[]): Turn;
+  /** Samples of a step, of all ranks together, where the pass does not end in it. */
+  readonly stepSamples: number;
   /** Steps from `position` to the end of so many passes. */
   stepsLeft(position: CursorPosition, epochs: number): number;
 }
