@@ -26,7 +26,7 @@ export interface Codec {
   bytesOf(elements: number): number;
   /** Elements in a payload; not a whole number where there is no such payload. */
   elementsOf(bytes: number): number;
-  /** @param lost takes `values` less what they are decoded to. */
+  /** @param lost takes `values` less what they are decoded to; 0 where that is not finite. */
   encode(values: Float32Array, frame: ArrayBuffer, lost: Float32Array | null): void;
   decode(frame: ArrayBuffer, into: Float32Array): void;
   /** Adds what is decoded. */
@@ -37,30 +37,83 @@ const MAX_PAYLOAD_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;
 const HALF_BYTES = Uint16Array.BYTES_PER_ELEMENT;
 const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
+/** Bits of mantissa that a float32 has and a half has not. */
+const DROPPED_HALF_BITS = 13;
+const FLOAT_EXPONENT_BIAS = 127;
+const FLOAT_MANTISSA_BITS = 23;
+/** A segment's largest value is scaled to [2^14, 2^15), which rounding cannot bring to infinity. */
+const LARGEST_HALF_EXPONENT = 14;
+/** The smallest half, 2^-24, times 2^-125 is the smallest float32: decoding stays exact. */
+const SMALLEST_EXPONENT = -125;
+
 /**
- * Half the bytes: IEEE binary16, 11 bits of mantissa. From 65520 on infinity, which stays one; a NaN stays a NaN. Our own conversion
- * and not Float16Array's, which leaves to the browser what becomes of a NaN's bits, and which not every browser has.
+ * Half the bytes: IEEE binary16, 11 bits of mantissa. A segment's values share a power of two, its exponent an int16 in front of them, so
+ * that its largest value neither overflows nor loses bits, whatever its magnitude; values 2^28 times smaller become subnormal halves. A
+ * segment with an infinity or a NaN has exponent 0: infinities stay infinities, from 65520 on values become ones, and a NaN stays a NaN.
+ * Our own conversion and not Float16Array's, which leaves to the browser what becomes of a NaN's bits, and which not every browser has.
  */
 const fp16: Codec = {
   code: DtypeCode.FLOAT32_AS_FLOAT16,
-  maxSegment: Math.floor(MAX_PAYLOAD_BYTES / HALF_BYTES),
-  bytesOf: (elements) => elements * HALF_BYTES,
-  elementsOf: (bytes) => bytes / HALF_BYTES,
+  maxSegment: MAX_PAYLOAD_BYTES / HALF_BYTES - 1,
+  bytesOf: (elements) => (elements === 0 ? 0 : (1 + elements) * HALF_BYTES),
+  elementsOf: (bytes) => (bytes === 0 ? 0 : bytes === HALF_BYTES ? Number.NaN : bytes / HALF_BYTES - 1),
   encode: (values, frame, lost) => {
-    const halves = toHalf(values, halvesOf(frame, values.length));
+    const { length } = values;
+    if (length === 0) return;
+    const { exponent, halves } = fp16Views(frame, length);
+    exponent[0] = sharedExponent(values);
+    if (exponent[0] === 0) toHalf(values, halves);
+    else toHalf(scaled(values, 2 ** -exponent[0], scratch.subarray(0, length)), halves);
     if (lost === null) return;
-    fromHalf(halves, lost);
-    for (let i = 0; i < lost.length; i++) lost[i] = values[i]! - lost[i]!;
+    fp16.decode(frame, lost);
+    keepRest(values, lost);
   },
-  decode: (frame, into) => void fromHalf(halvesOf(frame, into.length), into),
+  decode: (frame, into) => {
+    if (into.length === 0) return;
+    const { exponent, halves } = fp16Views(frame, into.length);
+    fromHalf(halves, into);
+    if (exponent[0] !== 0) scaled(into, 2 ** exponent[0]!, into);
+  },
   addTo: (into, frame) => {
-    const values = fromHalf(halvesOf(frame, into.length), scratch.subarray(0, into.length));
+    const values = scratch.subarray(0, into.length);
+    fp16.decode(frame, values);
     for (let i = 0; i < into.length; i++) into[i]! += values[i]!;
   },
 };
 
 /** A segment's worth of decoded halves: conversions and sums run faster apart. */
 const scratch = new Float32Array(fp16.maxSegment);
+
+/** The power of two by which a segment's values are divided: the largest's after rounding, so that decoded values give the same. */
+function sharedExponent(values: Float32Array): number {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  let largest = 0;
+  for (let i = 0; i < bits.length; i++) {
+    // As whole numbers, magnitudes have the order of their values, and NaN is the largest.
+    const magnitude = bits[i]! & 0x7fffffff;
+    if (magnitude > largest) largest = magnitude;
+  }
+  const half = 1 << (DROPPED_HALF_BITS - 1);
+  const isOdd = (largest >>> DROPPED_HALF_BITS) & 1;
+  // Nearest, ties to even, as toHalf rounds.
+  const exponent = ((largest + half - 1 + isOdd) >>> FLOAT_MANTISSA_BITS) - FLOAT_EXPONENT_BIAS;
+  // Infinity, NaN, or rounded to infinity.
+  if (exponent > FLOAT_EXPONENT_BIAS) return 0;
+  return Math.max(exponent - LARGEST_HALF_EXPONENT, SMALLEST_EXPONENT);
+}
+
+function scaled(values: Float32Array, factor: number, into: Float32Array): Float32Array {
+  for (let i = 0; i < values.length; i++) into[i] = values[i]! * factor;
+  return into;
+}
+
+/** Makes decoded values what encoding took from `values`; 0 where that is no finite number: the next step must not inherit it. */
+function keepRest(values: Float32Array, decoded: Float32Array): void {
+  for (let i = 0; i < values.length; i++) {
+    const rest = values[i]! - decoded[i]!;
+    decoded[i] = rest - rest === 0 ? rest : 0;
+  }
+}
 
 /**
  * Elements that share a scale in int8. The larger, the fewer bytes, and the coarser are small values beside large ones: of gradients of
@@ -117,10 +170,10 @@ const int8: Codec = {
         const perScale = 1 / scales[block]!;
         for (let i = start; i < end; i++) levels[i] = values[i]! * perScale + ROUND_TO_INTEGER - ROUND_TO_INTEGER;
       }
-      if (lost === null) continue;
-      const scale = scales[block]!;
-      for (let i = start; i < end; i++) lost[i] = values[i]! - levels[i]! * scale;
     }
+    if (lost === null) return;
+    int8.decode(frame, lost);
+    keepRest(values, lost);
   },
   decode: (frame, into) => {
     const { length } = into;
@@ -150,8 +203,11 @@ export function codecOf(name: CodecName): Codec | null {
   throw new UsageError(`There is no codec "${name}": use ${Object.keys(CODECS).join(', ')}.`);
 }
 
-function halvesOf(frame: ArrayBuffer, length: number): Uint16Array {
-  return new Uint16Array(frame, FRAME_HEADER_BYTES, length);
+function fp16Views(frame: ArrayBuffer, length: number) {
+  return {
+    exponent: new Int16Array(frame, FRAME_HEADER_BYTES, 1),
+    halves: new Uint16Array(frame, FRAME_HEADER_BYTES + HALF_BYTES, length),
+  };
 }
 
 function blocksOf(elements: number): number {

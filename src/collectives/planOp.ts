@@ -231,8 +231,11 @@ export class PlanOp {
     codec.addTo(values, frame);
     if (how === 'combine') return;
     if (this.#isAverage) divide(values, dtype, worldSize);
-    codec.encode(values, frame, this.#lostIn(start, end));
+    const lost = this.#lostIn(start, end);
+    codec.encode(values, frame, lost);
     codec.decode(frame, values);
+    // What the other ranks have lost is of the sum.
+    if (this.#isAverage && lost) for (let i = 0; i < lost.length; i++) lost[i]! *= worldSize;
   }
 
   #wake(progress: Progress): void {

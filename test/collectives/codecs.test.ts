@@ -68,6 +68,16 @@ describe.each(CODECS)('%s', (_name, codec) => {
     );
   });
 
+  test('loses nothing that is not finite', () => {
+    fc.assert(
+      fc.property(anything, (values) => {
+        const lost = new Float32Array(values.length).fill(Number.NaN);
+        encode(codec, values, lost);
+        expect(lost.every(Number.isFinite)).toBe(true);
+      }),
+    );
+  });
+
   test('hides no NaN and no infinity', () => {
     fc.assert(
       fc.property(anything, (values) => {
@@ -89,6 +99,21 @@ describe.each(CODECS)('%s', (_name, codec) => {
     expect(codec.bytesOf(codec.maxSegment)).toBeLessThanOrEqual(payload);
     expect(codec.bytesOf(codec.maxSegment)).toBeGreaterThan(0.98 * payload);
   });
+});
+
+test('fp16 keeps 11 bits of values of any magnitude', () => {
+  fc.assert(
+    fc.property(alike, (values) => {
+      const codec = codecOf('fp16')!;
+      const decoded = decode(codec, encode(codec, values), values.length);
+      const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+      values.forEach((value, i) => {
+        // Half a unit of a half that has the largest of the segment just below 2^15, and of the smallest float32.
+        const most = Math.max(2 ** -11 * Math.abs(value), 2 ** -39 * largest, 2 ** -150);
+        expect(Math.abs(value - decoded[i]!)).toBeLessThanOrEqual(most);
+      });
+    }),
+  );
 });
 
 test('int8 loses half a scale at most: a 127th of the largest of its block, rounded up', () => {

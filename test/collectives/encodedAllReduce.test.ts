@@ -87,6 +87,22 @@ describe.each(ENCODED)('%s', (codec) => {
     }
   });
 
+  test('sums values far beyond those of a half', async () => {
+    const n = 3;
+    const results = await runWorld(n, (group) =>
+      Promise.resolve(
+        group.allReduce(
+          gradientOf(group.rank, 500).map((value) => 1e9 * value),
+          { codec },
+        ),
+      ),
+    );
+    const expected = sumOf(n, 500);
+    results[0]!.forEach((value, i) => {
+      expect(Math.abs(value / 1e9 - expected[i]!)).toBeLessThanOrEqual(n * n * LOSS_PER_HOP[codec]);
+    });
+  });
+
   test('hides no NaN and no infinity of any rank', async () => {
     for (const odd of [Number.NaN, Infinity]) {
       const results = await runWorld(4, (group) => {
@@ -116,15 +132,20 @@ describe.each(ENCODED)('%s', (codec) => {
     encoded.forEach((bytes, rank) => expect(plain[rank]! / bytes).toBeGreaterThan(least));
   });
 
-  test.each([1, 2, 3, 5, 9, 17])('tells each of %i ranks what it has lost of the sum', async (n) => {
+  test.each(
+    [1, 2, 3, 5, 9, 17].flatMap((n) => [
+      { n, op: ReduceOp.SUM, name: 'the sum' },
+      { n, op: ReduceOp.AVG, name: 'the average' },
+    ]),
+  )('tells each of $n ranks what it has lost of $name', async ({ n, op }) => {
     const length = 1500;
     const losts = await runWorld(n, async (group) => {
       const lost = new Float32Array(length).fill(7);
-      const sum = await group.allReduce(gradientOf(group.rank, length), { codec, lost });
-      return { lost, sum };
+      const reduced = await group.allReduce(gradientOf(group.rank, length), { codec, lost, op });
+      return { lost, reduced };
     });
     const expected = sumOf(n, length);
-    const accounted = Float64Array.from(losts[0]!.sum);
+    const accounted = Float64Array.from(losts[0]!.reduced, (value) => (op === ReduceOp.AVG ? n * value : value));
     for (const { lost } of losts) lost.forEach((value, i) => (accounted[i]! += value));
     accounted.forEach((value, i) => expect(value).toBeCloseTo(expected[i]!, 4));
   });
