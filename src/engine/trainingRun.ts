@@ -460,7 +460,7 @@ export class TrainingRun {
       }
     }
     const take = (pass: Pass): Promise<StepReport> =>
-      strategy.step(pass, optionsOf(last), ({ loss, samples }) => {
+      strategy.step(pass, { ...optionsOf(last), totalSamples: window.size }, ({ loss, samples }) => {
         const progress = this.#progress;
         progress.step += 1;
         progress.appliedIn = this.#here.group.epoch;

@@ -41,10 +41,10 @@ export interface GradBucket {
 export interface CommHook {
   (bucket: GradBucket, group: ProcessGroup): Promise<void>;
   /**
-   * Whether a multiple of the gradients gives that multiple of the result. Such a hook need not wait for the weights: it adds up what
-   * ranks have as it is, while their samples are still counted, and the result is divided.
+   * Keeps what the hook took from the gradients of the step whose buckets it reduced last, to add it to the next ones. Called once the
+   * step cannot fail any more; a step that fails is tried again with what was kept before it.
    */
-  readonly scales?: boolean;
+  commit?(): void;
   /** Forgets what the hook has kept of this rank's earlier gradients; see {@link DistributedDataParallel.forgetLosses}. */
   forget?(): void;
 }

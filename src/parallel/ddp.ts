@@ -201,7 +201,7 @@ export class DistributedDataParallel {
    *   it to in training mode and the loss of its outputs. Not run where there are no samples, but for what
    *   SyncBatchNormalization layers send, which only the second form does.
    * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, where the pass uses other parameters than
-   *   the first one; EarlyTerminationError, see {@link join}; what the hook and {@link ProcessGroup.allReduce} reject with.
+   *   the first one, or where samples do not add up to `totalSamples`; EarlyTerminationError, see {@link join}; what the hook and {@link ProcessGroup.allReduce} reject with.
    */
   async backward<Outputs extends Tensor | Tensor[] = Tensor>(
     pass: Pass<Outputs>,
@@ -220,7 +220,7 @@ export class DistributedDataParallel {
       if (local) this.#checkGraph(local.computed);
       const { computedAt, ...reduced } = this.#isLocal
         ? await this.#accumulate(local)
-        : await this.#synchronise(local, roll);
+        : await this.#synchronise(local, roll, options.totalSamples);
       return { ...reduced, compute: computedAt - startedAt, bytesSent: this.group.bytesSent - sentBefore };
     } finally {
       local?.computed.dispose();
@@ -355,18 +355,20 @@ export class DistributedDataParallel {
   }
 
   /** What all ranks do together in a step; one that has run dry, without a pass of its own. */
-  async #synchronise(local: LocalPass | null, roll: Roll | null): Promise<OpenReduction> {
+  async #synchronise(local: LocalPass | null, roll: Roll | null, totalSamples?: number): Promise<OpenReduction> {
     const { average, broadcastBuffers } = this.#options;
     const { worldSize } = this.group;
     const ranks = this.#join?.divideByInitialWorldSize === false ? (roll?.contributors ?? worldSize) : worldSize;
+    // A rank that has run dry inside `join` knows no total.
+    const total = this.#join ? undefined : totalSamples;
     if (!this.#isOrdered) await this.#orderBuckets(local?.computed.readyOrder);
-    const { flags, ...reduced } = await this.#reducer.reduce(
-      local,
-      broadcastBuffers ? this.#buffers.changes() : [],
-      (samples) => (average === 'ranks' ? ranks : samples),
-    );
+    const { flags, ...reduced } = await this.#reducer.reduce(local, broadcastBuffers ? this.#buffers.changes() : [], {
+      ...(average === 'ranks' && { ranks }),
+      ...(total !== undefined && { totalSamples: total }),
+    });
     // As in PyTorch, rank 0's, or inside `join`, where it may have run dry, those of the highest rank that has not.
     if (flags.some((changes) => changes > 0)) await this.#buffers.broadcast(roll?.active.at(-1) ?? 0, flags);
+    this.#reducer.commit();
     return reduced;
   }
 

@@ -85,8 +85,8 @@ interface SharedState {
  * Buckets are reduced one after another, in the order of the calls, as several all-reduces each would else be issued in
  * different orders on different ranks. For the same reason nothing else may be issued on the group until a step's hooks
  * are done. A hook belongs to one model. On another group it begins anew, plain steps first: ranks that were not in the
- * old one could not know what it shared; each keeps its own memory, as of the last step whose buckets were all reduced, so that a
- * step that failed can be tried again from the same gradients.
+ * old one could not know what it shared; each keeps its own memory, as of the last step that was committed, so that a step that failed
+ * can be tried again from the same gradients.
  *
  * @throws UsageError where an option is out of its range.
  */
@@ -110,7 +110,7 @@ export function createPowerSgdHook({
 
   /** What this rank has not sent yet, by parameter. */
   const memories = new Map<number, Float32Array>();
-  /** What the step under way will make of {@link memories}, once its last bucket is reduced; `null`: nothing is left. */
+  /** What the step under way will make of {@link memories}, once it cannot fail any more; `null`: nothing is left. */
   const staged = new Map<number, Float32Array | null>();
   let shared: SharedState | null = null;
   let previous: Promise<void> = Promise.resolve();
@@ -121,7 +121,7 @@ export function createPowerSgdHook({
     previous = reduced.catch(() => {});
     return reduced;
   };
-  return Object.assign(hook, { forget: () => memories.clear(), scales: true });
+  return Object.assign(hook, { forget: () => memories.clear(), commit });
 
   async function reduce(bucket: GradBucket, group: ProcessGroup): Promise<void> {
     // Those of a step that failed.
@@ -130,12 +130,16 @@ export function createPowerSgdHook({
     const matrices = bucket.parameters.map(matrixOf).filter(pays);
     if (matrices.length > 0 && shared.iteration >= startPowerSgdIter) await compress(bucket.buffer, matrices, shared);
     else await allReduce(bucket.buffer, matrices, group);
-    if (!bucket.isLast) return;
-    shared.iteration += 1;
+    if (bucket.isLast) shared.iteration += 1;
+  }
+
+  function commit(): void {
     for (const [parameter, memory] of staged) {
-      if (memory) memories.set(parameter, memory);
+      // One step's infinity must not spoil all later ones.
+      if (memory?.every(Number.isFinite)) memories.set(parameter, memory);
       else memories.delete(parameter);
     }
+    staged.clear();
   }
 
   function pays({ rows, cols }: Matrix): boolean {

@@ -8,6 +8,7 @@ import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { OpTrace } from '../collectives/work.ts';
 import type { Clock } from '../util/clock.ts';
 import { divide } from '../util/divide.ts';
+import { MismatchError } from '../util/errors.ts';
 import type { Range } from '../util/range.ts';
 import { rangesOf, rearrange, type FlatLayout } from './buckets.ts';
 import type { CommHook, GradBucket } from './commHooks.ts';
@@ -43,8 +44,13 @@ export interface LocalPass {
   samples: number;
 }
 
-/** What the sums are divided by, given the samples of all ranks; nothing is divided by 0. */
-export type Divisor = (samples: number) => number;
+/** What a step's sums are divided by to become averages. */
+export interface Weighting {
+  /** The divisor, where it does not depend on samples. */
+  ranks?: number;
+  /** Samples of all ranks, where the caller knows; see `PassOptions`. */
+  totalSamples?: number;
+}
 
 export interface ReducerOptions {
   group: ProcessGroup;
@@ -61,7 +67,7 @@ export interface ReducerOptions {
    * {@link Reducer.accumulate}. Costs an array of the gradient's size.
    */
   keepsLocal: boolean;
-  /** How buckets travel at first. The tally goes as it is, by itself: it decides what the sums are divided by. */
+  /** How buckets travel at first: a codec takes averages, and the tally goes as it is, by itself. */
   codec: CodecName;
   /** Whether what the codec takes from a step's gradient is added to the next one's. */
   errorFeedback: boolean;
@@ -180,6 +186,16 @@ export class Reducer {
     this.#pending = null;
   }
 
+  /**
+   * Keeps what codec or hook took from the gradient of the last {@link reduce}. To be called once nothing can fail any more: a step that is
+   * tried again needs what was kept before.
+   */
+  commit(): void {
+    // What came of parameters that no rank used is dropped.
+    this.#feedback?.commit(rangesOf(this.#layout.slots, ({ parameter }) => !this.#isUsed(parameter)));
+    this.hook?.commit?.();
+  }
+
   /** Forgets what codec or hook have kept of earlier gradients. */
   forgetLosses(): void {
     this.#feedback?.forget();
@@ -250,16 +266,20 @@ export class Reducer {
    * Adds up all ranks' passes, those kept by {@link accumulate} included, and divides. Every rank must call it; one without a
    * pass contributes zeros.
    *
+   * A codec and a hook get averages, so that what they lose has the same meaning in a step of any size. Where the divisor is not known
+   * before, ranks count their samples first.
+   *
    * Where it fails, all reads are over; with `keepsLocal`, what this rank has computed is kept if it was the group that failed,
    * and all is dropped if the device did.
    *
    * @param flags this rank's, as many as the options say; their sums come back.
-   * @throws (rejects) DeviceError, what the hook and {@link ProcessGroup.allReduce} reject with.
+   * @throws (rejects) DeviceError; MismatchError on every rank, where the samples are not as many as `totalSamples` says; what the hook
+   *   and {@link ProcessGroup.allReduce} reject with.
    */
   async reduce(
     pass: LocalPass | null,
     flags: readonly number[],
-    divisor: Divisor,
+    weighting: Weighting,
   ): Promise<OpenReduction & { flags: Float32Array }> {
     const { clock, shapes, tracksUsage, keepsLocal } = this.#options;
     const pending = this.#pending;
@@ -282,12 +302,15 @@ export class Reducer {
     const last = buckets.length - 1;
     buckets[last] = buckets[last]!.then(setTally);
     buckets[last].catch(() => {});
+    const { hook } = this;
     let computedAt: number;
     let transfer: Transfer;
     try {
-      transfer = this.hook
-        ? await this.#runHook(this.hook, buckets, divisor)
-        : await this.#allReduceBuckets(buckets, divisor);
+      if (hook) transfer = await this.#runHook(hook, buckets, await this.#divisorOf(samples, weighting));
+      else {
+        const divisor = this.#isEncoded ? await this.#divisorOf(samples, weighting) : null;
+        transfer = await this.#allReduceBuckets(buckets, divisor);
+      }
       computedAt = await reads.firstAt;
     } catch (error) {
       await Promise.allSettled(buckets);
@@ -301,6 +324,9 @@ export class Reducer {
     const { traces, issuedAt, lastReadAt } = transfer;
     const doneAt = clock.now();
     this.#pending = null;
+    this.#checkSamples(weighting);
+    const by = weighting.ranks ?? this.#tally[SAMPLES]!;
+    if (!hook && !this.#isEncoded) divide(this.gradient, by);
 
     if (tracksUsage) {
       unused.forEach(({ parameter, offset }, i) => {
@@ -308,9 +334,6 @@ export class Reducer {
       });
       this.#usedRanges = rangesOf(this.#layout.slots, ({ parameter }) => this.#isUsed(parameter));
     }
-    // What came of parameters that no rank used is dropped.
-    this.#feedback?.commit(rangesOf(this.#layout.slots, ({ parameter }) => !this.#isUsed(parameter)));
-    const by = divisor(this.#tally[SAMPLES]!);
     return {
       loss: by > 0 ? this.#tally[LOSS]! / by : 0,
       samples: this.#tally[SAMPLES]!,
@@ -377,7 +400,27 @@ export class Reducer {
     return this.#reader.start(bucket, [...slots.map(({ parameter }) => gradients[parameter]!), ...rest]);
   }
 
-  async #allReduceBuckets(reads: readonly Promise<void>[], divisor: Divisor): Promise<Transfer> {
+  /** What sums are divided by, before any is sent. */
+  async #divisorOf(samples: number, { ranks, totalSamples }: Weighting): Promise<number> {
+    const known = ranks ?? totalSamples;
+    if (known !== undefined) return known;
+    const [counted] = await this.#group.allReduce(Float32Array.of(samples));
+    return counted!;
+  }
+
+  #checkSamples({ totalSamples }: Weighting): void {
+    const counted = this.#tally[SAMPLES]!;
+    if (totalSamples === undefined || totalSamples === counted) return;
+    const { rank, worldSize } = this.#group;
+    throw new MismatchError(
+      `All ranks together had ${counted} samples in this step, and totalSamples says ${totalSamples}: give the sum of all ranks' ` +
+        '`samples`, those of noSync included.',
+      { rank, worldSize },
+    );
+  }
+
+  /** @param divisor by which this rank's part is divided before it is sent; `null`: it is sent as it is. */
+  async #allReduceBuckets(reads: readonly Promise<void>[], divisor: number | null): Promise<Transfer> {
     const { clock, checkGradients } = this.#options;
     const group = this.#group;
     let issuedAt = 0;
@@ -393,6 +436,7 @@ export class Reducer {
       // Known once the last bucket is. A few numbers, which need not wait behind it.
       if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally);
       const values = this.#bucketView(bucket);
+      if (divisor !== null) divide(values, divisor);
       const lost = this.#feedback?.feed(values, this.#layout.buckets[bucket]!.start) ?? null;
       works.push(group.allReduce(values, { bucket, codec, lost }));
     }
@@ -402,24 +446,19 @@ export class Reducer {
       await work;
       traces.push(work.trace);
     }
-    divide(this.gradient, divisor(this.#tally[SAMPLES]!));
     return { traces, issuedAt, lastReadAt };
   }
 
-  /** The weights need everyone's samples, so the tally goes first; or beside a hook that knows no weights. */
-  async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Divisor): Promise<Transfer> {
+  /** The tally goes beside the hook; before it, where the hook has to know which parameters were used. */
+  async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: number): Promise<Transfer> {
     const { clock, shapes, tracksUsage, checkGradients } = this.#options;
     const group = this.#group;
     await Promise.all(reads);
     checkGradients();
     const lastReadAt = clock.now();
     const tallied = group.allReduce(this.#tally);
-    const weigh = async (): Promise<void> => {
-      await tallied;
-      divide(this.gradient, divisor(this.#tally[SAMPLES]!));
-    };
-    const isWeighedAfter = hook.scales === true && !tracksUsage;
-    if (!isWeighedAfter) await weigh();
+    if (tracksUsage) await tallied;
+    divide(this.gradient, divisor);
     const { buckets } = this.#layout;
     for (const [index, { slots, start, end }] of buckets.entries()) {
       const bucket: GradBucket = {
@@ -435,7 +474,7 @@ export class Reducer {
       };
       await hook(bucket, group);
     }
-    if (isWeighedAfter) await weigh();
+    await tallied;
     return { traces: [], issuedAt: lastReadAt, lastReadAt };
   }
 

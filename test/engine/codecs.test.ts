@@ -53,6 +53,17 @@ describe('a run', () => {
     },
   );
 
+  test('whose passes end with a step of one sample learns with PowerSGD what it learns with fp32', async () => {
+    const pass = { batchSize: 8, epochs: 20, maxSteps: null, hidden: 32, optimizer: 'sgd', learningRate: 0.05 };
+    const lossBy = async (codec: string): Promise<number> => {
+      // Five steps of 16 samples, and one of a single sample.
+      const { results } = await train(2, { ...pass, codec }, { trainSize: 81, testSize: 100 });
+      return results[0]!.valLoss!;
+    };
+    const plain = await lossBy('fp32');
+    expect(relative(await lossBy('powersgd'), plain)).toBeLessThan(0.05);
+  });
+
   test('of diloco takes fp16 and int8 for what it exchanges', async () => {
     const diloco = { ...fields, strategy: 'diloco', syncEvery: 4 };
     const { results: plain } = await train(3, diloco);
@@ -80,11 +91,7 @@ describe('when ranks come and go', () => {
         createMember(`m${i}`, createCountingTask({ samples: SAMPLES }), { ...COUNTING_PLAN, codec }),
       ),
     );
-  /** Ones are halves, but no whole number of scales that are rounded up. */
-  test.each([
-    ['fp16', 6],
-    ['int8', 3],
-  ])('every sample counts once with %s, whichever frame a rank vanishes at', async (codec, digits) => {
+  test.each(['fp16', 'int8'])('every sample counts once with %s, whichever frame a rank vanishes at', async (codec) => {
     let late = 0;
     // The last of a step's 24, the tally's included, decide who has applied it.
     for (const frame of [0, 5, 13, 19, 20, 21, 22, 23, 24]) {
@@ -102,7 +109,8 @@ describe('when ranks come and go', () => {
       // A sample's weight rises by 1 / (samples of its window).
       const weights = all[0]!.values();
       const total = weights.slice(0, SAMPLES).reduce((sum, weight) => sum + weight, 0);
-      expect(total).toBeCloseTo(stepsOf(all).length, digits);
+      // Ninths and twelfths are rounded; a sample that is missing would be one.
+      expect(total).toBeCloseTo(stepsOf(all).length, 3);
       dispose([...members, newcomer!]);
     }
     expect(late).toBeGreaterThan(0);

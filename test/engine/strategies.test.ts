@@ -10,6 +10,7 @@ import { STRATEGY_NAMES } from '../../src/protocol/job.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { UsageError } from '../../src/util/errors.ts';
+import { createRng } from '../../src/util/rng.ts';
 import { relative, train } from './train.ts';
 
 beforeAll(async () => {
@@ -45,6 +46,32 @@ async function makeStrategy(
 const ignore = (): void => {};
 
 const SYNCHRONOUS = ['ring', 'parameter-server', 'data-parallel'] as const;
+
+describe('diloco with int8', () => {
+  test('rounds an exchange after one step no more than one after twenty', async () => {
+    const targets = [0, 1].map((rank) => {
+      const rng = createRng(rank + 5);
+      return Float32Array.from({ length: 1000 }, () => (rng.next() - 0.5) * Math.exp(6 * rng.next() - 3));
+    });
+    /** Parameters after so many steps towards each rank's own target. */
+    const trained = async (codec: 'fp32' | 'int8', steps: number): Promise<Float32Array> => {
+      const [parameters] = await runWorld(2, async (group) => {
+        const weights = tf.variable(tf.zeros([1000]));
+        const strategy = await makeStrategy('diloco', group, [weights], { syncEvery: 20, learningRate: 0.02, codec });
+        const pass = (): tf.Scalar => weights.sub(tf.tensor1d(targets[group.rank]!)).square().sum().mul(16).asScalar();
+        for (let step = 0; step < steps; step++) await strategy.step(pass, { samples: 32, reduction: 'sum' }, ignore);
+        await strategy.synchronize();
+        return weights.dataSync() as Float32Array;
+      });
+      return parameters!;
+    };
+    const roundedBy = async (steps: number): Promise<number> => {
+      const [plain, encoded] = [await trained('fp32', steps), await trained('int8', steps)];
+      return Math.hypot(...plain.map((value, i) => value - encoded[i]!));
+    };
+    expect(await roundedBy(41)).toBeLessThan(1.2 * (await roundedBy(40)));
+  });
+});
 
 describe('strategies', () => {
   test.each(SYNCHRONOUS)('%s learns what one rank with the whole batch learns', async (strategy) => {

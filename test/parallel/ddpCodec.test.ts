@@ -1,9 +1,10 @@
 /** DDP whose buckets travel encoded. */
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
-import { allReduceHook } from '../../src/parallel/commHooks.ts';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { allReduceHook, type CommHook } from '../../src/parallel/commHooks.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp.ts';
 import type { DistributedDataParallelOptions } from '../../src/parallel/ddpOptions.ts';
+import { createPowerSgdHook } from '../../src/parallel/powerSgd.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { MismatchError, UsageError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -80,6 +81,153 @@ test('error feedback makes the mean of many steps right; without it the same is 
   slopes.forEach((slope, i) => {
     expect(Math.abs(fed[i]! - slope)).toBeLessThan(0.15);
     if (slope < 1) expect(apart[i]).toBe(0);
+  });
+});
+
+/** How far the sum of applied gradients is from that of the true means, after each of some steps of so many samples a rank. */
+async function driftOf(
+  options: DistributedDataParallelOptions,
+  makeHook: (() => CommHook) | null,
+  sizes: number[],
+): Promise<number[]> {
+  const shape: [number, number] = [64, 48];
+  const length = 64 * 48;
+  const [drift] = await runWorld(2, async (group) => {
+    const weights = tf.variable(tf.zeros(shape));
+    const ddp = await DistributedDataParallel.create([weights], group, options);
+    if (makeHook) ddp.registerCommHook(makeHook());
+    const missing = new Float64Array(length);
+    const drifts: number[] = [];
+    for (const [step, samples] of sizes.entries()) {
+      const common = createRng(1000 * step + 7);
+      const own = [0, 1].map((rank) => createRng(1000 * step + 13 + rank));
+      // A mean gradient of norm 32, whatever the samples; ranks differ a little.
+      const slopes = [0, 1].map(() => new Float32Array(length));
+      for (let i = 0; i < length; i++) {
+        const shared = 2 * common.next() - 1;
+        for (const rank of [0, 1]) slopes[rank]![i] = shared + 0.1 * (2 * own[rank]!.next() - 1);
+      }
+      const slope = tf.tensor2d(slopes[group.rank]!, shape);
+      await ddp.backward(() => weights.mul(slope).sum().asScalar(), { samples });
+      slope.dispose();
+      ddp.gradient.forEach((value, i) => (missing[i]! += value - (slopes[0]![i]! + slopes[1]![i]!) / 2));
+      drifts.push(Math.hypot(...missing));
+    }
+    return drifts;
+  });
+  return drift!;
+}
+
+const powerSgd = (): CommHook => createPowerSgdHook({ matrixApproximationRank: 2, startPowerSgdIter: 0 });
+
+describe('a step of few samples among steps of many', () => {
+  const EQUAL = [256, 256, 256, 256, 256, 256];
+  const UNEQUAL = [256, 256, 2, 256, 2, 256];
+
+  test.each([
+    ['int8', { codec: 'int8' as const }, null, 0.15],
+    ['fp16', { codec: 'fp16' as const }, null, 0.0075],
+    ['PowerSGD', {}, powerSgd, 120],
+    ['PowerSGD with unused parameters', { findUnusedParameters: true }, powerSgd, 120],
+  ])('takes over no more by %s than what was lost of an average', async (_name, options, makeHook, most) => {
+    const equal = await driftOf(options, makeHook, EQUAL);
+    const unequal = await driftOf(options, makeHook, UNEQUAL);
+    for (const drift of unequal) expect(drift).toBeLessThan(most);
+    // What remains depends on the values alone, not on how many samples there were.
+    expect(unequal.at(-1)!).toBeLessThan(1.05 * equal.at(-1)!);
+  });
+
+  test('is the same whether ranks count their samples or know the total', async () => {
+    const gradients = await runWorld(2, async (group) => {
+      const made = [];
+      for (const totalSamples of [undefined, 3]) {
+        const model = mlp(1);
+        const ddp = await DistributedDataParallel.create(model, group, { codec: 'int8' });
+        const inputs = samplesOf(group.rank, 0, 1 + group.rank);
+        const options = { samples: inputs.shape[0], ...(totalSamples !== undefined && { totalSamples }) };
+        await ddp.backward(() => meanSquare(model.apply(inputs) as tf.Tensor), options);
+        made.push(ddp.gradient.slice());
+      }
+      return made;
+    });
+    for (const [counted, known] of gradients) expect(known).toEqual(counted);
+  });
+
+  test('ends on every rank where the total is not what samples add up to', async () => {
+    const errors = await runWorld(2, async (group) => {
+      const [weight, bias] = line(1);
+      const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
+      return rejection(ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples: 5 }));
+    });
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toContain('All ranks together had 4 samples in this step, and totalSamples says 5');
+    }
+  });
+});
+
+test('fp16 is right for large batches of large gradients', async () => {
+  await runWorld(2, async (group) => {
+    const gradientOf = async (codec: 'fp32' | 'fp16'): Promise<Float32Array[]> => {
+      const weights = tf.variable(tf.zeros([500]));
+      const slopes = Float32Array.from({ length: 500 }, (_, i) => 100 - i / 10 - group.rank);
+      const ddp = await DistributedDataParallel.create([weights], group, { codec });
+      const gradients = [];
+      for (const factor of [1, 0.001]) {
+        const loss = () => weights.mul(tf.tensor1d(slopes)).sum().mul(factor).asScalar();
+        await ddp.backward(loss, { samples: 4096 });
+        gradients.push(ddp.gradient.slice());
+      }
+      return gradients;
+    };
+    const [plain, encoded] = [await gradientOf('fp32'), await gradientOf('fp16')];
+    plain.forEach((gradient, step) => {
+      gradient.forEach((value, i) => {
+        // The second step is a thousandth of the first, and takes over what was lost of that.
+        expect(Math.abs(encoded[step]![i]! - value)).toBeLessThan(0.1);
+        if (step === 0) expect(Math.abs(encoded[0]![i]! / value - 1)).toBeLessThan(1e-3);
+      });
+    });
+  });
+});
+
+test('a step that fails after its gradients were reduced leaves what was kept before', async () => {
+  const [first] = await runWorld(2, async (group) => {
+    const weights = tf.variable(tf.zeros([4]));
+    const buffer = tf.variable(tf.zeros([1]), false);
+    const options = { codec: 'int8', keepGradients: true } as const;
+    const ddp = await DistributedDataParallel.create([weights, buffer], group, options);
+    const backward = async (slopes: number[], endsEarly = false): Promise<Float32Array> => {
+      const pass = (): tf.Scalar => {
+        // Buffers are given to all behind the gradients.
+        buffer.assign(buffer.add(1));
+        return weights.mul(tf.tensor1d(slopes)).sum().asScalar();
+      };
+      if (endsEarly) {
+        const broadcast = group.broadcast.bind(group);
+        vi.spyOn(group, 'broadcast').mockImplementation((...args) => {
+          group.abort(new Error('over'));
+          return broadcast(...args);
+        });
+      }
+      const reduced = ddp.backward(pass, { samples: 1 });
+      if (endsEarly) await rejection(reduced);
+      else await reduced;
+      return ddp.gradient.slice();
+    };
+    // Of 3 beside 1000 nothing is left.
+    expect((await backward([1000, 3, 3, 1000]))[1]).toBe(0);
+    // Alone it would be sent.
+    await backward([0, 0, 0, 0], true);
+    return { ddp, weights };
+  });
+  const { ddp, weights } = first!;
+  await runWorld(1, async (group) => {
+    ddp.dropPending();
+    ddp.regroup(group);
+    await ddp.backward(() => weights.mul(0).sum().asScalar(), { samples: 1 });
+    // This rank's half of an average of 3.
+    expect(ddp.gradient[1]).toBe(1.5);
   });
 });
 

@@ -58,22 +58,31 @@ export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
    * (McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017).
    */
   protected async average(values: Float32Array): Promise<void> {
+    const { codec } = this.options;
+    if (codec === 'fp32') await this.#averageSums(values);
+    else await this.#averageEncoded(values, codec);
+  }
+
+  async #averageSums(values: Float32Array): Promise<void> {
     // This step's gradient has been applied: its place is free.
     const { sums, gradient, size } = this.replica;
     for (let i = 0; i < size; i++) sums[i] = values[i]! * this.#samples;
     sums.set([0, this.#samples], size);
-    await this.#addUp();
+    await this.group.allReduce(sums);
     if (Replica.average(sums).samples > 0) values.set(gradient);
   }
 
-  /** Adds up all ranks' sums. With a codec, the samples go by themselves: they decide what the sums are divided by. */
-  async #addUp(): Promise<void> {
-    const { sums, gradient, size } = this.replica;
-    const { codec } = this.options;
-    if (codec === 'fp32') return void (await this.group.allReduce(sums));
+  /** The weights first: a codec takes averages, see `ErrorFeedback`. */
+  async #averageEncoded(values: Float32Array, codec: CodecName): Promise<void> {
+    const [total] = await this.group.allReduce(Float32Array.of(this.#samples));
+    if (total === 0) return;
+    const { gradient } = this.replica;
+    const weight = this.#samples / total!;
+    for (let i = 0; i < gradient.length; i++) gradient[i] = values[i]! * weight;
     const lost = this.#feedback?.feed(gradient) ?? null;
-    await Promise.all([this.group.allReduce(gradient, { codec, lost }), this.group.allReduce(sums.subarray(size))]);
+    await this.group.allReduce(gradient, { codec, lost });
     this.#feedback?.commit();
+    values.set(gradient);
   }
 
   async #exchange(): Promise<void> {
