@@ -3,6 +3,7 @@ import type { EngineEvent } from '../src/protocol/events.ts';
 import type { Clock } from '../src/util/clock.ts';
 import type { Io, Tell } from './io.ts';
 import { Progress } from './progress.ts';
+import { describeCodec } from './report.ts';
 
 export interface Log {
   on: (tab: string, event: EngineEvent) => void;
@@ -85,6 +86,9 @@ class EventLog implements Log {
         { tab, step, loss, accuracy, ...(metrics && { metrics }) },
         `${tab} has tested what it learned.`,
       );
+    } else if (event.type === 'codec') {
+      const { step, choice } = event;
+      this.tell('codec', { tab, step, choice }, describeCodec(choice));
     } else if (event.type === 'finished') {
       // Of every step: that is no log's.
       const { losses: _, ...result } = event.result;

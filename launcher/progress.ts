@@ -3,7 +3,7 @@ import { SingleBar } from 'cli-progress';
 import type { EngineEvent } from '../src/protocol/events.ts';
 import type { Clock } from '../src/util/clock.ts';
 import type { Io } from './io.ts';
-import { sayMetrics } from './report.ts';
+import { describeCodec, sayMetrics } from './report.ts';
 
 const MINUTE_MS = 60_000;
 /** Milliseconds between lines in a log. */
@@ -38,6 +38,8 @@ export class Progress {
       this.note(`It writes after ${event.steps} steps:\n${indented(event.prompt + event.text)}`);
     } else if (event.type === 'model') {
       this.#totalSteps = event.totalSteps;
+    } else if (event.type === 'codec') {
+      this.note(describeCodec(event.choice));
     } else if (event.type === 'evaluation') {
       this.#measured = sayMetrics(event)
         .map((one) => ` | ${one}`)

@@ -1,5 +1,5 @@
 /** What a finished run is told as, and whether its ranks agree. */
-import type { RateTest, RunResult } from '../src/protocol/events.ts';
+import type { CodecChoice, RateTest, RunResult } from '../src/protocol/events.ts';
 import { metricEntries, metricsTold } from '../src/protocol/measures.ts';
 
 /** `null` when every rank ended with the same state, by every tab's account; else a sentence. */
@@ -48,6 +48,17 @@ export function sayMetrics(told: Parameters<typeof metricsTold>[0]): string[] {
     const isShare = name === 'accuracy' || name === 'top-3';
     return `${name} ${isShare ? `${(value * 100).toFixed(1)} %` : value.toPrecision(4)}`;
   });
+}
+
+/** The codec that ranks chose, and why, in a line. */
+export function describeCodec({ codec, ownMs, exposedMs, expectedMs, suggestion }: CodecChoice): string {
+  const added = `${ms(exposedMs)} to ${ms(ownMs)} of computation`;
+  const reason =
+    codec === 'fp32'
+      ? `communication adds ${added}, and a codec would save too little to be worth its rounding.`
+      : `with fp32, communication added ${added}; with ${codec} it should add about ${ms(expectedMs[codec])}.`;
+  const advice = suggestion === null ? '' : ` The strategy ${suggestion} communicates less often.`;
+  return `Codec ${codec}: ${reason}${advice}`;
 }
 
 /** What a range test has found, and what to do with it. */

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { runCli } from '../../launcher/cli.ts';
 import { inJsonLines } from '../../launcher/jsonLines.ts';
 import { createLog, errorsOf } from '../../launcher/log.ts';
-import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
+import type { CodecChoice, EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import { ManualClock } from '../manualClock.ts';
 
 function listen() {
@@ -46,6 +46,28 @@ test('are an event a line: a step now and then, a result without every loss, eac
     expect.objectContaining({ event: 'step', tab: 'a', step: 2, msg: 'a has taken 3 steps.' }),
     expect.objectContaining({ event: 'finished', tab: 'a', result: { steps: 3 } }),
     expect.objectContaining({ event: 'page-error', tab: 'a', msg: 'a: Oh.' }),
+  ]);
+});
+
+test('say which codec ranks chose, and why', () => {
+  const { io, told } = listen();
+  const log = createLog(inJsonLines(io), 'a', new ManualClock());
+  const choice: CodecChoice = {
+    ...{ codec: 'int8', ownMs: 20, communicateMs: 100, exposedMs: 95, bytesPerMs: 1200, suggestion: null },
+    expectedMs: { fp32: 95, fp16: 48, int8: 24, powersgd: 30 },
+  };
+  log.on('a', { type: 'codec', step: 3, choice });
+  log.on('a', { type: 'codec', step: 3, choice: { ...choice, codec: 'fp32', suggestion: 'diloco' } });
+  expect(told()).toEqual([
+    expect.objectContaining({
+      ...{ event: 'codec', tab: 'a', step: 3, choice },
+      msg: 'Codec int8: with fp32, communication added 95 ms to 20 ms of computation; with int8 it should add about 24 ms.',
+    }),
+    expect.objectContaining({
+      msg:
+        'Codec fp32: communication adds 95 ms to 20 ms of computation, and a codec would save too little to be worth its ' +
+        'rounding. The strategy diloco communicates less often.',
+    }),
   ]);
 });
 

@@ -48,21 +48,20 @@ export const run = {
   },
   hidden: (share: string) => `${share} hidden`,
   /**
-   * `Gradients travel as int8: as fp32, at 1.2 MB/s, they added 95 ms to each step of 20 ms; now they add about 24 ms.`
-   * `Gradients stay fp32: at 8.1 MB/s they add 10 ms to each step of 200 ms, and a codec would save too little to round them for.`
+   * `Codec: int8. With fp32 (1.2 MB/s), communication added 95 ms to 20 ms of computation; with int8 it should add about 24 ms.`
+   * `Codec: fp32. Communication adds 10 ms to 200 ms of computation (8.1 MB/s). A codec would save too little to be worth its rounding.`
    */
   choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }: CodecChoice) => {
-    const speed = `at ${(bytesPerMs / 1000).toFixed(1)} MB/s`;
-    const added = `${formatMs(exposedMs)} to each step of ${formatMs(ownMs)}`;
-    const said =
+    const name = codec === 'powersgd' ? 'PowerSGD' : codec;
+    const speed = `${(bytesPerMs / 1000).toFixed(1)} MB/s`;
+    const added = `${formatMs(exposedMs)} to ${formatMs(ownMs)} of computation`;
+    const reason =
       codec === 'fp32'
-        ? `stay fp32: ${speed} they add ${added}, and a codec would save too little to round them for`
-        : `travel as ${codec === 'powersgd' ? 'PowerSGD' : codec}: as fp32, ${speed}, they added ${added}; now they add about ${formatMs(expectedMs[codec])}`;
-    const strategy = suggestion === 'diloco' ? 'DiLoCo' : 'local SGD';
-    const advice = suggestion
-      ? ` That is still more than half of the time: ${strategy} would talk far more seldom.`
-      : '';
-    return `Gradients ${said}.${advice}`;
+        ? `Communication adds ${added} (${speed}). A codec would save too little to be worth its rounding.`
+        : `With fp32 (${speed}), communication added ${added}; with ${name} it should add about ${formatMs(expectedMs[codec])}.`;
+    const strategy = suggestion === 'diloco' ? 'DiLoCo' : 'Local SGD';
+    const advice = suggestion ? ` That is still more than half of a step. ${strategy} communicates less often.` : '';
+    return `Codec: ${name}. ${reason}${advice}`;
   },
   /** `Buckets hold up to 65.5 kB: an all-reduce takes 6 ms beside its bytes, and no other size would end a step much sooner.` */
   bucketChoice: ({ capBytes, latencyMs, expectedMs, usualMs }: BucketChoice) =>

@@ -42,15 +42,16 @@ export const run: Words['run'] = {
   },
   hidden: (share) => `${share} 被隐藏`,
   choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }) => {
+    const name = codec === 'powersgd' ? 'PowerSGD' : codec;
     const speed = `${(bytesPerMs / 1000).toFixed(1)} MB/s`;
-    const waits = (ms: number): string => `每步（自身 ${formatMs(ownMs)}）要多等 ${formatMs(ms)}`;
-    const said =
+    const added = `使每步 ${formatMs(ownMs)} 的计算多等 ${formatMs(exposedMs)}`;
+    const reason =
       codec === 'fp32'
-        ? `仍以 fp32 传输：速率 ${speed}，${waits(exposedMs)}，编码能省下的太少，不值得舍入`
-        : `以 ${codec === 'powersgd' ? 'PowerSGD' : codec} 传输：用 fp32 时速率 ${speed}，${waits(exposedMs)}；现在约 ${formatMs(expectedMs[codec])}`;
+        ? `通信${added}（${speed}）。编码能省下的太少，不值得为此舍入。`
+        : `用 fp32 时（${speed}），通信${added}；改用 ${name} 后预计约 ${formatMs(expectedMs[codec])}。`;
     const strategy = suggestion === 'diloco' ? ' DiLoCo ' : '本地 SGD ';
-    const advice = suggestion ? `这仍占一半以上的时间：${strategy}的通信要少得多。` : '';
-    return `梯度${said}。${advice}`;
+    const advice = suggestion ? `这仍占一步的一半以上：${strategy}的通信次数少得多。` : '';
+    return `编码：${name}。${reason}${advice}`;
   },
   bucketChoice: ({ capBytes, latencyMs, expectedMs, usualMs }) =>
     `每个桶最多 ${formatBytes(capBytes)}：一次 all-reduce 除字节外要 ${formatMs(latencyMs)}，` +
