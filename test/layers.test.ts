@@ -33,6 +33,11 @@ const ALLOWED: Record<string, string[]> = {
   launcher: ['signaling', 'src/telemetry', 'src/protocol', 'src/util', 'examples'],
   // What a user of the library writes.
   examples: ['src/index.ts'],
+  // Compares numbers of any layer with another program's.
+  tools: [
+    ...['src/engine', 'src/jobs', 'src/optim', 'src/parallel', 'src/collectives', 'src/testing'],
+    ...['src/protocol', 'src/util'],
+  ],
   // Node's part drives tabs; what runs in them measures any layer.
   bench: [
     ...[
@@ -73,7 +78,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)|examples\/|bench\/(codecs\/trial\.ts$|step\/))/,
+    /^(src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)|examples\/|tools\/torch-parity\/|bench\/(codecs\/trial\.ts$|step\/))/,
   // The benchmark's clients are no tabs.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/shared\/redisLink\.ts$/,
@@ -88,7 +93,7 @@ const layerOf = (file: string): string => {
   return top === 'src' ? `src/${second}` : top!;
 };
 
-const files = ['src', 'signaling', 'launcher', 'bench', 'examples'].flatMap((folder) =>
+const files = ['src', 'signaling', 'launcher', 'tools', 'bench', 'examples'].flatMap((folder) =>
   readdirSync(path.join(ROOT, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.tsx?$/.test(name))
     .map((name) => `${folder}/${name.replaceAll(path.sep, '/')}`),

@@ -1,0 +1,20 @@
+/** What PyTorch computes from the same numbers. Skipped where it is not installed (Debian: python3-torch). */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, expect, test } from 'vitest';
+import { compareWithTorch, findTorch, SUITES } from '../../tools/torch-parity/parity.ts';
+
+const torch = findTorch();
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+test.skipIf(torch === null).each(SUITES)(
+  '$name computes what PyTorch computes',
+  { timeout: 120_000 },
+  async (suite) => {
+    const { cases, tolerance } = await compareWithTorch(torch!.python, suite);
+    expect(cases.length).toBeGreaterThan(0);
+    expect(cases.filter(({ difference }) => !(difference <= tolerance))).toEqual([]);
+  },
+);

@@ -1,0 +1,83 @@
+/** Compares what this project computes with what PyTorch computes from the same numbers. */
+import { spawn, spawnSync } from 'node:child_process';
+import path from 'node:path';
+import { clip } from './suites/clip.ts';
+import { gpt } from './suites/gpt.ts';
+import { join } from './suites/join.ts';
+import { losses } from './suites/losses.ts';
+import { optimizers } from './suites/optimizers.ts';
+import { powerSgd, powerSgdErrorFeedback } from './suites/powerSgd.ts';
+import { syncBatchNorm } from './suites/syncBatchNorm.ts';
+
+/** One subject. Its inputs and results go to the function of the same name in reference.py, which says how far PyTorch's are from them. */
+export interface Suite {
+  readonly name: string;
+  /** The largest difference that is float32 rounding, of any of its cases. */
+  readonly tolerance: number;
+  /** What reference.py needs: inputs, and this project's results. JSON; numbers that are not finite as strings. */
+  compute(): Promise<object>;
+}
+
+/** How far one case is from PyTorch's result, in the unit that reference.py says. */
+export interface Difference {
+  case: string;
+  difference: number;
+}
+
+export interface Comparison {
+  suite: string;
+  tolerance: number;
+  cases: Difference[];
+}
+
+export const SUITES: readonly Suite[] = [
+  optimizers,
+  clip,
+  syncBatchNorm,
+  join,
+  losses,
+  gpt,
+  powerSgd,
+  powerSgdErrorFeedback,
+];
+
+/** Debian's, which has python3-torch, before another one in the path. */
+const PYTHONS = ['/usr/bin/python3', 'python3'];
+const REFERENCE = path.join(import.meta.dirname, 'reference.py');
+/** Milliseconds for Python to compare one suite: PyTorch takes seconds to load, and seconds for each process of a group. */
+const TIMEOUT_MS = 120_000;
+
+/** The Python that has PyTorch, and its version; `null` where none has. */
+export function findTorch(): { python: string; version: string } | null {
+  for (const python of PYTHONS) {
+    const { status, stdout } = spawnSync(python, ['-c', 'import torch; print(torch.__version__)'], {
+      encoding: 'utf8',
+    });
+    if (status === 0) return { python, version: stdout.trim() };
+  }
+  return null;
+}
+
+/** @throws (rejects) Error with what Python printed, where it fails. */
+export async function compareWithTorch(python: string, suite: Suite): Promise<Comparison> {
+  const { name, tolerance } = suite;
+  const output = await runPython(python, name, JSON.stringify(await suite.compute()));
+  return { suite: name, tolerance, cases: JSON.parse(output) as Difference[] };
+}
+
+function runPython(python: string, suite: string, input: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(python, [REFERENCE, suite], { timeout: TIMEOUT_MS });
+    let [stdout, stderr] = ['', ''];
+    child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+    child.on('error', reject);
+    child.on('close', (code, signal) => {
+      if (code === 0) resolve(stdout);
+      else reject(new Error(`${python} ${REFERENCE} ${suite} ended with ${signal ?? code}:\n${stderr}`));
+    });
+    // Where Python ends without reading, its exit code says why.
+    child.stdin.on('error', () => {});
+    child.stdin.end(input);
+  });
+}

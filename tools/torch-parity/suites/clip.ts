@@ -1,0 +1,33 @@
+import { clipGradNorm } from '../../../src/parallel/clip.ts';
+import type { Suite } from '../parity.ts';
+
+const CASES: [number[], number][] = [
+  [[3, 4], 1],
+  [[3, 4], 5],
+  [[3, 4], 10],
+  [[0, 0], 1],
+  [[3, 4], 0],
+  [[1e-3, 0], 1e-4],
+  [[3, 4], Infinity],
+  [[NaN, 1], 1],
+  [[Infinity, 1], 1],
+];
+
+/** Clipping by the norm, also of what is zero, infinite or NaN. */
+export const clip: Suite = {
+  name: 'clip',
+  tolerance: 1e-6,
+  compute: () =>
+    Promise.resolve({
+      cases: CASES.map(([gradient, maxNorm]) => {
+        const clipped = Float32Array.from(gradient);
+        const norm = clipGradNorm(clipped, [{ start: 0, end: clipped.length }], maxNorm);
+        return {
+          gradient: gradient.map(String),
+          maxNorm: String(maxNorm),
+          norm: String(norm),
+          clipped: Array.from(clipped, String),
+        };
+      }),
+    }),
+};

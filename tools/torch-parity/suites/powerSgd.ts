@@ -1,0 +1,56 @@
+import { createPowerSgdHook } from '../../../src/parallel/powerSgd.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+import { createRng } from '../../../src/util/rng.ts';
+import type { Suite } from '../parity.ts';
+
+const [ROWS, COLS, RANK] = [40, 30, 2];
+const STEPS = 300;
+
+/**
+ * The matrix of a step after many. Random directions to begin with are each program's own; without error feedback they all lead to the best
+ * approximation of that rank.
+ */
+export const powerSgd: Suite = {
+  name: 'powerSgd',
+  tolerance: 1e-5,
+  compute: async () => {
+    const gradient = matrix();
+    const [last] = await reduced(gradient, false);
+    return { rows: ROWS, cols: COLS, rank: RANK, steps: STEPS, gradient, result: last };
+  },
+};
+
+/** The mean of many steps. With error feedback it comes near the whole matrix: what is missing is one step's, so 1 / steps of all. */
+export const powerSgdErrorFeedback: Suite = {
+  name: 'powerSgdErrorFeedback',
+  tolerance: 0.05,
+  compute: async () => {
+    const gradient = matrix();
+    const [, mean] = await reduced(gradient, true);
+    return { rows: ROWS, cols: COLS, rank: RANK, steps: STEPS, gradient, result: mean };
+  },
+};
+
+function matrix(): number[] {
+  const rng = createRng(9);
+  return Array.from({ length: ROWS * COLS }, () => Math.fround(rng.next() - 0.5));
+}
+
+/** The last step's result, and the mean of all. */
+async function reduced(gradient: number[], useErrorFeedback: boolean): Promise<[number[], number[]]> {
+  const [results] = await runWorld(2, async (group) => {
+    const hook = createPowerSgdHook({ matrixApproximationRank: RANK, startPowerSgdIter: 0, useErrorFeedback });
+    const mean = new Float64Array(gradient.length);
+    let buffer = new Float32Array();
+    for (let step = 0; step < STEPS; step++) {
+      // Each of two ranks has a half.
+      buffer = Float32Array.from(gradient, (value) => value / 2);
+      const parameters = [{ index: 0, offset: 0, shape: [ROWS, COLS], isUsed: true }];
+      await hook({ index: 0, isLast: true, buffer, parameters }, group);
+      hook.commit?.();
+      buffer.forEach((value, i) => (mean[i]! += value / STEPS));
+    }
+    return [[...buffer], [...mean]] satisfies [number[], number[]];
+  });
+  return results!;
+}
