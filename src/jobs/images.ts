@@ -160,7 +160,16 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
   checkImages(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) }, isShard);
   if (!isShard) checkHeldOut(all, test);
   const classes = inOrder([...counts.keys()].map(String), true);
-  const facts: ImagesFacts = { kind: 'images', shape, isNumbered: true, classes, sums: await sumsOf(train) };
+  const known = new Set(all.y);
+  const untrained = classes.filter((label) => !known.has(Number(label)));
+  const facts: ImagesFacts = {
+    kind: 'images',
+    shape,
+    isNumbered: true,
+    classes,
+    untrained,
+    sums: await sumsOf(train),
+  };
   const trained = new ArrayDataset(train, facts);
   const isPicture = given.x.shape.length > 2 && shape[2] !== 2;
   const shown = isPicture
@@ -177,6 +186,7 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
       classes: classes.map((name) => ({ name, count: counts.get(Number(name))! })),
       pictures: await Promise.all(shown.map((index) => trained.preview(index))),
       ignored: 0,
+      leftOut: [],
     },
   };
 }
@@ -218,7 +228,7 @@ async function ofPictures(
   { seed, side, channels }: ImagesJob,
   { isShard, decode }: Required<OpenOptions>,
 ): Promise<OpenedImages> {
-  const folders: ClassFolders = classFolders(name, files, seed);
+  const folders: ClassFolders = classFolders(name, files, { seed, isShard });
   const classes = [...folders.classes];
   checkEnough(name, folders.pictures.length, isShard);
   checkImages(name, { isNumbered: false, classes }, isShard);
@@ -229,7 +239,14 @@ async function ofPictures(
     folders.pictures.map(({ label }) => label),
     folders.classes.length,
   );
-  const facts: ImagesFacts = { kind: 'images', shape: [side, side, channels], isNumbered: false, classes, sums: null };
+  const facts: ImagesFacts = {
+    kind: 'images',
+    shape: [side, side, channels],
+    isNumbered: false,
+    classes,
+    untrained: [...folders.untrained],
+    sums: null,
+  };
   return {
     facts,
     load: (agreed = facts) => ({
@@ -241,6 +258,7 @@ async function ofPictures(
       classes: countsOf(folders),
       pictures: await Promise.all(shown.map((at) => decoded.preview(at))),
       ignored: folders.ignored,
+      leftOut: folders.leftOut,
     },
   };
 }

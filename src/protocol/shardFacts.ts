@@ -50,6 +50,8 @@ const ImagesFacts = v.strictObject({
   /** Whether classes are numbers, as arrays have them, or names of folders; they are in that order. */
   isNumbered: v.boolean(),
   classes: v.array(v.string()),
+  /** Classes that only held-out samples have, where files say which these are. */
+  untrained: v.array(v.string()),
   /** Of samples that are no bytes: of training samples, by feature or over whole images. */
   sums: v.nullable(v.array(Sums)),
 });

@@ -48,6 +48,11 @@ const pets: Files = Object.fromEntries(
   upTo(10).map((i) => [`pets/${i % 2 ? 'dogs' : 'cats'}/${i}.png`, picture(i % 2 ? 200 + i : i)]),
 );
 
+/** As many pictures in one folder. */
+const inFolder = (folder: string, pictures: number): Files =>
+  Object.fromEntries(upTo(pictures).map((i) => [`${folder}/${i}.png`, picture(50 + i)]));
+const inTrain: Files = { ...inFolder('train/cats', 5), ...inFolder('train/dogs', 5) };
+
 describe('pictures in folders', () => {
   test.each([
     ['as they are', pets],
@@ -90,7 +95,73 @@ describe('pictures in folders', () => {
     expect(preview.ignored).toBe(1);
   });
 
+  test('unlabelled pictures to test on, as Kaggle has them, are left out and counted', async () => {
+    for (const unlabelled of ['test', 'test/test', 'test1/test1', 'seg_pred/seg_pred']) {
+      const { train, test: held, preview } = await load({ ...inTrain, ...inFolder(unlabelled, 6) });
+      expect(train).toMatchObject({ size: 8, classNames: ['cats', 'dogs'] });
+      expect(held.size).toBe(2);
+      expect(preview).toMatchObject({ samples: 10, ignored: 0, leftOut: [{ folder: unlabelled, pictures: 6 }] });
+    }
+    // A folder "train" is not needed for that.
+    const { preview } = await load({ ...pets, ...inFolder('test', 6) });
+    expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: 'test', pictures: 6 }] });
+  });
+
+  test('pictures beside a folder of training pictures are of no class, whatever is above it', async () => {
+    for (const root of ['', 'data/']) {
+      const below = Object.fromEntries(Object.entries(inTrain).map(([path, bytes]) => [`${root}${path}`, bytes]));
+      const { train, preview } = await load({ [`${root}preview.png`]: picture(7), ...below });
+      expect(train.classNames).toEqual(['cats', 'dogs']);
+      expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: root.slice(0, -1), pictures: 1 }] });
+    }
+    const { preview } = await load({ ...inTrain, 'train/sheet.png': picture(7), ...inFolder('extra/cats', 2) });
+    expect(preview.leftOut).toEqual([
+      { folder: 'train', pictures: 1 },
+      { folder: 'extra/cats', pictures: 2 },
+    ]);
+  });
+
+  test.each([
+    ['seg_train/seg_train', 'seg_test/seg_test'],
+    ['training_set', 'test_set'],
+    ['test-project/Training', 'test-project/Testing'],
+    ['data/train', 'data/valid'],
+  ])('folders %s and %s say what is held out', async (training, testing) => {
+    const files = { ...inFolder(`${training}/cats`, 3), ...inFolder(`${training}/dogs`, 3) };
+    const loaded = await load({ ...files, ...inFolder(`${testing}/cats`, 2) });
+    expect([loaded.train.size, loaded.test.size]).toEqual([6, 2]);
+    expect(loaded.preview.leftOut).toEqual([]);
+  });
+
+  test('a class may be called test or train', async () => {
+    const { train } = await load({ ...inFolder('test', 5), ...inFolder('control', 5) });
+    expect(train.classNames).toEqual(['control', 'test']);
+    const vehicles = ['train', 'car', 'plane'].map((one) => inFolder(one, 5));
+    expect((await load(Object.assign({}, ...vehicles) as Files)).train.classNames).toEqual(['car', 'plane', 'train']);
+  });
+
   test.each<[string, Files, string]>([
+    [
+      'a held-out folder that is no class',
+      { ...inTrain, ...inFolder('test/unknown', 6) },
+      'The folder: test/unknown/0.png is held out, and no training picture is in a folder "unknown": the classes are cats, dogs. ' +
+        'Add such pictures to train, or take the folder out.',
+    ],
+    [
+      'a held-out class in other letters',
+      { ...inTrain, ...inFolder('test/Cats', 3), ...inFolder('test/dogs', 3) },
+      'test/Cats/0.png is held out, and no training picture is in a folder "Cats": the classes are cats, dogs. Rename the folder to "cats"',
+    ],
+    [
+      'labels in the names of files',
+      { 'train/cat.0.jpg': picture(1), 'train/dog.0.jpg': picture(2), 'test1/1.jpg': picture(3) },
+      'the class of train/cat.0.jpg is unknown, as the folder "train" says only what its pictures are for',
+    ],
+    [
+      'a picture beside the folders of classes',
+      { ...pets, 'pets/preview.png': picture(1) },
+      'the class of pets/preview.png is unclear, as pets has pictures and the folder pets/dogs has, too.',
+    ],
     ['nothing', {}, 'The choice holds no pictures'],
     ['other files', { 'a.txt': picture(1) }, 'The folder holds no pictures: a.txt is none'],
     ['no folder', { 'a.png': picture(1) }, 'a.png is in no folder'],
