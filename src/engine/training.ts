@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../collectives/processGroup.ts';
 import type { KeptModel } from '../jobs/index.ts';
-import { fitWeights, type WeightsFile } from '../jobs/weights/index.ts';
+import { checkFacts, fitWeights, type WeightsFile } from '../jobs/weights/index.ts';
 import type { EngineEvent, RunResult, WrittenSample } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { keepsModel, type JobSpec } from '../protocol/job.ts';
@@ -303,7 +303,10 @@ export class Training {
       if (event.type === 'hashes' && event.agree) await this.#options.onagreed?.(event.step);
     };
     try {
-      if (weights) setWeights(task.learned.jobModel, weights);
+      if (weights) {
+        checkFacts(weights, task.learned instanceof Author ? null : task.learned.facts);
+        setWeights(task.learned.jobModel, weights);
+      }
       const trainingRun = await TrainingRun.prepare({
         ...{ plan: job, task, clock, emit: tell, isHidden, from: weights ? 'model' : from },
         device: opened.device,

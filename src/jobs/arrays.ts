@@ -91,15 +91,18 @@ export class ArrayDataset implements Dataset {
   readonly inputShape: readonly [number, number, number];
   readonly classes: number;
   readonly classNames: readonly string[];
+  readonly facts: ImagesFacts;
   readonly #arrays: LabelledArrays;
   readonly #scaling: Scaling;
   readonly #labels: ReadonlyMap<number, number>;
 
-  constructor(arrays: LabelledArrays, { classes, sums }: Pick<ImagesFacts, 'classes' | 'sums'>) {
+  constructor(arrays: LabelledArrays, facts: ImagesFacts) {
+    const { classes, sums } = facts;
     this.size = arrays.rows.length;
     this.inputShape = sampleShape(arrays.x);
     this.classes = classes.length;
     this.classNames = classes;
+    this.facts = facts;
     this.#arrays = arrays;
     this.#scaling = scalingOf(sums);
     this.#labels = new Map(classes.map((label, i) => [Number(label), i]));

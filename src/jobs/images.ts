@@ -250,8 +250,8 @@ async function ofPictures(
   return {
     facts,
     load: (agreed = facts) => ({
-      train: new PictureDataset(decoded, train, agreed.classes, digest),
-      test: new PictureDataset(decoded, test, agreed.classes, digest),
+      train: new PictureDataset(decoded, train, agreed, digest),
+      test: new PictureDataset(decoded, test, agreed, digest),
     }),
     preview: {
       ...{ kind: 'images', samples: folders.pictures.length, heldOut: test.length, shape: [side, side, channels] },

@@ -1,5 +1,6 @@
 /** Pictures in folders as samples: a folder's name is the class of what is in it. */
 import type { FolderCount, PreviewClass, PreviewPicture } from '../protocol/preview.ts';
+import type { ImagesFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { checkRead, type Dataset, type Labels } from './dataset.ts';
@@ -265,19 +266,22 @@ export class PictureDataset implements Dataset {
   readonly inputShape: readonly [number, number, number];
   readonly classes: number;
   readonly classNames: readonly string[];
+  readonly facts: ImagesFacts;
   readonly digest: string;
   readonly #pictures: DecodedPictures;
   readonly #chosen: Uint32Array;
   /** By the folders' numbers. */
   readonly #labels: readonly number[];
 
-  /** @param classes those of the pictures, maybe among others. */
-  constructor(pictures: DecodedPictures, chosen: Uint32Array, classes: readonly string[], digest: string) {
+  /** @param facts with the pictures' classes, maybe among others. */
+  constructor(pictures: DecodedPictures, chosen: Uint32Array, facts: ImagesFacts, digest: string) {
+    const { classes } = facts;
     const { side, channels } = pictures.size;
     this.size = chosen.length;
     this.inputShape = [side, side, channels];
     this.classNames = classes;
     this.classes = classes.length;
+    this.facts = facts;
     this.#labels = pictures.folders.classes.map((name) => classes.indexOf(name));
     this.digest = digest;
     this.#pictures = pictures;
