@@ -11,6 +11,8 @@ import { splitOf, type Split } from './split.ts';
 const KEPT_BYTES = 256 * 1024 * 1024;
 /** Pictures decoded side by side. */
 const DECODERS = 8;
+/** Bytes of a picture's file: a small zip file may say that it holds gigabytes. */
+const MAX_PICTURE_BYTES = 64 * 1024 * 1024;
 
 /** A file in a folder, or in a zip file. */
 export interface PathFile {
@@ -71,7 +73,7 @@ const MOST_NAMED = 6;
  *
  * @param name of what the files are in, for errors
  * @param isShard others may have training pictures of classes that only held-out pictures have here.
- * @throws DataError, naming a file, where there are no pictures, or the class of one is unclear.
+ * @throws DataError, naming a file, where there are no pictures, one is too large, or the class of one is unclear.
  */
 export function classFolders(
   name: string,
@@ -90,6 +92,12 @@ export function classFolders(
   }
   const found = placed.some(({ part }) => part === 'train') ? inParts(placed) : inFolders(name, placed);
   checkNesting(name, found);
+  const large = found.find(({ size }) => size > MAX_PICTURE_BYTES);
+  if (large !== undefined) {
+    throw new DataError(
+      `${name}: ${large.path} has ${large.size} bytes, and a picture may have ${MAX_PICTURE_BYTES}. Make it smaller, or take it out.`,
+    );
+  }
   // By what is the same in a folder and in a zip file of it, on every machine.
   found.sort((a, b) => compare(a.of, b.of) || compare(a.file, b.file) || compare(a.path, b.path));
   const classes = [...new Set(found.map((one) => one.of))];

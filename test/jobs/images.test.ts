@@ -52,6 +52,13 @@ const pets: Files = Object.fromEntries(
 const inFolder = (folder: string, pictures: number): Files =>
   Object.fromEntries(upTo(pictures).map((i) => [`${folder}/${i}.png`, picture(50 + i)]));
 const inTrain: Files = { ...inFolder('train/cats', 5), ...inFolder('train/dogs', 5) };
+/** A zip file whose directory has this size for an entry. */
+function claiming(zip: Uint8Array<ArrayBuffer>, path: string, size: number): Uint8Array<ArrayBuffer> {
+  const name = Buffer.from(zip.buffer).lastIndexOf(path);
+  new DataView(zip.buffer).setUint32(name - 46 + 24, size, true);
+  return zip;
+}
+
 
 describe('pictures in folders', () => {
   test.each([
@@ -163,6 +170,11 @@ describe('pictures in folders', () => {
       'the class of pets/preview.png is unclear, as pets has pictures and the folder pets/dogs has, too.',
     ],
     ['nothing', {}, 'The choice holds no pictures'],
+    [
+      'a zip bomb',
+      { 'p.zip': claiming(zipFile({ ...pets, 'pets/dogs/bomb.png': picture(0) }), 'pets/dogs/bomb.png', 2 ** 26 + 1) },
+      'p.zip: pets/dogs/bomb.png has 67108865 bytes, and a picture may have 67108864. Make it smaller, or take it out.',
+    ],
     ['other files', { 'a.txt': picture(1) }, 'The folder holds no pictures: a.txt is none'],
     ['no folder', { 'a.png': picture(1) }, 'a.png is in no folder'],
     ['one folder', { 'a/1.png': picture(1), 'a/2.png': picture(1) }, 'one folder of pictures, "a"'],
