@@ -3,7 +3,7 @@ import type { JobSpec } from '../protocol/job.ts';
 import type { ImagesPreview } from '../protocol/preview.ts';
 import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
-import { ArrayDataset, readLabels, sampleShape, sumsOf, type LabelledArrays } from './arrays.ts';
+import { ArrayDataset, checkNumbers, readLabels, sampleShape, sumsOf, type LabelledArrays } from './arrays.ts';
 import type { Dataset } from './dataset.ts';
 import type { StoredArray } from './formats/array.ts';
 import { openIdx } from './formats/idx.ts';
@@ -149,6 +149,12 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
       `${held.x.name} has shape (${held.x.shape.join(', ')}), and ${given.x.name} (${given.x.shape.join(', ')}): samples must be alike.`,
     );
   }
+  if (held !== null && scaleOf(held.x) !== scaleOf(given.x)) {
+    throw new DataError(
+      `${held.x.name} is of type ${held.x.type}, and ${given.x.name} of ${given.x.type}: save both with one type, as their scale may ` +
+        'differ.',
+    );
+  }
   const all = await arraysOf(given);
   checkEnough(given.x.name, all.rows.length, isShard);
   const split = splitOf(all.rows.length, seed);
@@ -162,6 +168,7 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
   const classes = inOrder([...counts.keys()].map(String), true);
   const known = new Set(all.y);
   const untrained = classes.filter((label) => !known.has(Number(label)));
+  await checkNumbers(test);
   const facts: ImagesFacts = {
     kind: 'images',
     shape,
@@ -189,6 +196,11 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
       leftOut: [],
     },
   };
+}
+
+/** Types with the same result have one scale: floats do, but bytes (0 to 255) and floats (often 0 to 1) do not. */
+function scaleOf({ type }: StoredArray): string {
+  return type === 'u1' ? type : type.slice(0, 1);
 }
 
 /** @throws DataError */

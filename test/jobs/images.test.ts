@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { sampleLength, type Dataset } from '../../src/jobs/dataset.ts';
 import type { DecodePicture } from '../../src/jobs/formats/picture.ts';
 import { openImages, type ImagesJob, type OpenedImages } from '../../src/jobs/images.ts';
+import { splitOf } from '../../src/jobs/split.ts';
 import { DataError } from '../../src/util/errors.ts';
 import { npyFile } from './formats/npyFiles.ts';
 import { zipFile } from './formats/zipFiles.ts';
@@ -51,7 +52,6 @@ const pets: Files = Object.fromEntries(
 /** As many pictures in one folder. */
 const inFolder = (folder: string, pictures: number): Files =>
   Object.fromEntries(upTo(pictures).map((i) => [`${folder}/${i}.png`, picture(50 + i)]));
-const inTrain: Files = { ...inFolder('train/cats', 5), ...inFolder('train/dogs', 5) };
 /** A zip file whose directory has this size for an entry. */
 function claiming(zip: Uint8Array<ArrayBuffer>, path: string, size: number): Uint8Array<ArrayBuffer> {
   const name = Buffer.from(zip.buffer).lastIndexOf(path);
@@ -59,6 +59,7 @@ function claiming(zip: Uint8Array<ArrayBuffer>, path: string, size: number): Uin
   return zip;
 }
 
+const inTrain: Files = { ...inFolder('train/cats', 5), ...inFolder('train/dogs', 5) };
 
 describe('pictures in folders', () => {
   test.each([
@@ -169,12 +170,12 @@ describe('pictures in folders', () => {
       { ...pets, 'pets/preview.png': picture(1) },
       'the class of pets/preview.png is unclear, as pets has pictures and the folder pets/dogs has, too.',
     ],
-    ['nothing', {}, 'The choice holds no pictures'],
     [
       'a zip bomb',
       { 'p.zip': claiming(zipFile({ ...pets, 'pets/dogs/bomb.png': picture(0) }), 'pets/dogs/bomb.png', 2 ** 26 + 1) },
       'p.zip: pets/dogs/bomb.png has 67108865 bytes, and a picture may have 67108864. Make it smaller, or take it out.',
     ],
+    ['nothing', {}, 'The choice holds no pictures'],
     ['other files', { 'a.txt': picture(1) }, 'The folder holds no pictures: a.txt is none'],
     ['no folder', { 'a.png': picture(1) }, 'a.png is in no folder'],
     ['one folder', { 'a/1.png': picture(1), 'a/2.png': picture(1) }, 'one folder of pictures, "a"'],
@@ -247,6 +248,17 @@ describe('arrays', () => {
     await expect(load({ 'set.npz': npz }, { model: 'cnn' })).rejects.toThrow('choose mlp');
   });
 
+  test('of floats may differ in how exact they are', async () => {
+    const arrays = {
+      ...{ 'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }), 'y_train.npy': y },
+      ...{ 'x_test.npy': npyFile([10, 2], upTo(20), { type: 'f4' }), 'y_test.npy': y },
+    };
+    const loaded = await load(npz(arrays));
+    expect(await all(loaded.test)).toEqual(await all(loaded.train));
+  });
+
+  const heldRow = splitOf(40, JOB.seed).test[0]!;
+  const withGap = upTo(80).map((i) => (i === 2 * heldRow + 1 ? NaN : i));
   const npz = (arrays: Files): Files => ({ 'set.npz': zipFile(arrays) });
   test.each<[string, Files, string]>([
     ['other names', npz({ 'a.npy': x }), 'set.npz has the arrays a, and x and y'],
@@ -272,6 +284,30 @@ describe('arrays', () => {
       'a damaged array',
       npz({ 'x.npy': x.subarray(0, 200), 'y.npy': y }),
       'set.npz: x.npy ends too early: (10, 4, 4) of u1',
+    ],
+    [
+      'a missing number in a held-out row',
+      npz({
+        'x.npy': npyFile([40, 2], withGap),
+        'y.npy': npyFile(
+          [40],
+          upTo(40).map((i) => i % 2),
+        ),
+      }),
+      `x.npy: row ${heldRow} has NaN at byte `,
+    ],
+    [
+      'an infinite number in a row to test on',
+      npz({
+        ...{ 'x_train.npy': npyFile([10, 2], upTo(20)), 'y_train.npy': y },
+        ...{ 'x_test.npy': npyFile([2, 2], [1, 2, 3, Infinity]), 'y_test.npy': npyFile([2], [7, 7]) },
+      }),
+      'x_test.npy: row 1 has Infinity at byte ',
+    ],
+    [
+      'bytes to train and others to test on',
+      npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': npyFile([10, 4, 4], upTo(160)), 'y_test.npy': y }),
+      'set.npz: x_test.npy is of type f4, and set.npz: x_train.npy of u1: save both with one type, as their scale may differ.',
     ],
     [
       'an unknown class',
