@@ -6,6 +6,7 @@ import { checkFacts, fitWeights, type WeightsFile } from '../jobs/weights/index.
 import type { EngineEvent, RunResult, WrittenSample } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { keepsModel, type JobSpec } from '../protocol/job.ts';
+import type { SampleFacts } from '../protocol/shardFacts.ts';
 import type { Vocabulary } from '../protocol/vocabulary.ts';
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
@@ -158,7 +159,7 @@ export class Training {
     if (this.#built === null && this.#options.from) return this.#options.from;
     const { task, trainingRun } = await this.#build();
     const state = await trainingRun.snapshot();
-    const agreed = this.#shard?.agreed;
+    const agreed = this.#shard ? this.#shard.agreed : factsOf(task);
     return {
       ...state,
       ...(agreed && { agreed }),
@@ -303,8 +304,10 @@ export class Training {
       if (event.type === 'hashes' && event.agree) await this.#options.onagreed?.(event.step);
     };
     try {
+      const facts = factsOf(task);
+      if (from?.agreed) checkFacts('The checkpoint', from.agreed, facts);
       if (weights) {
-        checkFacts(weights, task.learned instanceof Author ? null : task.learned.facts);
+        if (weights.facts) checkFacts(weights.file, weights.facts, facts);
         setWeights(task.learned.jobModel, weights);
       }
       const trainingRun = await TrainingRun.prepare({
@@ -381,6 +384,11 @@ export class Training {
 function free({ task, trainingRun }: Built): void {
   trainingRun.dispose();
   task.dispose();
+}
+
+/** The meaning of its samples; `null` where the job defines it. */
+function factsOf({ learned }: JobTask): SampleFacts | null {
+  return learned instanceof Author ? null : learned.facts;
 }
 
 /** @throws DataError where they are not of this model. */

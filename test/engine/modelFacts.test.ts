@@ -199,6 +199,27 @@ test.each<[string, JobSpec, File, File, string]>([
   expect(tf.memory().numTensors).toBe(before);
 });
 
+test('a checkpoint goes on with its own data, and not with others', async () => {
+  const training = await prepare(TABLE, buyers);
+  await inEpoch([training], 1, TABLE, (one) => one.train());
+  const about = { room: 'K7F3QX', job: TABLE, savedAt: 1, worldSize: 1 };
+  const run = { snapshot: () => training.snapshot(), about, member: 'm' };
+  const event = await exportModel({ type: 'export', id: 1, format: 'checkpoint', which: 'last' }, null, run);
+  if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
+  const origin = await readOrigin(new File([event.file.bytes], event.file.name));
+  if (origin.kind !== 'checkpoint') throw new Error(origin.kind);
+  const goOn = (file: File) => prepareTraining({ job: TABLE, worldSize: 1, files: [file], from: origin.state });
+  const next = await goOn(buyers);
+  await inEpoch([next], 1, TABLE, () => {});
+  expect(valuesOf(next)).toEqual(valuesOf(training));
+  for (const one of [next, training]) one.dispose();
+  await expect(
+    goOn(table('height,colour,buys', (i) => [i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!])),
+  ).rejects.toThrow(
+    'The checkpoint holds a model of other data: its columns are age, colour, buys, and here they are height, colour, buys.',
+  );
+});
+
 test('a file that does not say is taken as before, and one that says something else is damaged', async () => {
   const training = await prepare(TABLE, buyers);
   const file = await exported(training, 'safetensors');

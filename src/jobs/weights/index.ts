@@ -1,5 +1,5 @@
 /** A model's weights as files, and back: safetensors, a TensorFlow.js model, Keras weights. */
-import type { SampleFacts } from '../../protocol/shardFacts.ts';
+import type { SampleFacts, ShardFacts } from '../../protocol/shardFacts.ts';
 import type { WeightsFormat } from '../../protocol/modelFile.ts';
 import type { Vocabulary } from '../../protocol/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
@@ -78,14 +78,15 @@ export async function decodeWeights(file: string, bytes: Uint8Array<ArrayBuffer>
 }
 
 /**
- * Compares what the file's model was trained on with what it is to be trained on, as far as both are known.
+ * Compares what a model was trained on with what it is to be trained on.
  *
- * @param own of the data of the run that is to begin.
+ * @param file that holds the model, for errors.
+ * @param own of the run's data; `null`: they do not say.
  * @throws DataError where inputs or outputs mean something else.
  */
-export function checkFacts({ file, facts }: WeightsFile, own: SampleFacts | null): void {
-  if (facts === null || own === null) return;
-  const why = otherMeaning(facts, own);
+export function checkFacts(file: string, learned: ShardFacts, own: SampleFacts | null): void {
+  if (learned.kind === 'text' || own === null) return;
+  const why = otherMeaning(learned, own);
   if (why === null) return;
   throw new DataError(
     `${file} holds a model of other data: ${why}. Choose a model of such data, choose its data, or begin without it.`,
