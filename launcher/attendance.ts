@@ -33,6 +33,8 @@ export interface AttendanceOptions extends LaunchOptions {
 
 /** Milliseconds that a machine's other tabs have to hear the room's last word, too. */
 const FAREWELL_MS = 10_000;
+/** Folders with left-out pictures that are named. */
+const MOST_NAMED = 4;
 
 /** A browser, and the profile that all of its tabs share. */
 interface Berth {
@@ -137,6 +139,14 @@ class Fleet {
       }
       if (event.type === 'preview' && event.problem !== null) {
         this.#log.tell('unfit-data', { tab: name }, `${name}: ${event.problem}`);
+      }
+      if (event.type === 'preview' && event.preview?.kind === 'images' && event.preview.leftOut.length > 0) {
+        const { leftOut } = event.preview;
+        const count = leftOut.reduce((sum, { pictures }) => sum + pictures, 0);
+        const folders = leftOut.slice(0, MOST_NAMED).map(({ folder }) => `${folder}/`);
+        const some = `${folders.join(', ')}${leftOut.length > folders.length ? ', ...' : ''}`;
+        const line = `${name}: ${count} pictures are left out, as their folder is not a class: ${some}.`;
+        this.#log.tell('left-out', { tab: name }, line);
       }
       if (event.type === 'admitted') this.#log.tell('admitted', { tab: name }, `${name} is in the room.`);
       if (event.type === 'finished' || event.type === 'failed') this.#log.stop();

@@ -121,11 +121,14 @@ function lossSum(logits: tf.Tensor2D, { next, counts, tokensPerCharacter }: Wind
   return tf.sum<tf.Scalar>(tf.mul(chosen, counts)).mul<tf.Scalar>(-tokensPerCharacter);
 }
 
-/** 1 where what follows is among the likeliest, else 0. Float32 [size * context] */
+/** 1 where the next token is among the likeliest, else 0; ties are ordered as in `countAmongFirst`. Float32 [size * context] */
 function isAmongFirst(logits: tf.Tensor2D, { next }: WindowTensors): tf.Tensor {
-  const own = tf.oneHot(next, logits.shape[1]).cast('float32').mul(logits).sum(1, true);
-  const ahead = logits.greater(own).cast('float32').sum(1);
-  return ahead.less(FIRST_CLASSES).cast('float32');
+  const [, rows] = logits.shape;
+  const own = tf.oneHot(next, rows).cast('float32').mul(logits).sum(1, true);
+  const isLater = tf.range(0, rows, 1, 'int32').greater(next.expandDims(1));
+  // Counting the tokens behind gives 0 where the logits are NaN, as every comparison with NaN is false.
+  const behind = own.greater(logits).logicalOr(own.equal(logits).logicalAnd(isLater)).cast('float32').sum(1);
+  return behind.greaterEqual(rows - FIRST_CLASSES).cast('float32');
 }
 
 /**

@@ -9,6 +9,7 @@ import { TensorReader } from '../parallel/flatten.ts';
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import { learnsDigits, type JobSpec } from '../protocol/job.ts';
 import type { LabelledImage, Learned, Mistake, WeightPictures } from '../protocol/learned.ts';
+import type { SampleFacts } from '../protocol/shardFacts.ts';
 import { mixSeed, permutation } from '../util/rng.ts';
 import { Author } from './author.ts';
 
@@ -61,6 +62,8 @@ export async function answer(
 /** One question at a time. */
 export class LearnedModel {
   readonly jobModel: JobModel;
+  /** The meaning of its inputs and outputs; `null` where the job defines it. */
+  readonly facts: SampleFacts | null;
   readonly #reader = new TensorReader();
   readonly #shape: readonly number[];
   readonly #classes: number;
@@ -71,6 +74,7 @@ export class LearnedModel {
 
   private constructor(model: JobModel, heldOut: Dataset, images: readonly LabelledImage[]) {
     this.jobModel = model;
+    this.facts = heldOut.facts ?? null;
     this.#shape = heldOut.inputShape;
     this.#classes = heldOut.classes;
     this.#images = images;

@@ -1,6 +1,13 @@
 /** A run's model as a file that its user keeps, and such a file as what a run begins with, or goes on from. */
 import type { KeptModel } from '../jobs/index.ts';
-import { decodeWeights, encodeWeights, VOCABULARY, type NamedTensor, type WeightsFile } from '../jobs/weights/index.ts';
+import {
+  decodeWeights,
+  encodeWeights,
+  FACTS,
+  VOCABULARY,
+  type NamedTensor,
+  type WeightsFile,
+} from '../jobs/weights/index.ts';
 import { createLayout } from '../parallel/buckets.ts';
 import { readVariables } from '../parallel/flatten.ts';
 import {
@@ -89,7 +96,9 @@ async function weightsFile(
   const about = {
     ...{ 'peergrad.job': JSON.stringify(job), 'peergrad.step': String(steps) },
     ...{ 'peergrad.stateHash': stateHash, 'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]' },
-    ...(model instanceof Author && { [VOCABULARY]: JSON.stringify(model.vocabulary) }),
+    ...(model instanceof Author
+      ? { [VOCABULARY]: JSON.stringify(model.vocabulary) }
+      : model.facts && { [FACTS]: JSON.stringify(model.facts) }),
   };
   const bytes = await encodeWeights(format, tensors, model.jobModel.topology, about);
   return { name: modelFileName(job, steps, format), step: steps, bytes };

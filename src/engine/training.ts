@@ -2,10 +2,11 @@
 import * as tf from '@tensorflow/tfjs';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../collectives/processGroup.ts';
 import type { KeptModel } from '../jobs/index.ts';
-import { fitWeights, type WeightsFile } from '../jobs/weights/index.ts';
+import { checkFacts, fitWeights, type WeightsFile } from '../jobs/weights/index.ts';
 import type { EngineEvent, RunResult, WrittenSample } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { keepsModel, type JobSpec } from '../protocol/job.ts';
+import type { SampleFacts } from '../protocol/shardFacts.ts';
 import type { Vocabulary } from '../protocol/vocabulary.ts';
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
@@ -158,7 +159,7 @@ export class Training {
     if (this.#built === null && this.#options.from) return this.#options.from;
     const { task, trainingRun } = await this.#build();
     const state = await trainingRun.snapshot();
-    const agreed = this.#shard?.agreed;
+    const agreed = this.#shard ? this.#shard.agreed : factsOf(task);
     return {
       ...state,
       ...(agreed && { agreed }),
@@ -303,7 +304,12 @@ export class Training {
       if (event.type === 'hashes' && event.agree) await this.#options.onagreed?.(event.step);
     };
     try {
-      if (weights) setWeights(task.learned.jobModel, weights);
+      const facts = factsOf(task);
+      if (from?.agreed) checkFacts('The checkpoint', from.agreed, facts);
+      if (weights) {
+        if (weights.facts) checkFacts(weights.file, weights.facts, facts);
+        setWeights(task.learned.jobModel, weights);
+      }
       const trainingRun = await TrainingRun.prepare({
         ...{ plan: job, task, clock, emit: tell, isHidden, from: weights ? 'model' : from },
         device: opened.device,
@@ -378,6 +384,11 @@ export class Training {
 function free({ task, trainingRun }: Built): void {
   trainingRun.dispose();
   task.dispose();
+}
+
+/** The meaning of its samples; `null` where the job defines it. */
+function factsOf({ learned }: JobTask): SampleFacts | null {
+  return learned instanceof Author ? null : learned.facts;
 }
 
 /** @throws DataError where they are not of this model. */

@@ -72,7 +72,7 @@ export interface TrainingRunOptions {
 export interface RunState {
   progress: Progress;
   ring: RingState;
-  /** Where ranks have data of their own: what they go by. The run itself does not look at it. */
+  /** Facts of the data where these are files; those that ranks agreed on where each has its own. The run itself does not read them. */
   agreed?: ShardFacts;
   /** Of a language model, whose task is made by it. */
   vocabulary?: Vocabulary;

@@ -77,6 +77,13 @@ export async function sumsOf({ x, rows }: LabelledArrays): Promise<Sums[] | null
   return all;
 }
 
+/** @throws (rejects) DataError, with the row and the byte, where a number is NaN or infinite. {@link sumsOf} checks training rows. */
+export async function checkNumbers({ x, rows }: LabelledArrays): Promise<void> {
+  if (!x.type.startsWith('f')) return;
+  const values = new Float64Array(x.rowLength);
+  for (const row of rows) await x.readRow(row, values);
+}
+
 /** Bytes go from 0 to 1; other numbers get mean 0 and deviation 1. */
 function scalingOf(sums: readonly Sums[] | null): Scaling {
   if (sums === null) return { shift: Float64Array.of(0), factor: Float64Array.of(1 / 255) };
@@ -91,15 +98,18 @@ export class ArrayDataset implements Dataset {
   readonly inputShape: readonly [number, number, number];
   readonly classes: number;
   readonly classNames: readonly string[];
+  readonly facts: ImagesFacts;
   readonly #arrays: LabelledArrays;
   readonly #scaling: Scaling;
   readonly #labels: ReadonlyMap<number, number>;
 
-  constructor(arrays: LabelledArrays, { classes, sums }: Pick<ImagesFacts, 'classes' | 'sums'>) {
+  constructor(arrays: LabelledArrays, facts: ImagesFacts) {
+    const { classes, sums } = facts;
     this.size = arrays.rows.length;
     this.inputShape = sampleShape(arrays.x);
     this.classes = classes.length;
     this.classNames = classes;
+    this.facts = facts;
     this.#arrays = arrays;
     this.#scaling = scalingOf(sums);
     this.#labels = new Map(classes.map((label, i) => [Number(label), i]));

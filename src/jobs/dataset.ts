@@ -1,4 +1,5 @@
 /** What a job trains and tests on: labelled samples, read by index. */
+import type { SampleFacts } from '../protocol/shardFacts.ts';
 import { UsageError } from '../util/errors.ts';
 import { sizeOf } from '../util/shape.ts';
 
@@ -14,6 +15,8 @@ export interface Dataset {
   readonly classNames?: readonly string[];
   /** Where labels are amounts: one stands for so much of the amount's own unit, above the amount's mean. */
   readonly labelUnit?: number;
+  /** The meaning of inputs and labels, of samples from files; without it, the job defines it. */
+  readonly facts?: SampleFacts;
   /** What stands for the samples where ranks compare theirs; without it, sizes and some samples do. */
   readonly digest?: string;
   /**

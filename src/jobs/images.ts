@@ -3,7 +3,7 @@ import type { JobSpec } from '../protocol/job.ts';
 import type { ImagesPreview } from '../protocol/preview.ts';
 import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
-import { ArrayDataset, readLabels, sampleShape, sumsOf, type LabelledArrays } from './arrays.ts';
+import { ArrayDataset, checkNumbers, readLabels, sampleShape, sumsOf, type LabelledArrays } from './arrays.ts';
 import type { Dataset } from './dataset.ts';
 import type { StoredArray } from './formats/array.ts';
 import { openIdx } from './formats/idx.ts';
@@ -149,6 +149,12 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
       `${held.x.name} has shape (${held.x.shape.join(', ')}), and ${given.x.name} (${given.x.shape.join(', ')}): samples must be alike.`,
     );
   }
+  if (held !== null && scaleOf(held.x) !== scaleOf(given.x)) {
+    throw new DataError(
+      `${held.x.name} is of type ${held.x.type}, and ${given.x.name} of ${given.x.type}: save both with one type, as their scale may ` +
+        'differ.',
+    );
+  }
   const all = await arraysOf(given);
   checkEnough(given.x.name, all.rows.length, isShard);
   const split = splitOf(all.rows.length, seed);
@@ -160,7 +166,17 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
   checkImages(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) }, isShard);
   if (!isShard) checkHeldOut(all, test);
   const classes = inOrder([...counts.keys()].map(String), true);
-  const facts: ImagesFacts = { kind: 'images', shape, isNumbered: true, classes, sums: await sumsOf(train) };
+  const known = new Set(all.y);
+  const untrained = classes.filter((label) => !known.has(Number(label)));
+  await checkNumbers(test);
+  const facts: ImagesFacts = {
+    kind: 'images',
+    shape,
+    isNumbered: true,
+    classes,
+    untrained,
+    sums: await sumsOf(train),
+  };
   const trained = new ArrayDataset(train, facts);
   const isPicture = given.x.shape.length > 2 && shape[2] !== 2;
   const shown = isPicture
@@ -177,8 +193,14 @@ async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShar
       classes: classes.map((name) => ({ name, count: counts.get(Number(name))! })),
       pictures: await Promise.all(shown.map((index) => trained.preview(index))),
       ignored: 0,
+      leftOut: [],
     },
   };
+}
+
+/** Types with the same result have one scale: floats do, but bytes (0 to 255) and floats (often 0 to 1) do not. */
+function scaleOf({ type }: StoredArray): string {
+  return type === 'u1' ? type : type.slice(0, 1);
 }
 
 /** @throws DataError */
@@ -218,7 +240,7 @@ async function ofPictures(
   { seed, side, channels }: ImagesJob,
   { isShard, decode }: Required<OpenOptions>,
 ): Promise<OpenedImages> {
-  const folders: ClassFolders = classFolders(name, files, seed);
+  const folders: ClassFolders = classFolders(name, files, { seed, isShard });
   const classes = [...folders.classes];
   checkEnough(name, folders.pictures.length, isShard);
   checkImages(name, { isNumbered: false, classes }, isShard);
@@ -229,18 +251,26 @@ async function ofPictures(
     folders.pictures.map(({ label }) => label),
     folders.classes.length,
   );
-  const facts: ImagesFacts = { kind: 'images', shape: [side, side, channels], isNumbered: false, classes, sums: null };
+  const facts: ImagesFacts = {
+    kind: 'images',
+    shape: [side, side, channels],
+    isNumbered: false,
+    classes,
+    untrained: [...folders.untrained],
+    sums: null,
+  };
   return {
     facts,
     load: (agreed = facts) => ({
-      train: new PictureDataset(decoded, train, agreed.classes, digest),
-      test: new PictureDataset(decoded, test, agreed.classes, digest),
+      train: new PictureDataset(decoded, train, agreed, digest),
+      test: new PictureDataset(decoded, test, agreed, digest),
     }),
     preview: {
       ...{ kind: 'images', samples: folders.pictures.length, heldOut: test.length, shape: [side, side, channels] },
       classes: countsOf(folders),
       pictures: await Promise.all(shown.map((at) => decoded.preview(at))),
       ignored: folders.ignored,
+      leftOut: folders.leftOut,
     },
   };
 }

@@ -40,15 +40,19 @@ export function keyOfImages({ shape, isNumbered, sums }: ImagesFacts): string {
   return JSON.stringify([shape, isNumbered, sums?.length ?? null]);
 }
 
-/** Of images with the same {@link keyOfImages}, the same in whatever order they are. */
+/**
+ * Joins images with the same {@link keyOfImages}; the result does not depend on their order. A class without training samples in any tab
+ * is not a class of the run, and {@link imagesMisfit} rejects the tab that has it.
+ */
 export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;
   return {
     ...{ kind: 'images', shape, isNumbered },
     classes: inOrder(
-      parts.flatMap(({ classes }) => classes),
+      parts.flatMap(({ classes, untrained }) => classes.filter((one) => !untrained.includes(one))),
       isNumbered,
     ),
+    untrained: [],
     sums: parts[0]!.sums?.map((_, k) => joinSums(parts.map(({ sums }) => sums![k]!))) ?? null,
   };
 }
@@ -57,7 +61,9 @@ export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
 export function imagesMisfit(agreed: ImagesFacts, own: ImagesFacts): string | null {
   if (keyOfImages(agreed) !== keyOfImages(own)) return `its samples are ${said(own)}, and the others' ${said(agreed)}`;
   const stranger = own.classes.find((one) => !agreed.classes.includes(one));
-  return stranger === undefined ? null : `it has the class ${JSON.stringify(stranger)}, which the run does not know`;
+  if (stranger === undefined) return null;
+  const what = own.untrained.includes(stranger) ? 'it tests on the class' : 'it has the class';
+  return `${what} ${JSON.stringify(stranger)}, which the run does not know`;
 }
 
 function said({ shape, isNumbered, sums }: ImagesFacts): string {

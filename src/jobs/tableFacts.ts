@@ -157,7 +157,7 @@ function isOfNumbers({ kind }: ColumnFacts): boolean {
 /** Names told one by one. */
 const MOST_NAMED = 8;
 
-function namesOf({ columns }: TableFacts): string {
+export function namesOf({ columns }: TableFacts): string {
   const names = columns.slice(0, MOST_NAMED).map(({ name }) => name);
   return `${names.join(', ')}${columns.length > MOST_NAMED ? ' and others' : ''}`;
 }

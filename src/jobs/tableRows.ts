@@ -38,6 +38,7 @@ function standardOf(sums: Sums): (value: number) => number {
 
 /** How rows become samples. */
 export class Encoding {
+  readonly facts: TableFacts;
   readonly inputs: readonly Input[];
   /** The target's column. */
   readonly target: number;
@@ -46,6 +47,7 @@ export class Encoding {
   readonly label: (field: string) => number;
 
   constructor(facts: TableFacts) {
+    this.facts = facts;
     const column = targetOf(facts);
     const { kind, values, sums } = column;
     this.target = facts.columns.indexOf(column);
@@ -72,6 +74,7 @@ export class TableDataset implements Dataset {
   readonly classes: number;
   readonly classNames?: readonly string[];
   readonly labelUnit?: number;
+  readonly facts: TableFacts;
   readonly digest: string;
   readonly #csv: CsvFile;
   readonly #rows: Uint32Array;
@@ -84,6 +87,7 @@ export class TableDataset implements Dataset {
     this.classes = classNames?.length ?? 1;
     if (classNames) this.classNames = classNames;
     if (labelUnit !== null) this.labelUnit = labelUnit;
+    this.facts = encoding.facts;
     this.digest = digest;
     this.#csv = csv;
     this.#rows = rows;

@@ -44,7 +44,7 @@ export const CheckpointMeta = v.strictObject({
   /** Digest of the replica's state, as ranks compare it. */
   stateHash: v.string(),
   worldSize: v.pipe(count, v.minValue(1)),
-  /** Where ranks have data of their own: what they go by. */
+  /** Facts of the data where these are files; those that ranks agreed on where each has its own. */
   agreed: v.exactOptional(ShardFacts),
   /** Of a language model; those of earlier versions do not say, and had the text's own. */
   vocabulary: v.exactOptional(Vocabulary),

@@ -67,6 +67,14 @@ export interface ImagesPreview {
   pictures: PreviewPicture[];
   /** Files that are no pictures. */
   ignored: number;
+  /** Pictures without a class. */
+  leftOut: readonly FolderCount[];
+}
+
+export interface FolderCount {
+  /** With those above it; empty at the top. */
+  folder: string;
+  pictures: number;
 }
 
 export interface TextPreview {

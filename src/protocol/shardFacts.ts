@@ -1,8 +1,8 @@
 /**
- * All that leaves a tab, beside gradients, of data that only it has: of a table its columns' names, the different words of columns that
- * have few, and mean and deviation of those of numbers; of images their shape and the classes' names; of a text which characters it has.
- * Of several tabs' data put together
- * it is what all go by, and a checkpoint keeps it.
+ * What is known of data beside their samples: of a table its columns' names, the different words of columns that have few, and mean and
+ * deviation of those of numbers; of images their shape and the classes' names; of a text which characters it has. A model's file keeps
+ * it, as it says what inputs and outputs mean. Where each tab has its own data, it is all that leaves a tab beside gradients; put
+ * together of all tabs it is what all go by, and a checkpoint keeps it.
  */
 import * as v from 'valibot';
 import { TASK_NAMES } from './measures.ts';
@@ -50,6 +50,8 @@ const ImagesFacts = v.strictObject({
   /** Whether classes are numbers, as arrays have them, or names of folders; they are in that order. */
   isNumbered: v.boolean(),
   classes: v.array(v.string()),
+  /** Classes that only held-out samples have, where files say which these are. */
+  untrained: v.array(v.string()),
   /** Of samples that are no bytes: of training samples, by feature or over whole images. */
   sums: v.nullable(v.array(Sums)),
 });
@@ -63,6 +65,10 @@ const TextFacts = v.strictObject({
   bigram: v.strictObject({ characters: count, loss: v.number() }),
 });
 export type TextFacts = v.InferOutput<typeof TextFacts>;
+
+/** Facts of labelled samples. */
+export const SampleFacts = v.variant('kind', [TableFacts, ImagesFacts]);
+export type SampleFacts = v.InferOutput<typeof SampleFacts>;
 
 export const ShardFacts = v.variant('kind', [TableFacts, ImagesFacts, TextFacts]);
 export type ShardFacts = v.InferOutput<typeof ShardFacts>;

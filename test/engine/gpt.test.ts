@@ -119,3 +119,24 @@ test('what follows is counted among the three likeliest as it is by hand, paddin
   network.dispose();
   task.dispose();
 });
+
+test.each([
+  ['of equals the first tokens count', 0],
+  ['none counts where the network gives NaN', NaN],
+])('among the three likeliest, %s', async (_, weight) => {
+  const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
+  const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
+  const task = createGptTask(job, corpus);
+  const { jobModel } = task.learned as Author;
+  // Inputs and outputs share it.
+  const embedding = jobModel.variables[jobModel.names.indexOf('embedding/weight')]!;
+  embedding.assign(tf.fill(embedding.shape, weight));
+  const indices = Uint32Array.from({ length: corpus.test.size }, (__, i) => i).slice(0, task.testBatch);
+  const { context } = corpus.test;
+  const [tokens, next] = [new Int32Array(indices.length * context), new Int32Array(indices.length * context)];
+  corpus.test.read(indices, tokens, next);
+  const expected = Number.isNaN(weight) ? 0 : next.filter((token) => token < 3).length / context;
+  const { sums } = await task.evaluate(indices);
+  expect(sums![0]).toBeCloseTo(expected, 5);
+  task.dispose();
+});

@@ -76,7 +76,7 @@ describe('tokens', () => {
     expect(pairs.size).toBe(259);
     // "ab", then " abab" by way of "abab": with its space as often as without.
     expect([...pairs.encode('ab')]).toEqual([256]);
-    for (const text of ['abab xyz', '  two  spaces\n\n', 'neu: ä 漢字 🦊', '']) {
+    for (const text of ['abab xyz', '  two  spaces\n\n', 'neu: ä 漢字 🦊', '', '\uFEFFab\uFEFF']) {
       expect(pairs.decode(pairs.encode(text))).toBe(text);
     }
     expect(pairs.encode('abab abab').length).toBeLessThan(5);

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { sampleLength, type Dataset } from '../../src/jobs/dataset.ts';
 import type { DecodePicture } from '../../src/jobs/formats/picture.ts';
 import { openImages, type ImagesJob, type OpenedImages } from '../../src/jobs/images.ts';
+import { splitOf } from '../../src/jobs/split.ts';
 import { DataError } from '../../src/util/errors.ts';
 import { npyFile } from './formats/npyFiles.ts';
 import { zipFile } from './formats/zipFiles.ts';
@@ -48,6 +49,18 @@ const pets: Files = Object.fromEntries(
   upTo(10).map((i) => [`pets/${i % 2 ? 'dogs' : 'cats'}/${i}.png`, picture(i % 2 ? 200 + i : i)]),
 );
 
+/** As many pictures in one folder. */
+const inFolder = (folder: string, pictures: number): Files =>
+  Object.fromEntries(upTo(pictures).map((i) => [`${folder}/${i}.png`, picture(50 + i)]));
+/** A zip file whose directory has this size for an entry. */
+function claiming(zip: Uint8Array<ArrayBuffer>, path: string, size: number): Uint8Array<ArrayBuffer> {
+  const name = Buffer.from(zip.buffer).lastIndexOf(path);
+  new DataView(zip.buffer).setUint32(name - 46 + 24, size, true);
+  return zip;
+}
+
+const inTrain: Files = { ...inFolder('train/cats', 5), ...inFolder('train/dogs', 5) };
+
 describe('pictures in folders', () => {
   test.each([
     ['as they are', pets],
@@ -90,7 +103,78 @@ describe('pictures in folders', () => {
     expect(preview.ignored).toBe(1);
   });
 
+  test('unlabelled pictures to test on, as Kaggle has them, are left out and counted', async () => {
+    for (const unlabelled of ['test', 'test/test', 'test1/test1', 'seg_pred/seg_pred']) {
+      const { train, test: held, preview } = await load({ ...inTrain, ...inFolder(unlabelled, 6) });
+      expect(train).toMatchObject({ size: 8, classNames: ['cats', 'dogs'] });
+      expect(held.size).toBe(2);
+      expect(preview).toMatchObject({ samples: 10, ignored: 0, leftOut: [{ folder: unlabelled, pictures: 6 }] });
+    }
+    // A folder "train" is not needed for that.
+    const { preview } = await load({ ...pets, ...inFolder('test', 6) });
+    expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: 'test', pictures: 6 }] });
+  });
+
+  test('pictures beside a folder of training pictures are of no class, whatever is above it', async () => {
+    for (const root of ['', 'data/']) {
+      const below = Object.fromEntries(Object.entries(inTrain).map(([path, bytes]) => [`${root}${path}`, bytes]));
+      const { train, preview } = await load({ [`${root}preview.png`]: picture(7), ...below });
+      expect(train.classNames).toEqual(['cats', 'dogs']);
+      expect(preview).toMatchObject({ samples: 10, leftOut: [{ folder: root.slice(0, -1), pictures: 1 }] });
+    }
+    const { preview } = await load({ ...inTrain, 'train/sheet.png': picture(7), ...inFolder('extra/cats', 2) });
+    expect(preview.leftOut).toEqual([
+      { folder: 'train', pictures: 1 },
+      { folder: 'extra/cats', pictures: 2 },
+    ]);
+  });
+
+  test.each([
+    ['seg_train/seg_train', 'seg_test/seg_test'],
+    ['training_set', 'test_set'],
+    ['test-project/Training', 'test-project/Testing'],
+    ['data/train', 'data/valid'],
+  ])('folders %s and %s say what is held out', async (training, testing) => {
+    const files = { ...inFolder(`${training}/cats`, 3), ...inFolder(`${training}/dogs`, 3) };
+    const loaded = await load({ ...files, ...inFolder(`${testing}/cats`, 2) });
+    expect([loaded.train.size, loaded.test.size]).toEqual([6, 2]);
+    expect(loaded.preview.leftOut).toEqual([]);
+  });
+
+  test('a class may be called test or train', async () => {
+    const { train } = await load({ ...inFolder('test', 5), ...inFolder('control', 5) });
+    expect(train.classNames).toEqual(['control', 'test']);
+    const vehicles = ['train', 'car', 'plane'].map((one) => inFolder(one, 5));
+    expect((await load(Object.assign({}, ...vehicles) as Files)).train.classNames).toEqual(['car', 'plane', 'train']);
+  });
+
   test.each<[string, Files, string]>([
+    [
+      'a held-out folder that is no class',
+      { ...inTrain, ...inFolder('test/unknown', 6) },
+      'The folder: test/unknown/0.png is held out, and no training picture is in a folder "unknown": the classes are cats, dogs. ' +
+        'Add such pictures to train, or take the folder out.',
+    ],
+    [
+      'a held-out class in other letters',
+      { ...inTrain, ...inFolder('test/Cats', 3), ...inFolder('test/dogs', 3) },
+      'test/Cats/0.png is held out, and no training picture is in a folder "Cats": the classes are cats, dogs. Rename the folder to "cats"',
+    ],
+    [
+      'labels in the names of files',
+      { 'train/cat.0.jpg': picture(1), 'train/dog.0.jpg': picture(2), 'test1/1.jpg': picture(3) },
+      'the class of train/cat.0.jpg is unknown, as the folder "train" says only what its pictures are for',
+    ],
+    [
+      'a picture beside the folders of classes',
+      { ...pets, 'pets/preview.png': picture(1) },
+      'the class of pets/preview.png is unclear, as pets has pictures and the folder pets/dogs has, too.',
+    ],
+    [
+      'a zip bomb',
+      { 'p.zip': claiming(zipFile({ ...pets, 'pets/dogs/bomb.png': picture(0) }), 'pets/dogs/bomb.png', 2 ** 26 + 1) },
+      'p.zip: pets/dogs/bomb.png has 67108865 bytes, and a picture may have 67108864. Make it smaller, or take it out.',
+    ],
     ['nothing', {}, 'The choice holds no pictures'],
     ['other files', { 'a.txt': picture(1) }, 'The folder holds no pictures: a.txt is none'],
     ['no folder', { 'a.png': picture(1) }, 'a.png is in no folder'],
@@ -164,6 +248,17 @@ describe('arrays', () => {
     await expect(load({ 'set.npz': npz }, { model: 'cnn' })).rejects.toThrow('choose mlp');
   });
 
+  test('of floats may differ in how exact they are', async () => {
+    const arrays = {
+      ...{ 'x_train.npy': npyFile([10, 2], upTo(20), { type: 'f8' }), 'y_train.npy': y },
+      ...{ 'x_test.npy': npyFile([10, 2], upTo(20), { type: 'f4' }), 'y_test.npy': y },
+    };
+    const loaded = await load(npz(arrays));
+    expect(await all(loaded.test)).toEqual(await all(loaded.train));
+  });
+
+  const heldRow = splitOf(40, JOB.seed).test[0]!;
+  const withGap = upTo(80).map((i) => (i === 2 * heldRow + 1 ? NaN : i));
   const npz = (arrays: Files): Files => ({ 'set.npz': zipFile(arrays) });
   test.each<[string, Files, string]>([
     ['other names', npz({ 'a.npy': x }), 'set.npz has the arrays a, and x and y'],
@@ -189,6 +284,30 @@ describe('arrays', () => {
       'a damaged array',
       npz({ 'x.npy': x.subarray(0, 200), 'y.npy': y }),
       'set.npz: x.npy ends too early: (10, 4, 4) of u1',
+    ],
+    [
+      'a missing number in a held-out row',
+      npz({
+        'x.npy': npyFile([40, 2], withGap),
+        'y.npy': npyFile(
+          [40],
+          upTo(40).map((i) => i % 2),
+        ),
+      }),
+      `x.npy: row ${heldRow} has NaN at byte `,
+    ],
+    [
+      'an infinite number in a row to test on',
+      npz({
+        ...{ 'x_train.npy': npyFile([10, 2], upTo(20)), 'y_train.npy': y },
+        ...{ 'x_test.npy': npyFile([2, 2], [1, 2, 3, Infinity]), 'y_test.npy': npyFile([2], [7, 7]) },
+      }),
+      'x_test.npy: row 1 has Infinity at byte ',
+    ],
+    [
+      'bytes to train and others to test on',
+      npz({ 'x_train.npy': x, 'y_train.npy': y, 'x_test.npy': npyFile([10, 4, 4], upTo(160)), 'y_test.npy': y }),
+      'set.npz: x_test.npy is of type f4, and set.npz: x_train.npy of u1: save both with one type, as their scale may differ.',
     ],
     [
       'an unknown class',

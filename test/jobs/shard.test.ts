@@ -27,6 +27,15 @@ const filesOf = (classes: number[]): File[] => [
   new File([idxFile([classes.length], Uint8Array.from(classes))], 'y-idx1-ubyte'),
 ];
 
+/** Two pairs, of which the second is held out. */
+const pairsOf = (train: number[], held: number[]): File[] => [
+  ...filesOf(train),
+  new File([imagesFile(held.length)], 't10k-x-idx3-ubyte'),
+  new File([idxFile([held.length], Uint8Array.from(held))], 't10k-y-idx1-ubyte'),
+];
+
+const twelve = (label: number): number[] => Array.from({ length: 12 }, () => label);
+
 /** A table of these rows, each six times. */
 const fruits = (...rows: string[]): string =>
   `size,colour,kind\n${Array.from({ length: 6 }, () => rows)
@@ -202,6 +211,21 @@ describe('images of which every tab has its own', () => {
     const labels = new Int32Array(1);
     await train.read([0], new Float32Array(28 * 28), labels);
     expect(labels[0]).toBe(1);
+  });
+
+  test('a tab may test on a class that it has no training samples of, and not on one that no tab has', async () => {
+    const shards = await Promise.all(
+      [pairsOf(twelve(7), [7, 2]), pairsOf(twelve(2), [2]), pairsOf(twelve(2), [7, 9])].map((files) =>
+        samplesOf(job, files),
+      ),
+    );
+    const { facts, odd } = agreeOn(
+      shards.map((one) => one.facts),
+      null,
+      job,
+    );
+    expect(facts).toMatchObject({ classes: ['2', '7'] });
+    expect(odd).toEqual([{ rank: 2, why: 'it tests on the class "9", which the run does not know' }]);
   });
 
   test('nothing can be learned of one class', async () => {

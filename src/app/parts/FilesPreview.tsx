@@ -14,6 +14,8 @@ import { Problem } from './Problem.tsx';
 
 /** Classes told with their counts. */
 const LISTED = 12;
+/** Folders with left-out pictures that are named. */
+const NAMED = 4;
 
 export function FilesPreview({ preview, problem }: { preview: Preview | null; problem: string | null }) {
   const { files: says } = words.value.lobby;
@@ -51,7 +53,8 @@ function Found({ preview }: { preview: Preview }) {
       return (
         <>
           {says.samples(preview.samples, preview.heldOut)} {says.shape(...preview.shape)}{' '}
-          {preview.ignored > 0 && says.ignored(preview.ignored)}
+          {preview.ignored > 0 && says.ignored(preview.ignored)}{' '}
+          {preview.leftOut.length > 0 && <LeftOut images={preview} />}
         </>
       );
     case 'gpt':
@@ -63,6 +66,13 @@ function Found({ preview }: { preview: Preview }) {
     default:
       return preview satisfies never;
   }
+}
+
+/** The number of pictures without a class, by folder. */
+function LeftOut({ images: { leftOut } }: { images: ImagesPreview }) {
+  const { files: says } = words.value.lobby;
+  const folders = leftOut.slice(0, NAMED).map(({ folder, pictures }) => says.inFolder(pictures, folder));
+  return <>{says.leftOut(folders, leftOut.length - folders.length)}</>;
 }
 
 function TableRows({ table }: { table: TablePreview }) {

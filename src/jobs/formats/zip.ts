@@ -129,7 +129,7 @@ async function inflate(packed: Blob, size: number, crc32: number): Promise<Blob>
 
 async function readDirectory(file: PartialFile): Promise<ZipEntry[]> {
   const { name } = file;
-  const { count, offset, size } = await findDirectory(file);
+  const { count, offset, size, shift } = await findDirectory(file);
   if (size > MAX_DIRECTORY_BYTES)
     throw new DataError(`${name} has a directory of ${size} bytes: pack it in several files.`);
   const bytes = await file.read(offset, offset + size);
@@ -158,7 +158,7 @@ async function readDirectory(file: PartialFile): Promise<ZipEntry[]> {
     const [unpacked, packed, header] = [field(24), field(20), field(42)];
     if (!path.endsWith('/')) {
       entries.push({
-        ...{ path, size: unpacked, packedSize: packed, offset: header },
+        ...{ path, size: unpacked, packedSize: packed, offset: header + shift },
         crc32: view.getUint32(at + 16, true),
         method: view.getUint16(at + 10, true),
         isEncrypted: (view.getUint16(at + 8, true) & IS_ENCRYPTED) !== 0,
@@ -169,7 +169,16 @@ async function readDirectory(file: PartialFile): Promise<ZipEntry[]> {
   return entries;
 }
 
-async function findDirectory(file: PartialFile): Promise<{ count: number; offset: number; size: number }> {
+interface Directory {
+  count: number;
+  /** Its place in the file, bytes. */
+  offset: number;
+  size: number;
+  /** Length of what precedes the archive in the file, such as a program that unpacks it: offsets count from the archive's start. */
+  shift: number;
+}
+
+async function findDirectory(file: PartialFile): Promise<Directory> {
   const { name } = file;
   const from = Math.max(0, file.size - END_BYTES - MAX_COMMENT_BYTES);
   const tail = viewOf(await file.read(from, file.size));
@@ -193,32 +202,47 @@ async function findDirectory(file: PartialFile): Promise<{ count: number; offset
   if (tail.getUint16(at + 4, true) !== tail.getUint16(at + 6, true)) {
     throw new DataError(`${name} is one of several parts (byte ${from + at + 4}): pack the files into one.`);
   }
-  const whole = isWide ? await findWideDirectory(file, from + at) : found;
-  if (whole.offset + whole.size > file.size) {
+  const wide = isWide ? await findWideDirectory(file, from + at) : null;
+  if (wide === null && (found.size === 0xffffffff || found.offset === 0xffffffff)) {
     throw new DataError(
-      `${name} is damaged at byte ${from + at}: its directory would end at byte ${whole.offset + whole.size}, and the file has ` +
+      `${name} is damaged at byte ${from + at}: its zip64 directory is not there. Download it again.`,
+    );
+  }
+  // Without a zip64 directory, a count of 65535 is just that.
+  const { count, size, offset, end } = wide ?? { ...found, end: from + at };
+  if (offset + size > file.size) {
+    throw new DataError(
+      `${name} is damaged at byte ${from + at}: its directory would end at byte ${offset + size}, and the file has ` +
         `${file.size}. Download it again.`,
     );
   }
-  return whole;
+  // The directory ends where its record begins, unless an archive has something in between.
+  const shift = end - size - offset;
+  const isThere = shift > 0 && (await beginsWith(file, offset + shift, DIRECTORY_ENTRY));
+  return isThere ? { count, size, offset: offset + shift, shift } : { count, size, offset, shift: 0 };
 }
 
+/** `end`: the end of the directory, where the zip64 record begins. `null`: there is no such record. */
 async function findWideDirectory(
   file: PartialFile,
-  end: number,
-): Promise<{ count: number; offset: number; size: number }> {
-  const fail = (at: number): never => {
-    throw new DataError(`${file.name} is damaged at byte ${at}: its zip64 directory is not there. Download it again.`);
-  };
-  const locatorAt = end - LOCATOR_BYTES;
-  if (locatorAt < 0) return fail(0);
-  const locator = viewOf(await file.read(locatorAt, end));
-  if (locator.getUint32(0, true) !== LOCATOR_64) return fail(locatorAt);
-  const at = Number(locator.getBigUint64(8, true));
-  const view = viewOf(await file.read(at, at + END_64_BYTES));
-  if (view.byteLength < END_64_BYTES || view.getUint32(0, true) !== DIRECTORY_END_64) return fail(at);
-  const wide = (where: number): number => Number(view.getBigUint64(where, true));
-  return { count: wide(32), size: wide(40), offset: wide(48) };
+  directoryEnd: number,
+): Promise<(Omit<Directory, 'shift'> & { end: number }) | null> {
+  const locatorAt = directoryEnd - LOCATOR_BYTES;
+  if (locatorAt < 0 || !(await beginsWith(file, locatorAt, LOCATOR_64))) return null;
+  const locator = viewOf(await file.read(locatorAt, directoryEnd));
+  // The record usually precedes the locator. The offset that the locator states is wrong where something precedes the archive.
+  for (const at of [locatorAt - END_64_BYTES, Number(locator.getBigUint64(8, true))]) {
+    if (!(await beginsWith(file, at, DIRECTORY_END_64))) continue;
+    const view = viewOf(await file.read(at, at + END_64_BYTES));
+    const wide = (where: number): number => Number(view.getBigUint64(where, true));
+    if (view.byteLength === END_64_BYTES) return { count: wide(32), size: wide(40), offset: wide(48), end: at };
+  }
+  return null;
+}
+
+async function beginsWith(file: PartialFile, at: number, signature: number): Promise<boolean> {
+  if (at < 0 || at + 4 > file.size) return false;
+  return viewOf(await file.read(at, at + 4)).getUint32(0, true) === signature;
 }
 
 /** The 64-bit numbers of an entry's extra field, in order. */

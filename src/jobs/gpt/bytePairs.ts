@@ -78,7 +78,8 @@ export class BytePairs implements Tokenizer {
   /** Bytes that are no character, as a model may write them, show as the sign for that. */
   decode(tokens: ArrayLike<number>): string {
     const bytes = Array.from(tokens, (token) => this.#bytes[token]!).flatMap((one) => [...one]);
-    return new TextDecoder().decode(Uint8Array.from(bytes));
+    // A byte-order mark that was written is a character like others.
+    return new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(bytes));
   }
 
   /** Pairs are made in the order in which they were learned. */

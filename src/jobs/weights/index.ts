@@ -1,7 +1,9 @@
 /** A model's weights as files, and back: safetensors, a TensorFlow.js model, Keras weights. */
+import type { SampleFacts, ShardFacts } from '../../protocol/shardFacts.ts';
 import type { WeightsFormat } from '../../protocol/modelFile.ts';
 import type { Vocabulary } from '../../protocol/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
+import { otherMeaning } from '../sampleFacts.ts';
 import { kerasPaths, readKeras, writeKeras } from './keras.ts';
 import { readSafetensors, writeSafetensors } from './safetensors.ts';
 import { readTfjs, writeTfjs } from './tfjs.ts';
@@ -9,14 +11,14 @@ import {
   checkDigest,
   DIGEST,
   digestOf,
+  readFacts,
   readVocabulary,
-  VOCABULARY,
   type About,
   type NamedTensor,
   type Topology,
 } from './weights.ts';
 
-export { VOCABULARY, type About, type NamedTensor, type Topology } from './weights.ts';
+export { FACTS, VOCABULARY, type About, type NamedTensor, type Topology } from './weights.ts';
 
 export interface WeightsFile {
   /** The file's, for errors. */
@@ -26,6 +28,8 @@ export interface WeightsFile {
   readonly tensors: readonly NamedTensor[];
   /** Of a language model; `null` where the file does not say. */
   readonly vocabulary: Vocabulary | null;
+  /** The meaning of inputs and outputs, of a model trained on files; `null` where the file does not state it. */
+  readonly facts: SampleFacts | null;
 }
 
 /** A model whose weights a file is to hold. */
@@ -70,7 +74,23 @@ export async function decodeWeights(file: string, bytes: Uint8Array<ArrayBuffer>
   }
   const { tensors, about } = await READERS[format](file, bytes);
   checkDigest(file, tensors, about[DIGEST]);
-  return { file, format, tensors, vocabulary: readVocabulary(file, about[VOCABULARY]) };
+  return { file, format, tensors, vocabulary: readVocabulary(file, about), facts: readFacts(file, about) };
+}
+
+/**
+ * Compares what a model was trained on with what it is to be trained on.
+ *
+ * @param file that holds the model, for errors.
+ * @param own of the run's data; `null`: they do not say.
+ * @throws DataError where inputs or outputs mean something else.
+ */
+export function checkFacts(file: string, learned: ShardFacts, own: SampleFacts | null): void {
+  if (learned.kind === 'text' || own === null) return;
+  const why = otherMeaning(learned, own);
+  if (why === null) return;
+  throw new DataError(
+    `${file} holds a model of other data: ${why}. Choose a model of such data, choose its data, or begin without it.`,
+  );
 }
 
 /**

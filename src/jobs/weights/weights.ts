@@ -1,5 +1,6 @@
 /** Weights outside a model: what the formats in this folder write and read. */
 import * as v from 'valibot';
+import { SampleFacts } from '../../protocol/shardFacts.ts';
 import { Vocabulary } from '../../protocol/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -27,18 +28,32 @@ export const DIGEST = 'peergrad.digest';
 /** Name under which a language model's vocabulary is written, as JSON. */
 export const VOCABULARY = 'peergrad.vocabulary';
 
-/**
- * @param text as the file `file` has it; `undefined` where it has none.
- * @throws DataError where it is no vocabulary.
- */
-export function readVocabulary(file: string, text: string | undefined): Vocabulary | null {
-  if (text === undefined) return null;
-  const vocabulary = v.safeParse(v.pipe(v.string(), v.parseJson(), Vocabulary), text);
-  if (vocabulary.success) return vocabulary.output;
-  const [issue] = vocabulary.issues;
+/** Name under which the meaning of inputs and outputs is written, as JSON. */
+export const FACTS = 'peergrad.facts';
+
+/** @throws DataError where the file `file` has something else under that name; `null` where it has nothing. */
+export function readVocabulary(file: string, about: About): Vocabulary | null {
+  return readJson(file, about, VOCABULARY, Vocabulary);
+}
+
+/** @throws as {@link readVocabulary}. */
+export function readFacts(file: string, about: About): SampleFacts | null {
+  return readJson(file, about, FACTS, SampleFacts);
+}
+
+function readJson<T extends v.GenericSchema>(
+  file: string,
+  about: About,
+  name: string,
+  schema: T,
+): v.InferOutput<T> | null {
+  if (about[name] === undefined) return null;
+  const read = v.safeParse(v.pipe(v.string(), v.parseJson(), schema), about[name]);
+  if (read.success) return read.output;
+  const [issue] = read.issues;
   const where = v.getDotPath(issue);
   throw new DataError(
-    `${file} is damaged: its ${VOCABULARY} is none (${where === null ? '' : `${where}: `}${issue.message}). Save it anew.`,
+    `${file} is damaged: its ${name} is none (${where === null ? '' : `${where}: `}${issue.message}). Save it anew.`,
   );
 }
 

@@ -37,10 +37,32 @@ describe('a zip file', () => {
     expect(zip.entries).toHaveLength(1);
   });
 
+  test.each([
+    ['', false],
+    [', with zip64 fields', true],
+  ])('behind a program that unpacks it%s', async (_, isWide) => {
+    const bytes = zipFile(files, { isWide });
+    const zip = await ZipFile.open('a.zip', new Blob([text('#!/bin/sh\nexec unzip "$0"\n'), bytes]));
+    const contents = await Promise.all(zip.entries.map(async (entry) => (await zip.blob(entry)).text()));
+    expect(contents).toEqual(['miau '.repeat(100), 'wuff', '']);
+  });
+
+  test('of as many files as 16 bits count, without a zip64 directory', async () => {
+    const one = zipFile({ a: text('') }, { method: 'stored' });
+    const [local, entry, end] = [one.subarray(0, 31), one.subarray(31, 78), one.slice(78)];
+    const view = new DataView(end.buffer);
+    for (const at of [8, 10]) view.setUint16(at, 0xffff, true);
+    view.setUint32(12, 0xffff * entry.length, true);
+    const directory = Buffer.concat(Array.from({ length: 0xffff }, () => entry));
+    const zip = await ZipFile.open('a.zip', new Blob([local, directory, end]));
+    expect(zip.entries).toHaveLength(0xffff);
+  });
+
   const good = zipFile({ 'a.txt': text('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa') });
-  const changed = (at: number, byte: number): Uint8Array<ArrayBuffer> => {
+  const changed = (...places: number[]): Uint8Array<ArrayBuffer> => {
     const bytes = good.slice();
-    bytes[at < 0 ? bytes.length + at : at] = byte;
+    for (let i = 0; i < places.length; i += 2)
+      bytes[places[i]! < 0 ? bytes.length + places[i]! : places[i]!] = places[i + 1]!;
     return bytes;
   };
   test.each([
@@ -49,6 +71,11 @@ describe('a zip file', () => {
     ['a download cut off', good.subarray(0, good.length - 30), `a.zip ends too early, at byte ${good.length - 30}`],
     ['a damaged directory', changed(-22 - 51, 0), 'is damaged at byte 40: entry 1 of 1 of its directory is not there'],
     ['a directory elsewhere', changed(-3, 0xee), 'is damaged at byte 91: its directory would end at byte 3992977'],
+    [
+      'no directory for long files',
+      changed(-3, 0xff, -4, 0xff, -5, 0xff, -6, 0xff),
+      'its zip64 directory is not there',
+    ],
     ['one of several parts', changed(-18, 3), 'is one of several parts (byte 95)'],
     ['encrypted', zipFile(files, { flags: 1 }), 'cats/猫.txt at byte 37 is encrypted'],
     ['another way to pack', changed(-22 - 51 + 10, 12), 'a.txt at byte 0 is packed by method 12'],

@@ -100,6 +100,10 @@ export const lobby = {
     shape: (height: number, width: number, channels: number) =>
       height * width === 1 ? `${plural(channels, 'number')} each.` : `${height} × ${width} × ${channels} each.`,
     ignored: (files: number) => `${plural(files, 'file')} ${files === 1 ? 'is no picture' : 'are no pictures'}.`,
+    inFolder: (pictures: number, folder: string) =>
+      `${plural(pictures, 'picture')} ${folder === '' ? 'beside the folders' : `in ${folder}`}`,
+    leftOut: (folders: readonly string[], others: number) =>
+      `Left out, as their folder is not a class: ${folders.join(', ')}${others > 0 ? `, and those in ${plural(others, 'other folder')}` : ''}.`,
     classes: 'Classes',
     more: (classes: number) => `and ${classes} more`,
     pictures: 'Some of them',

@@ -89,6 +89,9 @@ export const lobby: Words['lobby'] = {
     shape: (height, width, channels) =>
       height * width === 1 ? `每个 ${channels} 个数。` : `每个 ${height} × ${width} × ${channels}。`,
     ignored: (files) => `${files} 个文件不是图片。`,
+    inFolder: (pictures, folder) => `${folder === '' ? '文件夹之外' : `${folder} 中`}的 ${pictures} 张图片`,
+    leftOut: (folders, others) =>
+      `以下图片所在的文件夹不是类别，不参与训练：${folders.join('、')}${others > 0 ? `，以及另外 ${others} 个文件夹中的图片` : ''}。`,
     classes: '类别',
     more: (classes) => `还有 ${classes} 类`,
     pictures: '其中几张',

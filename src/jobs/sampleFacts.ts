@@ -1,0 +1,73 @@
+/** Compares the data that a model was trained on with those of a run: inputs and outputs have to mean the same, scales may differ. */
+import type { ColumnFacts, ImagesFacts, SampleFacts, TableFacts } from '../protocol/shardFacts.ts';
+import { keyOfTable, namesOf } from './tableFacts.ts';
+
+/** Classes and words that a message names. */
+const MOST_NAMED = 8;
+
+/** The difference between the samples that a model learned from and `own`; `null`: they mean the same. */
+export function otherMeaning(learned: SampleFacts, own: SampleFacts): string | null {
+  if (learned.kind === 'table' && own.kind === 'table') return otherTable(learned, own);
+  if (learned.kind === 'images' && own.kind === 'images') return otherImages(learned, own);
+  return learned.kind === 'table'
+    ? 'it learned from a table, and these are images'
+    : 'it learned from images, and this is a table';
+}
+
+function otherTable(learned: TableFacts, own: TableFacts): string | null {
+  if (learned.target !== own.target) {
+    return `it predicts ${JSON.stringify(learned.target)}, and here ${JSON.stringify(own.target)} is predicted`;
+  }
+  if (keyOfTable(learned) !== keyOfTable(own)) {
+    return `its columns are ${namesOf(learned)}, and here they are ${namesOf(own)}`;
+  }
+  if (learned.task !== own.task) {
+    return `it predicts ${JSON.stringify(own.target)} by ${learned.task}, and here it is by ${own.task}`;
+  }
+  for (const [i, column] of own.columns.entries()) {
+    const theirs = learned.columns[i]!;
+    const name = `its column ${JSON.stringify(column.name)}`;
+    const isTarget = column.name === own.target;
+    const [there, here] = [theirs, column].map((one) => (isTarget ? 'predicted' : roleOf(one)));
+    if (there !== here) return `${name} is ${there}, and here it is ${here}`;
+    if (!isTarget && column.kind !== 'category') continue;
+    const others = otherValues(theirs.values ?? [], column.values ?? []);
+    if (others !== null) return `${name} has other values (${others})`;
+  }
+  return null;
+}
+
+/** The kind of inputs that a column gives. */
+function roleOf({ kind, isMissing }: ColumnFacts): string {
+  if (kind === 'number') return isMissing ? 'numbers, of which some are missing' : 'numbers without gaps';
+  return kind === 'category' ? 'categories' : 'left out';
+}
+
+function otherImages(learned: ImagesFacts, own: ImagesFacts): string | null {
+  const [there, here] = [learned, own].map(
+    ({ shape, sums }) => `${shape.join(' x ')} ${sums === null ? 'bytes' : 'numbers that are not bytes'}`,
+  );
+  if (there !== here) return `its samples are ${there}, and here they are ${here}`;
+  const others = otherValues(learned.classes, own.classes);
+  return others === null ? null : `it has other classes (${others})`;
+}
+
+/** The difference between two lists whose places are inputs or outputs; `null`: they are the same. */
+function otherValues(learned: readonly string[], own: readonly string[]): string | null {
+  if (JSON.stringify(learned) === JSON.stringify(own)) return null;
+  const [gone, added] = [without(learned, own), without(own, learned)];
+  const parts = [
+    ...(gone.length > 0 ? [`missing here: ${named(gone)}`] : []),
+    ...(added.length > 0 ? [`new: ${named(added)}`] : []),
+  ];
+  return parts.length > 0 ? parts.join('; ') : 'in another order';
+}
+
+function without(all: readonly string[], others: readonly string[]): string[] {
+  const known = new Set(others);
+  return all.filter((one) => !known.has(one));
+}
+
+function named(values: readonly string[]): string {
+  return `${values.slice(0, MOST_NAMED).join(', ')}${values.length > MOST_NAMED ? ', ...' : ''}`;
+}
