@@ -7,35 +7,45 @@ import { isNumber } from './formats/csv.ts';
 export const MAX_CATEGORIES = 100;
 /** From this share of numbers on, what is none is a mistake. */
 const MOSTLY = 0.9;
-/** What programs write where they have nothing. */
-const MISSING = new Set(['', 'na', 'n/a', 'nan', 'null', 'none', '?', '-']);
+/** What programs write in place of a number that is missing. In a column of words these are words: a class may be called "none". */
+const MARKERS = new Set(['na', 'n/a', '#n/a', '<na>', 'nan', 'null', 'none', '?', '-', '--', '.']);
 
-export function isMissing(field: string): boolean {
-  return MISSING.has(field.trim().toLowerCase());
+/** Whether a field stands for a missing number; an empty one is missing in every column. */
+export function isMarker(field: string): boolean {
+  return MARKERS.has(field.trim().toLowerCase());
 }
 
 export class Column {
   readonly name: string;
+  readonly #isTarget: boolean;
+  #empty = 0;
+  /** Rows by {@link isMarker marker}, as it is written. */
+  readonly #markers = new Map<string, number>();
+  /** Fields that are neither empty nor markers. */
   #filled = 0;
-  #missing = 0;
   #numbers = 0;
-  /** Rows by value, until there are too many. */
+  /** Rows by value that is no marker, until there are too many. */
   readonly #counts = new Map<string, number>();
   #isCounting = true;
   /** The first that is no number. */
   #word: { field: string; line: number } | null = null;
 
-  constructor(name: string) {
+  constructor(name: string, isTarget: boolean) {
     this.name = name;
+    this.#isTarget = isTarget;
   }
 
   add(field: string, line: number): void {
-    if (isMissing(field)) {
-      this.#missing++;
+    const value = field.trim();
+    if (value === '') {
+      this.#empty++;
+      return;
+    }
+    if (isMarker(value)) {
+      this.#markers.set(value, (this.#markers.get(value) ?? 0) + 1);
       return;
     }
     this.#filled++;
-    const value = field.trim();
     if (isNumber(value)) this.#numbers++;
     else this.#word ??= { field: value, line };
     if (!this.#isCounting) return;
@@ -44,18 +54,27 @@ export class Column {
   }
 
   get missing(): number {
-    return this.#missing;
+    return this.#empty + (this.#isOfWords ? 0 : [...this.#markers.values()].reduce((sum, rows) => sum + rows, 0));
   }
 
   get kind(): ColumnKind {
-    if (this.#filled === 0) return 'empty';
-    if (this.#numbers === this.#filled) return 'number';
-    return this.#isCounting ? 'category' : 'text';
+    if (this.#isOfWords) return this.values === null ? 'text' : 'category';
+    return this.#filled === 0 ? 'empty' : 'number';
   }
 
   /** Values that are not missing, in the order of their code units, with their rows; `null` where there are too many. */
   get values(): [value: string, rows: number][] | null {
-    return this.#isCounting ? [...this.#counts].sort(([a], [b]) => (a < b ? -1 : 1)) : null;
+    const values = [...this.#counts, ...(this.#isOfWords ? this.#markers : [])];
+    if (!this.#isCounting || values.length > MAX_CATEGORIES) return null;
+    return values.sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  /**
+   * Whether markers are words: beside other words, and in a target that has nothing else. A feature that has nothing else is of no
+   * use, and fits other tabs' numbers and words alike.
+   */
+  get #isOfWords(): boolean {
+    return this.#filled === 0 ? this.#isTarget && this.#markers.size > 0 : this.#numbers < this.#filled;
   }
 
   /** @throws DataError, with the line, where nearly all is numbers. */
@@ -72,8 +91,8 @@ export class Column {
     return {
       name: this.name,
       kind: this.kind,
-      missing: this.#missing,
-      distinct: this.#isCounting ? this.#counts.size : null,
+      missing: this.missing,
+      distinct: this.values?.length ?? null,
     };
   }
 }

@@ -8,9 +8,9 @@ import type { TablePreview } from '../protocol/preview.ts';
 import { LEAST_OWN_SAMPLES, type ColumnFacts, type Sums, type TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
-import { Column, isMissing } from './columns.ts';
+import { Column, isMarker } from './columns.ts';
 import type { Dataset } from './dataset.ts';
-import { CsvFile } from './formats/csv.ts';
+import { CsvFile, isNumber } from './formats/csv.ts';
 import type { ModelSamples } from './ownLayers.ts';
 import { splitOf } from './split.ts';
 import { addTo, noSums } from './sums.ts';
@@ -60,17 +60,21 @@ export class Table {
   static async open(file: File, job: TableJob): Promise<Table> {
     let columns: Column[] = [];
     const sample: (readonly string[])[] = [];
-    const labelled: number[] = [];
+    /** Rows whose target is neither empty nor a marker, and those where it is a marker: what these are is known after the last row. */
+    const filled: number[] = [];
+    const marked: number[] = [];
     const csv = await CsvFile.open(file.name, file, (names) => {
-      columns = names.map((name) => new Column(name));
       const target = targetAt(names, job);
+      columns = names.map((name, i) => new Column(name, i === target));
       return (fields, row, line) => {
         for (const [i, column] of columns.entries()) column.add(fields[i]!, line);
         if (row < SAMPLE_ROWS) sample.push(fields);
-        if (!isMissing(fields[target]!)) labelled.push(row);
+        if (fields[target]!.trim() !== '') (isMarker(fields[target]!) ? marked : filled).push(row);
       };
     });
-    return new Table(csv, columns, sample, columns[targetAt(csv.columns, job)]!, Uint32Array.from(labelled), job);
+    const target = columns[targetAt(csv.columns, job)]!;
+    const labelled = Uint32Array.from(target.kind === 'number' ? filled : [...filled, ...marked]).sort();
+    return new Table(csv, columns, sample, target, labelled, job);
   }
 
   get preview(): TablePreview {
@@ -218,7 +222,7 @@ export class Table {
     await this.#csv.scan((fields, row) => {
       if (rows[next] !== row) return;
       next++;
-      for (const i of numbers) if (!isMissing(fields[i]!)) addTo(all[i]!, Number(fields[i]));
+      for (const i of numbers) if (isNumber(fields[i]!)) addTo(all[i]!, Number(fields[i]));
     });
     return all;
   }

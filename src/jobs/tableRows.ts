@@ -2,9 +2,8 @@
 import type { ColumnKind } from '../protocol/preview.ts';
 import type { ColumnFacts, Sums, TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
-import { isMissing } from './columns.ts';
 import { checkRead, type Dataset, type Labels } from './dataset.ts';
-import type { CsvFile } from './formats/csv.ts';
+import { isNumber, type CsvFile } from './formats/csv.ts';
 import { deviationOf } from './sums.ts';
 import { targetOf } from './tableFacts.ts';
 
@@ -19,8 +18,8 @@ type Input = (fields: readonly string[]) => number;
 function inputsOf({ kind, values, isMissing: hasGaps, sums }: ColumnFacts, at: number): Input[] {
   if (kind === 'number') {
     const standard = standardOf(sums);
-    const number: Input = (fields) => (isMissing(fields[at]!) ? 0 : standard(Number(fields[at])));
-    return hasGaps ? [number, (fields) => Number(isMissing(fields[at]!))] : [number];
+    const number: Input = (fields) => (isNumber(fields[at]!) ? standard(Number(fields[at])) : 0);
+    return hasGaps ? [number, (fields) => Number(!isNumber(fields[at]!))] : [number];
   }
   if (kind !== 'category') return [];
   return values!.map(
