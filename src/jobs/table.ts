@@ -4,18 +4,19 @@
  */
 import type { JobSpec } from '../protocol/job.ts';
 import type { TaskName } from '../protocol/measures.ts';
-import type { TablePreview } from '../protocol/preview.ts';
+import type { DecimalMark, TablePreview } from '../protocol/preview.ts';
 import { LEAST_OWN_SAMPLES, type ColumnFacts, type Sums, type TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
-import { Column, isMarker } from './columns.ts';
+import { Column, isMarker, settleMarks } from './columns.ts';
 import type { Dataset } from './dataset.ts';
-import { CsvFile, isNumber } from './formats/csv.ts';
+import { CsvFile } from './formats/csv.ts';
+import { numberOf } from './formats/numbers.ts';
 import type { ModelSamples } from './ownLayers.ts';
 import { splitOf } from './split.ts';
 import { addTo, noSums } from './sums.ts';
 import { checkTable, taskOf } from './tableFacts.ts';
-import { classOf, Encoding, TableDataset } from './tableRows.ts';
+import { Encoding, numberedClass, TableDataset } from './tableRows.ts';
 
 /** Rows that a preview shows. */
 const SAMPLE_ROWS = 6;
@@ -72,6 +73,7 @@ export class Table {
         if (fields[target]!.trim() !== '') (isMarker(fields[target]!) ? marked : filled).push(row);
       };
     });
+    settleMarks(columns, csv.separator);
     const target = columns[targetAt(csv.columns, job)]!;
     const labelled = Uint32Array.from(target.kind === 'number' ? filled : [...filled, ...marked]).sort();
     return new Table(csv, columns, sample, target, labelled, job);
@@ -92,7 +94,7 @@ export class Table {
 
   /** What a model has to know of the samples, of a table without a {@link problem}. An amount's unit is not known yet, only that there is one. */
   get samples(): ModelSamples {
-    const { inputs, classNames } = new Encoding(this.#factsWith(this.#columns.map(noSums)));
+    const { inputs, classNames } = new Encoding(this.#factsWith(this.#columns.map(noSums)), this.#marks);
     const inputShape = [1, 1, inputs.length] as const;
     return classNames ? { inputShape, classes: classNames.length } : { inputShape, classes: 1, labelUnit: 1 };
   }
@@ -155,7 +157,7 @@ export class Table {
   async load(agreed?: TableFacts): Promise<{ train: Dataset; test: Dataset }> {
     const facts = agreed ?? (await this.facts());
     checkTable(agreed ? 'The tables of all tabs' : this.#csv.name, facts, this.#job);
-    const encoding = new Encoding(facts);
+    const encoding = new Encoding(facts, this.#marks);
     const digest = hashState([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
     return {
       train: new TableDataset(this.#csv, this.#rowsOf('train'), encoding, digest),
@@ -168,26 +170,31 @@ export class Table {
   }
 
   #factsWith(sums: readonly Sums[]): TableFacts {
-    const columns = this.#columns.map(({ name, kind, values, missing }, i): ColumnFacts => {
+    const columns = this.#columns.map(({ name, kind, mark, values, missing }, i): ColumnFacts => {
       const isTarget = name === this.#target.name;
       const classes = this.#task === 'regression' ? null : this.#classes;
       const category = kind === 'category' ? values!.map(([value]) => value) : null;
       const own = isTarget ? classes && [...classes.keys()] : category;
-      return { name, kind, values: own, isMissing: missing > 0, sums: sums[i]! };
+      return { name, kind, mark, values: own, isMissing: missing > 0, sums: sums[i]! };
     });
     return { kind: 'table', columns, target: this.#target.name, task: this.#task };
   }
 
   /** The target's values with their rows, in the order of their code units, where there are not too many: of numbers 1 is 1.0. */
   get #classes(): Map<string, number> | null {
-    const { kind, values } = this.#target;
+    const { kind, mark, values } = this.#target;
     if (values === null) return null;
     const rows = new Map<string, number>();
     for (const [value, count] of values) {
-      const name = classOf(value, kind);
+      const name = kind === 'number' ? numberedClass(value, mark ?? 'point') : value;
       rows.set(name, (rows.get(name) ?? 0) + count);
     }
     return new Map([...rows].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  /** How each column's numbers are read: without marks, either will do. */
+  get #marks(): DecimalMark[] {
+    return this.#columns.map(({ mark }) => mark ?? 'point');
   }
 
   /** `null` where the target is neither. */
@@ -218,11 +225,15 @@ export class Table {
   async #sums(rows: Uint32Array): Promise<Sums[]> {
     const all = this.#columns.map(noSums);
     const numbers = this.#columns.flatMap(({ kind }, i) => (kind === 'number' ? [i] : []));
+    const marks = this.#marks;
     let next = 0;
     await this.#csv.scan((fields, row) => {
       if (rows[next] !== row) return;
       next++;
-      for (const i of numbers) if (isNumber(fields[i]!)) addTo(all[i]!, Number(fields[i]));
+      for (const i of numbers) {
+        const number = numberOf(fields[i]!, marks[i]!);
+        if (number !== null) addTo(all[i]!, number);
+      }
     });
     return all;
   }

@@ -17,9 +17,15 @@ export function demandsOf(job: JobSpec): string {
 export const COLUMN_KINDS = ['number', 'category', 'text', 'empty'] as const;
 export type ColumnKind = (typeof COLUMN_KINDS)[number];
 
+/** What stands before a number's fraction. */
+export const DECIMAL_MARKS = ['point', 'comma'] as const;
+export type DecimalMark = (typeof DECIMAL_MARKS)[number];
+
 export interface PreviewColumn {
   name: string;
   kind: ColumnKind;
+  /** The decimal mark that its numbers are read with; `null`: they have no marks. */
+  mark: DecimalMark | null;
   /** Rows without a value. */
   missing: number;
   /** Different values; `null`: more than were counted. */

@@ -119,3 +119,121 @@ describe('a field that is missing', () => {
     ]);
   });
 });
+
+/** What a column of one and the same number is read as. */
+async function meansOf(text: string): Promise<number[]> {
+  const { columns } = await (await open(text)).facts();
+  return columns.map(({ sums }) => sums.mean);
+}
+
+describe('numbers', () => {
+  test.each([40, 400])('have decimal commas in a file with semicolons: %i rows', async (rows) => {
+    const text = table('menge;preis;umsatz', rows, (i) => `${i % 7};${i % 5},25;${i},5`);
+    expect((await open(text)).preview).toMatchObject({
+      task: 'regression',
+      columns: [
+        { kind: 'number', mark: null },
+        { kind: 'number', mark: 'comma' },
+        { kind: 'number', mark: 'comma' },
+      ],
+    });
+    expect(await sizes(text)).toEqual([rows, 2]);
+  });
+
+  test.each([
+    ['1.234,56', ';', 1234.56],
+    ['-1.234.567', '\t', -1234567],
+    ['2,5', '\t', 2.5],
+    // As sheets write it where a comma is the decimal mark and separates columns, too.
+    ['"2,5"', ',', 2.5],
+    ['"1,234"', ',', 1234],
+    ['"1,234,567.5"', ',', 1234567.5],
+    ['"1,234.5"', ',', 1234.5],
+  ])('have marks between thousands: %s between "%s"', async (number, separator, mean) => {
+    const text = table(`a${separator}b`, 30, (i) => `${number}${separator}${i}`);
+    expect((await meansOf(text))[0]).toBeCloseTo(mean, 9);
+  });
+
+  test('have the decimal mark of the other columns where they do not say it themselves', async () => {
+    const comma = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2,5;${i}`));
+    expect(comma.slice(0, 3)).toEqual([1234, 1.234, 2.5]);
+    const point = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2.5;${i}`));
+    expect(point.slice(0, 3)).toEqual([1.234, 1234, 2.5]);
+    // Of nothing else, it is what programs write.
+    expect((await meansOf(table('a;y', 30, (i) => `1.234;${i}`)))[0]).toBe(1.234);
+  });
+
+  test.each([
+    [
+      'one that nothing in the file tells the decimal mark of',
+      table('a;b', 30, (i) => `${i < 9 ? i : `1,${100 + i}`};${i % 2}`),
+      'a.csv, line 11: "1,109" in column "a" is 1109 or 1.109, and nothing in the file says which. ' +
+        'Write all numbers with a decimal point, and none between thousands.',
+    ],
+    [
+      'one in a file with both decimal marks',
+      table('a;b;c;y', 30, (i) => `2,5;2.5;${i < 9 ? i : '1.234'};${i % 2}`),
+      'a.csv, line 11: "1.234" in column "c" is 1.234 or 1234, and the other columns have both decimal marks. ' +
+        'Write all numbers with a decimal point, and none between thousands.',
+    ],
+    [
+      'another decimal mark than the others',
+      table('a;y', 60, (i) => `${i === 50 ? '3.5' : `${i},25`};${i % 2}`),
+      'a.csv, line 52: "3.5" in column "a" has another decimal mark than the 59 other numbers. Write them all with the same.',
+    ],
+    [
+      'as many with one decimal mark as with the other',
+      table('a;y', 60, (i) => `${i % 2 ? `${i}.5` : `${i},25`};${i % 2}`),
+      'has another decimal mark than the 30 other numbers',
+    ],
+    [
+      'a word among them',
+      table('a;y', 60, (i) => `${i === 50 ? '5o' : `${i},25`};${i % 2}`),
+      'a.csv, line 52: "5o" in column "a" is not a number, and 59 others are. Correct it, or leave it empty.',
+    ],
+  ])('wrong: %s', async (_, text, sentence) => {
+    expect((await open(text)).problem()?.message).toContain(sentence);
+    await expect((await open(text)).load()).rejects.toThrow(sentence);
+  });
+
+  test('are the same classes however they are written', async () => {
+    const text = table('a;y', 30, (i) => `${i},5;${['1', '1,0', '1,5', '01'][i % 4]}`);
+    expect((await open(text)).preview.classes).toEqual([
+      { name: '1', count: 23 },
+      { name: '1.5', count: 7 },
+    ]);
+    expect((await (await open(text)).load()).train.classNames).toEqual(['1', '1.5']);
+  });
+
+  test('have one decimal mark in all tabs where each has its own table; one that has whole numbers fits', async () => {
+    const [comma, alike, whole, point] = await shardsOf([
+      table('a;y', 20, (i) => `${i},5;${i % 2}`),
+      table('a;y', 20, (i) => `${i},25;${i % 2}`),
+      table('a;y', 20, (i) => `${i};${i % 2}`),
+      table('a;y', 20, (i) => `${i}.5;${i % 2}`),
+    ]);
+    const agreedBy = (...shards: (typeof comma)[]) =>
+      agreeOn(
+        shards.map((shard) => shard!.facts),
+        null,
+        federated,
+      );
+    const { facts, odd } = agreedBy(comma, alike, whole);
+    expect(odd).toEqual([]);
+    expect(facts).toMatchObject({ columns: [{ kind: 'number', mark: 'comma' }, { mark: null }] });
+    expect(agreedBy(comma, alike, point).odd).toEqual([
+      { rank: 2, why: 'its column "a" has decimal points, and the others\' decimal commas' },
+    ]);
+    // Who joins whole numbers later reads its own as it writes them.
+    const { facts: wholes } = agreedBy(whole, whole);
+    expect(agreeOn([comma!.facts], wholes, federated).odd).toEqual([]);
+    const { train } = await comma!.load(wholes);
+    const inputs = new Float32Array(train.size);
+    await train.read(
+      Uint32Array.from({ length: train.size }, (__, i) => i),
+      inputs,
+      new Int32Array(train.size),
+    );
+    expect(new Set(inputs).size).toBe(train.size);
+  });
+});

@@ -7,6 +7,7 @@
 import Papa from 'papaparse';
 import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
+import { isNumber } from './numbers.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** Bytes scanned at once. */
@@ -41,8 +42,8 @@ export class CsvFile {
   readonly name: string;
   /** Names from the first line; where that has a number in it, it is data, and columns are numbered from 1. */
   readonly columns: readonly string[];
+  readonly separator: string;
   readonly #file: PartialFile;
-  readonly #separator: string;
   readonly #hasHeader: boolean;
   /** Where rows begin, and where the last ends. */
   #offsets: Float64Array<ArrayBuffer> = new Float64Array(1024);
@@ -52,7 +53,7 @@ export class CsvFile {
     this.name = file.name;
     this.columns = columns;
     this.#file = file;
-    this.#separator = separator;
+    this.separator = separator;
     this.#hasHeader = hasHeader;
   }
 
@@ -98,13 +99,13 @@ export class CsvFile {
     const bytes = await this.#file.read(this.#offsets[index]!, this.#offsets[index + 1]!);
     let end = bytes.length;
     while (end > 0 && (bytes[end - 1] === LF || bytes[end - 1] === CR)) end--;
-    return fieldsOf(new TextDecoder().decode(bytes.subarray(0, end)), this.#separator).fields;
+    return fieldsOf(new TextDecoder().decode(bytes.subarray(0, end)), this.separator).fields;
   }
 
   /** Reads all rows, in order. */
   async scan(visit: Visit): Promise<void> {
     let row = this.#hasHeader ? -1 : 0;
-    for await (const records of recordsOf(this.#file, this.#separator)) {
+    for await (const records of recordsOf(this.#file, this.separator)) {
       for (const { fields, line, offset } of records) {
         if (fields.length !== this.columns.length) {
           throw new DataError(
@@ -128,11 +129,6 @@ export class CsvFile {
     this.#offsets[row] = offset;
     this.#rows = row;
   }
-}
-
-/** Whether a field is a number, as spreadsheets and programs write it; none that overflows. */
-export function isNumber(field: string): boolean {
-  return /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(field) && Number.isFinite(Number(field));
 }
 
 function namesOf(name: string, { fields, line }: CsvRecord, hasHeader: boolean): string[] {

@@ -1,0 +1,21 @@
+/** Numbers in fields, as programs and spreadsheets write them: with a point or a comma before the fraction, and the other between thousands. */
+import type { DecimalMark } from '../../protocol/preview.ts';
+
+/** Thousands never begin with a zero: 0,125 has a decimal comma. */
+const PATTERNS: Record<DecimalMark, RegExp> = {
+  point: /^[+-]?(\d+\.?\d*|\.\d+|[1-9]\d{0,2}(,\d{3})+(\.\d*)?)(e[+-]?\d+)?$/i,
+  comma: /^[+-]?(\d+(,\d+)?|,\d+|[1-9]\d{0,2}(\.\d{3})+(,\d+)?)(e[+-]?\d+)?$/i,
+};
+
+/** The number that a field holds; `null` if it holds something else, or a number that overflows and would spoil its whole column. */
+export function numberOf(field: string, mark: DecimalMark): number | null {
+  const text = field.trim();
+  if (!PATTERNS[mark].test(text)) return null;
+  const number = Number(mark === 'point' ? text.replaceAll(',', '') : text.replaceAll('.', '').replace(',', '.'));
+  return Number.isFinite(number) ? number : null;
+}
+
+/** Whether a field holds a number, with either decimal mark. */
+export function isNumber(field: string): boolean {
+  return numberOf(field, 'point') !== null || numberOf(field, 'comma') !== null;
+}
