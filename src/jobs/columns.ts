@@ -1,20 +1,12 @@
 /** What a table's columns hold: guessed from all of their values, in one pass. */
 import { DECIMAL_MARKS, type ColumnKind, type DecimalMark, type PreviewColumn } from '../protocol/preview.ts';
 import { DataError } from '../util/errors.ts';
-import { numberOf } from './formats/numbers.ts';
+import { isMarker, numberOf } from './formats/numbers.ts';
 
 /** Different words of a column that are still categories: each is an input of its own. */
 export const MAX_CATEGORIES = 100;
 /** From this share of numbers on, what is none is a mistake. */
 const MOSTLY = 0.9;
-/** What programs write in place of a number that is missing. In a column of words these are words: a class may be called "none". */
-const MARKERS = new Set(['na', 'n/a', '#n/a', '<na>', 'nan', 'null', 'none', '?', '-', '--', '.']);
-
-/** Whether a field stands for a missing number; an empty one is missing in every column. */
-export function isMarker(field: string): boolean {
-  return MARKERS.has(field.trim().toLowerCase());
-}
-
 interface Place {
   field: string;
   line: number;

@@ -8,10 +8,10 @@ import type { DecimalMark, TablePreview } from '../protocol/preview.ts';
 import { LEAST_OWN_SAMPLES, type ColumnFacts, type Sums, type TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
-import { Column, isMarker, settleMarks } from './columns.ts';
+import { Column, settleMarks } from './columns.ts';
 import type { Dataset } from './dataset.ts';
 import { CsvFile } from './formats/csv.ts';
-import { numberOf } from './formats/numbers.ts';
+import { isMarker, numberOf } from './formats/numbers.ts';
 import type { ModelSamples } from './ownLayers.ts';
 import { splitOf } from './split.ts';
 import { addTo, noSums } from './sums.ts';
@@ -209,7 +209,15 @@ export class Table {
     const { target } = this.#job;
     if (target !== null && target !== this.#target.name) {
       const names = this.#columns.map((column) => column.name).join(', ');
-      throw new DataError(`${name}, line 1: there is no column ${JSON.stringify(target)}. Choose one of ${names}.`);
+      const advice = this.#csv.hasHeader
+        ? `Choose one of ${names}.`
+        : `Line 1 holds data and no names: add a line of names above it, or choose one of ${names}.`;
+      throw new DataError(`${name}, line 1: there is no column ${JSON.stringify(target)}. ${advice}`);
+    }
+    if (this.#columns.length === 1) {
+      throw new DataError(
+        `${name}, line 1: there is one column only. Separate columns by a comma, a semicolon, a tab or |.`,
+      );
     }
     for (const one of this.#columns) one.check(name);
     const rows = this.#labelled.length;

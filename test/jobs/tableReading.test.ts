@@ -237,3 +237,33 @@ describe('numbers', () => {
     expect(new Set(inputs).size).toBe(train.size);
   });
 });
+
+describe('a line of names', () => {
+  test('that is not there is told of where the job names a column', async () => {
+    const text = table('x,o,positive', 20, (i) => `${'xo'[i % 2]},${'ox'[i % 2]},${i % 3 ? 'positive' : 'negative'}`);
+    expect((await open(text, { target: 'class' })).problem()?.message).toBe(
+      'a.csv, line 1: there is no column "class". Line 1 holds data and no names: ' +
+        'add a line of names above it, or choose one of column 1, column 2, column 3.',
+    );
+    const opened = await open(text);
+    expect(opened.problem()).toBeNull();
+    expect(opened.preview).toMatchObject({ rows: 21, target: 'column 3', classes: [{ count: 7 }, { count: 14 }] });
+  });
+
+  test('and rows between spaces are one column: that is told', async () => {
+    const text = table('a b y', 20, (i) => `${i} ${i * 2} ${i % 2}`);
+    expect((await open(text)).problem()?.message).toBe(
+      'a.csv, line 1: there is one column only. Separate columns by a comma, a semicolon, a tab or |.',
+    );
+  });
+
+  test('that one tab has and another has not is told where each has its own table', async () => {
+    const shards = await shardsOf(
+      ['size,kind', 'size,kind', '5,a'].map((first) => table(first, 20, (i) => `${i},${'ab'[i % 2]}`)),
+    );
+    const all = shards.map((shard) => shard.facts);
+    expect(agreeOn(all, null, federated).odd).toEqual([
+      { rank: 2, why: "its columns are column 1, column 2, and the others' size, kind" },
+    ]);
+  });
+});
