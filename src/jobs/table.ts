@@ -11,12 +11,12 @@ import { hashState } from '../util/hash.ts';
 import { Column, settleMarks } from './columns.ts';
 import type { Dataset } from './dataset.ts';
 import { CsvFile } from './formats/csv.ts';
-import { isMarker, numberOf } from './formats/numbers.ts';
+import { isMarker, nameOfNumber, numberOf } from './formats/numbers.ts';
 import type { ModelSamples } from './ownLayers.ts';
 import { splitOf } from './split.ts';
 import { addTo, noSums } from './sums.ts';
 import { checkTable, taskOf } from './tableFacts.ts';
-import { Encoding, numberedClass, TableDataset } from './tableRows.ts';
+import { Encoding, TableDataset } from './tableRows.ts';
 
 /** Rows that a preview shows. */
 const SAMPLE_ROWS = 6;
@@ -186,7 +186,7 @@ export class Table {
     if (values === null) return null;
     const rows = new Map<string, number>();
     for (const [value, count] of values) {
-      const name = kind === 'number' ? numberedClass(value, mark ?? 'point') : value;
+      const name = kind === 'number' ? nameOfNumber(value, mark ?? 'point') : value;
       rows.set(name, (rows.get(name) ?? 0) + count);
     }
     return new Map([...rows].sort(([a], [b]) => (a < b ? -1 : 1)));

@@ -4,14 +4,9 @@ import type { ColumnFacts, Sums, TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { checkRead, type Dataset, type Labels } from './dataset.ts';
 import type { CsvFile } from './formats/csv.ts';
-import { numberOf } from './formats/numbers.ts';
+import { nameOfNumber, numberOf } from './formats/numbers.ts';
 import { deviationOf } from './sums.ts';
 import { targetOf } from './tableFacts.ts';
-
-/** The class that a number of the target is: 1 is 1.0. */
-export function numberedClass(field: string, mark: DecimalMark): string {
-  return String(numberOf(field, mark));
-}
 
 /** One input of a sample, from the fields of its row. */
 type Input = (fields: readonly string[]) => number;
@@ -62,7 +57,7 @@ export class Encoding {
     const mark = marks[this.target]!;
     this.label = (field) => {
       if (!isClass) return standard(numberOf(field, mark)!);
-      const place = places.get(kind === 'number' ? numberedClass(field, mark) : field.trim());
+      const place = places.get(kind === 'number' ? nameOfNumber(field, mark) : field.trim());
       if (place === undefined)
         throw new DataError(`There is no class ${JSON.stringify(field)} in column "${column.name}".`);
       return place;

@@ -7,12 +7,28 @@ const PATTERNS: Record<DecimalMark, RegExp> = {
   comma: /^[+-]?(\d+(,\d+)?|,\d+|[1-9]\d{0,2}(\.\d{3})+(,\d+)?)(e[+-]?\d+)?$/i,
 };
 
+/** Numbers of as many digits are different float64s if they are different. */
+const EXACT_DIGITS = 15;
+
 /** The number that a field holds; `null` if it holds something else, or a number that overflows and would spoil its whole column. */
 export function numberOf(field: string, mark: DecimalMark): number | null {
   const text = field.trim();
   if (!PATTERNS[mark].test(text)) return null;
-  const number = Number(mark === 'point' ? text.replaceAll(',', '') : text.replaceAll('.', '').replace(',', '.'));
+  const number = Number(plain(text, mark));
   return Number.isFinite(number) ? number : null;
+}
+
+/** One name for each number that a field may hold: for 1 and 1.0 the same, and for long numbers, which a float64 rounds, their digits. */
+export function nameOfNumber(field: string, mark: DecimalMark): string {
+  const text = plain(field.trim(), mark);
+  const [mantissa] = text.toLowerCase().split('e');
+  const digits = (mantissa!.includes('.') ? mantissa!.replace(/0+$/, '') : mantissa!).replaceAll(/\D/g, '');
+  return digits.replace(/^0+/, '').length <= EXACT_DIGITS ? String(Number(text)) : text;
+}
+
+/** Without marks between thousands, and with a decimal point. */
+function plain(text: string, mark: DecimalMark): string {
+  return mark === 'point' ? text.replaceAll(',', '') : text.replaceAll('.', '').replace(',', '.');
 }
 
 /** Whether a field holds a number, with either decimal mark. */
