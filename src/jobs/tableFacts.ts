@@ -70,8 +70,7 @@ export function checkTable(
   }
   const unfit = unfitMeasure(job, task!);
   if (unfit !== null) return fail(`, ${column}: the job says ${sentenceOf(unfit)}.`);
-  // Until rows are read, nothing is known of them.
-  if (task === 'regression' && target.sums.count > 0 && deviationOf(target.sums) === 0) {
+  if (!isShard && task === 'regression' && target.sums.count > 0 && deviationOf(target.sums) === 0) {
     return fail(`: ${column} says the same in every row that is learned from. Choose another column to predict.`);
   }
   const inputs = facts.columns.reduce((sum, one) => sum + (one === target ? 0 : inputsOf(one)), 0);

@@ -26,9 +26,9 @@ const ColumnFacts = v.strictObject({
   kind: v.picklist(COLUMN_KINDS),
   /** The decimal mark that its numbers are read with; `null`: they have no marks. */
   mark: v.nullable(v.picklist(DECIMAL_MARKS)),
-  /** Different values, in the order of their code units: of a category, and of a target that is a class. `null`: not told. */
+  /** Different values, in the order of their code units: of a category those of training rows, of a target that is a class all. `null`: not told. */
   values: v.nullable(v.array(v.string())),
-  /** Whether a row has none. */
+  /** Whether a training row has none. */
   isMissing: v.boolean(),
   /** Of numbers: of the training rows. */
   sums: Sums,

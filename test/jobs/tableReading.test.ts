@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { sampleLength } from '../../src/jobs/dataset.ts';
 import { agreeOn, openShard } from '../../src/jobs/index.ts';
+import { splitOf } from '../../src/jobs/split.ts';
 import { Table, type TableJob } from '../../src/jobs/table.ts';
 import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
 
@@ -122,7 +123,7 @@ describe('a field that is missing', () => {
 
 /** What a column of one and the same number is read as. */
 async function meansOf(text: string): Promise<number[]> {
-  const { columns } = await (await open(text)).facts();
+  const { columns } = (await open(text)).facts();
   return columns.map(({ sums }) => sums.mean);
 }
 
@@ -205,6 +206,22 @@ describe('numbers', () => {
     expect((await (await open(text)).load()).train.classNames).toEqual(['1', '1.5']);
   });
 
+  test('are different classes where they differ in more digits than a number holds', async () => {
+    const names = [
+      '10000000000000000001',
+      '10000000000000000002',
+      '0.12345678901234567891',
+      '0.12345678901234567892',
+      '9',
+    ];
+    const text = table('a,id', 60, (i) => `${i},${names[i % 5]}`);
+    const { train } = await (await open(text)).load();
+    expect(train.classNames).toEqual([...names].sort());
+    const same = ['1', '1.000000000000000000', '0000000000000000001', '1e0', '2'];
+    const { train: few } = await (await open(table('a,id', 60, (i) => `${i},${same[i % 5]}`))).load();
+    expect(few.classNames).toEqual(['1', '2']);
+  });
+
   test('have one decimal mark in all tabs where each has its own table; one that has whole numbers fits', async () => {
     const [comma, alike, whole, point] = await shardsOf([
       table('a;y', 20, (i) => `${i},5;${i % 2}`),
@@ -265,5 +282,43 @@ describe('a line of names', () => {
     expect(agreeOn(all, null, federated).odd).toEqual([
       { rank: 2, why: "its columns are column 1, column 2, and the others' size, kind" },
     ]);
+  });
+});
+
+describe('held-out rows', () => {
+  /** Of the rows with a target, which the seed holds out. */
+  const heldOut = splitOf(20, JOB.seed).test;
+
+  test('add no category, and no input for gaps: what only they have is zero', async () => {
+    const text = table('a,b,y', 20, (i) => (heldOut.includes(i) ? `,rare,${i % 2}` : `${i},${'uv'[i % 2]},${i % 2}`));
+    const opened = await open(text);
+    const { train, test: held } = await opened.load();
+    // a, u and v.
+    expect([opened.samples.inputShape, train.inputShape]).toEqual([
+      [1, 1, 3],
+      [1, 1, 3],
+    ]);
+    const inputs = new Float32Array(3);
+    await held.read([0], inputs, new Int32Array(1));
+    expect([...inputs]).toEqual([0, 0, 0]);
+    const shard = (await shardsOf([text]))[0]!;
+    expect(shard.facts).toMatchObject({ columns: [{ isMissing: false }, { values: ['u', 'v'] }, {}] });
+  });
+
+  test('have classes of their own: these are told right or wrong, too', async () => {
+    const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? 'late' : 'uv'[i % 2]}`);
+    expect((await (await open(text)).load()).test.classNames).toEqual(['late', 'u', 'v']);
+  });
+
+  test('and rows without a target add no category either', async () => {
+    const text = table('b,y', 20, (i) => (i < 10 ? `${'uv'[i % 2]},${i % 2}` : 'rare,'));
+    expect((await (await open(text)).load()).train.inputShape).toEqual([1, 1, 2]);
+  });
+
+  test('are told apart from an amount that is the same in all others before anything is trained', async () => {
+    const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? i : 5}`);
+    expect((await open(text, { task: 'regression' })).problem()?.message).toContain(
+      'says the same in every row that is learned from',
+    );
   });
 });
