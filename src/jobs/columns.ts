@@ -78,8 +78,10 @@ export class Column {
     if (field.includes(',')) this.#marked.comma ??= { field, line };
   }
 
-  get missing(): number {
-    return this.#empty + (this.#isOfWords ? 0 : [...this.#markers.values()].reduce((sum, rows) => sum + rows, 0));
+  /** Rows in which a value is missing, by what stands there. */
+  get gaps(): [field: string, rows: number][] {
+    const markers = this.#isOfWords ? [] : [...this.#markers];
+    return this.#empty === 0 ? markers : [['', this.#empty], ...markers];
   }
 
   get kind(): ColumnKind {
@@ -168,7 +170,7 @@ export class Column {
       name: this.name,
       kind: this.kind,
       mark: this.mark,
-      missing: this.missing,
+      missing: this.gaps.reduce((sum, [, rows]) => sum + rows, 0),
       distinct: this.values?.length ?? null,
     };
   }

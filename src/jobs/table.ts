@@ -88,9 +88,11 @@ export class Table {
     return {
       kind: 'table',
       rows: this.#csv.rows,
+      hasHeader: this.#csv.hasHeader,
       columns: this.#columns.map(({ preview }) => preview),
       sample: this.#sample.map((fields) => [...fields]),
       target: this.#target.name,
+      unlabelled: this.#target.gaps.map(([field, rows]) => ({ field, rows })),
       task,
       classes: task === 'classification' ? [...(this.#classes ?? [])].map(([name, count]) => ({ name, count })) : [],
     };

@@ -51,11 +51,15 @@ export interface PreviewPicture {
 export interface TablePreview {
   kind: 'table';
   rows: number;
+  /** Whether the first line is names. Where it is data, columns are numbered. */
+  hasHeader: boolean;
   columns: PreviewColumn[];
   /** The first rows' fields. */
   sample: string[][];
   /** The column to predict, as the job says, else the last. */
   target: string;
+  /** Rows that are left out, as they have nothing to predict: by what stands there. */
+  unlabelled: { field: string; rows: number }[];
   /** `null` where the target cannot be predicted. */
   task: TaskName | null;
   /** Of a target that is a class. */

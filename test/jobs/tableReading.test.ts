@@ -322,3 +322,30 @@ describe('held-out rows', () => {
     );
   });
 });
+
+describe('a preview', () => {
+  test('says which rows are left out, by what stands in the column to predict', async () => {
+    const fields = ['', ' ', '?', 'NA', '0', '1', '1', '0', '1', '0'];
+    const numbers = await open(table('a,y', 40, (i) => `${i},${fields[i % 10]}`));
+    expect(numbers.preview.unlabelled).toEqual([
+      { field: '', rows: 8 },
+      { field: '?', rows: 4 },
+      { field: 'NA', rows: 4 },
+    ]);
+    const words = await open(table('a,y', 40, (i) => `${i},${['', 'NA', 'x', 'y'][i % 4]}`));
+    expect(words.preview.unlabelled).toEqual([{ field: '', rows: 10 }]);
+    const { train, test: held } = await words.load();
+    expect(train.size + held.size).toBe(30);
+    expect((await open(classes('+', '-'))).preview.unlabelled).toEqual([]);
+  });
+
+  test('says which columns are left out, and whether the first line is data', async () => {
+    const { columns, hasHeader } = (await open(table('a,b,c,y', 150, (i) => `note ${i},NA,${i},${i % 2}`))).preview;
+    expect(columns.map(({ kind }) => kind)).toEqual(['text', 'empty', 'number', 'number']);
+    expect(hasHeader).toBe(true);
+    expect((await open(table('5,x', 20, (i) => `${i},${'xy'[i % 2]}`))).preview).toMatchObject({
+      rows: 21,
+      hasHeader: false,
+    });
+  });
+});
