@@ -1,12 +1,14 @@
 /** What a table's columns hold: guessed from all of their values, in one pass. */
 import { DECIMAL_MARKS, type ColumnKind, type DecimalMark, type PreviewColumn } from '../protocol/preview.ts';
 import { DataError } from '../util/errors.ts';
-import { isMarker, numberOf } from './formats/numbers.ts';
+import { isMarker, isNumber, numberOf } from './formats/numbers.ts';
 
 /** Different words of a column that are still categories: each is an input of its own. */
 export const MAX_CATEGORIES = 100;
 /** From this share of numbers on, what is none is a mistake. */
 const MOSTLY = 0.9;
+/** What stands beside prices and shares. */
+const SIGNS = /^([+-]?)[$€£¥]\s*|\s*[%$€£¥]$/u;
 interface Place {
   field: string;
   line: number;
@@ -33,6 +35,9 @@ export class Column {
   /** The first that is not a number with either. */
   #word: Place | null = null;
   #words = 0;
+  /** Of these, numbers with a sign beside them. */
+  #signs = 0;
+  #sign: Place | null = null;
   /** The first number with this mark in it, whatever it stands for. */
   readonly #marked: Record<DecimalMark, Place | null> = { point: null, comma: null };
   #mark: DecimalMark | null = null;
@@ -64,14 +69,18 @@ export class Column {
   }
 
   #addNumber(field: string, line: number): void {
-    const isNumber = { point: numberOf(field, 'point') !== null, comma: numberOf(field, 'comma') !== null };
+    const fits = { point: numberOf(field, 'point') !== null, comma: numberOf(field, 'comma') !== null };
     for (const mark of DECIMAL_MARKS) {
-      if (isNumber[mark]) this.#numbers[mark]++;
+      if (fits[mark]) this.#numbers[mark]++;
       else this.#strangers[mark] ??= { field, line };
     }
-    if (!isNumber.point && !isNumber.comma) {
+    if (!fits.point && !fits.comma) {
       this.#words++;
       this.#word ??= { field, line };
+      if (SIGNS.test(field) && isNumber(field.replace(SIGNS, '$1'))) {
+        this.#signs++;
+        this.#sign ??= { field, line };
+      }
       return;
     }
     if (field.includes('.')) this.#marked.point ??= { field, line };
@@ -152,8 +161,15 @@ export class Column {
     throw new DataError(`${file}, line ${place.line}: ${field} ${what}`);
   }
 
-  /** The first field that is not a number as nearly all others are. */
+  /** The first field that is not a number as nearly all others are, or has a sign beside it as these have. */
   get #slip(): Doubt | null {
+    if (this.#sign !== null && this.#signs >= MOSTLY * this.#filled) {
+      const others = this.#signs - 1;
+      return {
+        place: this.#sign,
+        what: `has a sign beside its number, as ${others} others have. Write the numbers alone.`,
+      };
+    }
     const numbers = this.#filled - this.#words;
     if (!this.#isOfWords || numbers < MOSTLY * this.#filled) return null;
     if (this.#word !== null) {

@@ -188,6 +188,16 @@ describe('numbers', () => {
       'has another decimal mark than the 30 other numbers',
     ],
     [
+      'signs beside them',
+      table('a;y', 60, (i) => `${i === 0 ? 'free' : `$${i},000`};${i % 2}`),
+      'a.csv, line 3: "$1,000" in column "a" has a sign beside its number, as 58 others have. Write the numbers alone.',
+    ],
+    [
+      'shares of a hundred',
+      table('a,y', 60, (i) => `${i}.5 %,${i % 2}`),
+      'a.csv, line 2: "0.5 %" in column "a" has a sign beside its number, as 59 others have. Write the numbers alone.',
+    ],
+    [
       'a word among them',
       table('a;y', 60, (i) => `${i === 50 ? '5o' : `${i},25`};${i % 2}`),
       'a.csv, line 52: "5o" in column "a" is not a number, and 59 others are. Correct it, or leave it empty.',
@@ -347,5 +357,87 @@ describe('a preview', () => {
       rows: 21,
       hasHeader: false,
     });
+  });
+});
+
+describe('files that people have', () => {
+  test('UCI crx: no names, "?" for what is missing, and classes "+" and "-"', async () => {
+    const text = `${Array.from({ length: 60 }, (_, i) =>
+      [
+        ['b', 'a', '?'][i % 3],
+        i % 10 === 9 ? '?' : `${20 + i}.${10 + i}`,
+        ['u', 'y'][i % 2],
+        ['t', 'f'][i % 2],
+        String(i % 7).padStart(2, '0'),
+        i % 20 === 19 ? '?' : `00${200 + i}`,
+        '+-'[i % 2],
+      ].join(','),
+    ).join('\n')}\n`;
+    const opened = await open(text);
+    expect(opened.problem()).toBeNull();
+    expect(opened.preview).toMatchObject({
+      ...{ rows: 60, hasHeader: false, unlabelled: [] },
+      columns: [
+        { kind: 'category', missing: 0, distinct: 3 },
+        { kind: 'number', missing: 6 },
+        { kind: 'category' },
+        { kind: 'category' },
+        { kind: 'number', missing: 0 },
+        { kind: 'number', missing: 3 },
+        { kind: 'category', missing: 0 },
+      ],
+      classes: [
+        { name: '+', count: 30 },
+        { name: '-', count: 30 },
+      ],
+    });
+    // 3 words; a number, and whether it is missing; 2 words; 2 words; a number; a number, and whether it is missing.
+    expect(await sizes(text)).toEqual([60, 12]);
+  });
+
+  test('Kaggle Titanic: quoted names with commas, tickets and names that are left out, ages that are missing', async () => {
+    const text = table('PassengerId,Survived,Name,Sex,Age,Ticket,Cabin,Embarked', 150, (i) =>
+      [
+        i + 1,
+        i % 2,
+        `"Person ${i}, Mr. ""Al"" ${i}"`,
+        ['male', 'female'][i % 2],
+        i % 5 ? 20 + (i % 50) : '',
+        i % 4 ? 11_000 + i : `A/5 ${i}`,
+        i % 20 ? '' : 'C85',
+        'SCQ'[i % 3],
+      ].join(','),
+    );
+    const opened = await open(text, { target: 'Survived' });
+    expect(opened.problem()).toBeNull();
+    expect(opened.preview.columns.map(({ name, kind, missing }) => [name, kind, missing])).toEqual([
+      ['PassengerId', 'number', 0],
+      ['Survived', 'number', 0],
+      ['Name', 'text', 0],
+      ['Sex', 'category', 0],
+      ['Age', 'number', 30],
+      ['Ticket', 'text', 0],
+      ['Cabin', 'category', 142],
+      ['Embarked', 'category', 0],
+    ]);
+    // A number; 2 words; a number, and whether it is missing; 1 word; 3 words.
+    expect(await sizes(text, { target: 'Survived' })).toEqual([150, 9]);
+  });
+
+  test.each([
+    [
+      'a title',
+      'Prices of 2024\n',
+      'fields, and line 1 has 1. If line 1 is neither names nor data, remove it; otherwise',
+    ],
+    [
+      'a separator, as Excel has it',
+      'sep=;\n',
+      'fields, and line 1 has 2. If line 1 is neither names nor data, remove it',
+    ],
+  ])('%s above the names is told', async (_, first, sentence) => {
+    const text = first + table('a;b;y', 20, (i) => `${i};${i * 2};${i % 2}`);
+    await expect(open(text)).rejects.toThrow(sentence);
+    await expect(open(text)).rejects.toThrow('a.csv, line 2: 3');
   });
 });

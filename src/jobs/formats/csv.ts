@@ -108,9 +108,11 @@ export class CsvFile {
     for await (const records of recordsOf(this.#file, this.separator)) {
       for (const { fields, line, offset } of records) {
         if (fields.length !== this.columns.length) {
+          const found = fields.length === 1 ? '1 field' : `${fields.length} fields`;
+          const isSecond = row === (this.hasHeader ? 0 : 1);
+          const advice = `${isSecond ? 'If line 1 is neither names nor data, remove it; otherwise correct this line' : 'Correct the line'}; a field`;
           throw new DataError(
-            `${this.name}, line ${line}: ${fields.length === 1 ? '1 field' : `${fields.length} fields`}, and line 1 has ${this.columns.length}. Correct the line; a ` +
-              'field with a separator in it needs quotes.',
+            `${this.name}, line ${line}: ${found}, and line 1 has ${this.columns.length}. ${advice} with a separator in it needs quotes.`,
           );
         }
         if (row >= 0) visit(fields, row, line, offset);
@@ -155,16 +157,18 @@ interface Guess {
  * @param head the file's first bytes.
  */
 function guess(name: string, head: Uint8Array, isWhole: boolean): Guess {
-  const [firstLine = ''] = /[^\r\n]+/.exec(new TextDecoder().decode(head)) ?? [];
-  const found = SEPARATORS.filter((separator) => firstLine.includes(separator)).map((separator) => {
-    const { records, isSound } = recordsIn(name, head, separator, isWhole);
-    const lines = records.slice(0, GUESS_LINES).map(({ fields }) => fields);
-    const fields = lines.flat();
-    const alike = lines.filter(({ length }) => length > 1 && length === lines[0]!.length).length;
-    const numbers = fields.filter(isNumber).length;
-    const score = [alike / Math.max(1, lines.length), Number(isSound), numbers / Math.max(1, fields.length)];
-    return { separator, records, score };
-  });
+  const beginning = new TextDecoder().decode(head).split(/[\r\n]+/, GUESS_LINES);
+  const found = SEPARATORS.filter((separator) => beginning.some((line) => line.includes(separator))).map(
+    (separator) => {
+      const { records, isSound } = recordsIn(name, head, separator, isWhole);
+      const lines = records.slice(0, GUESS_LINES).map(({ fields }) => fields);
+      const fields = lines.flat();
+      const alike = lines.filter(({ length }) => length > 1 && length === lines[0]!.length).length;
+      const numbers = fields.filter(isNumber).length;
+      const score = [alike / Math.max(1, lines.length), Number(isSound), numbers / Math.max(1, fields.length)];
+      return { separator, records, score };
+    },
+  );
   // The first of equals.
   const [best] = found.sort((a, b) => {
     const at = a.score.findIndex((one, i) => one !== b.score[i]);
