@@ -7,14 +7,14 @@ import { isMarker, isNumber, numberOf } from './formats/numbers.ts';
 export const MAX_CATEGORIES = 100;
 /** From this share of numbers on, what is none is a mistake. */
 const MOSTLY = 0.9;
-/** What stands beside prices and shares. */
+/** Signs beside prices and shares. */
 const SIGNS = /^([+-]?)[$€£¥]\s*|\s*[%$€£¥]$/u;
 interface Place {
   field: string;
   line: number;
 }
 
-/** What is wrong with a field. */
+/** A reason to refuse a field. */
 interface Doubt {
   place: Place;
   /** Says so behind the field and its column. */
@@ -35,7 +35,7 @@ export class Column {
   /** The first that is not a number with either. */
   #word: Place | null = null;
   #words = 0;
-  /** Of these, numbers with a sign beside them. */
+  /** Words that are numbers with a sign beside them, and the first. */
   #signs = 0;
   #sign: Place | null = null;
   /** The first number with this mark in it, whatever it stands for. */

@@ -233,11 +233,11 @@ export class Table {
   }
 }
 
-/** What training rows have in a column. */
+/** Facts of a column's training rows. */
 interface Learned {
-  /** Of its numbers. */
+  /** Mean and deviation of its numbers. */
   sums: Sums;
-  /** Of a category: rows by word. */
+  /** Rows by word, in a category. */
   rows: Map<string, number>;
   hasGaps: boolean;
 }

@@ -17,7 +17,7 @@ export function demandsOf(job: JobSpec): string {
 export const COLUMN_KINDS = ['number', 'category', 'text', 'empty'] as const;
 export type ColumnKind = (typeof COLUMN_KINDS)[number];
 
-/** What stands before a number's fraction. */
+/** The mark before a number's fraction. */
 export const DECIMAL_MARKS = ['point', 'comma'] as const;
 export type DecimalMark = (typeof DECIMAL_MARKS)[number];
 

@@ -121,7 +121,7 @@ describe('a field that is missing', () => {
   });
 });
 
-/** What a column of one and the same number is read as. */
+/** The numbers that columns are read as, each of which has one number only. */
 async function meansOf(text: string): Promise<number[]> {
   const { columns } = (await open(text)).facts();
   return columns.map(({ sums }) => sums.mean);
@@ -160,7 +160,7 @@ describe('numbers', () => {
     expect(comma.slice(0, 3)).toEqual([1234, 1.234, 2.5]);
     const point = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2.5;${i}`));
     expect(point.slice(0, 3)).toEqual([1.234, 1234, 2.5]);
-    // Of nothing else, it is what programs write.
+    // Without other columns, numbers are read as programs write them.
     expect((await meansOf(table('a;y', 30, (i) => `1.234;${i}`)))[0]).toBe(1.234);
   });
 
@@ -296,7 +296,7 @@ describe('a line of names', () => {
 });
 
 describe('held-out rows', () => {
-  /** Of the rows with a target, which the seed holds out. */
+  /** The rows that the seed holds out. */
   const heldOut = splitOf(20, JOB.seed).test;
 
   test('add no category, and no input for gaps: what only they have is zero', async () => {

@@ -5,7 +5,7 @@ import { isMarker, isNumber } from './numbers.ts';
 const YEARS = [1900, 2100] as const;
 
 /**
- * What a field says of its record. `name`: it is a word above numbers. `value`: rows below have the same word. `unlike`: it is not
+ * A field's hint at what its record is. `name`: it is a word above numbers. `value`: rows below have the same word. `unlike`: it is not
  * among the words below, each of which is in two rows or more on average.
  */
 type Sign = 'name' | 'value' | 'unlike';
@@ -37,7 +37,7 @@ function signOf(field: string, below: readonly string[]): Sign | null {
   if (!isFilled(field) || isNumber(field)) return null;
   const values = below.filter(isFilled);
   if (values.length === 0) return null;
-  // Of a number with a slip in it, the slip is to be told.
+  // A digit at the beginning is a number with a slip in it, which is reported later.
   if (values.every(isNumber)) return /^[\p{L}_]/u.test(field) ? 'name' : null;
   if (values.includes(field)) return 'value';
   return values.length >= 2 * new Set(values).size ? 'unlike' : null;

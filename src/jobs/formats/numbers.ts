@@ -36,7 +36,7 @@ export function isNumber(field: string): boolean {
   return numberOf(field, 'point') !== null || numberOf(field, 'comma') !== null;
 }
 
-/** What programs write in place of a number that is missing. In a column of words these are words: a class may be called "none". */
+/** Words that programs write in place of a number that is missing. In a column of words these are words: a class may be called "none". */
 const MARKERS = new Set(['na', 'n/a', '#n/a', '<na>', 'nan', 'null', 'none', '?', '-', '--', '.']);
 
 /** Whether a field stands for a missing number; an empty one is missing in every column. */
