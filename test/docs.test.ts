@@ -160,7 +160,7 @@ describe('commands', () => {
 
   test.each(PAGES)('of npm in %s are scripts', (page) => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
-    for (const [, script] of read(page).matchAll(/npm run (?:-s )?([\w:]+)/g)) {
+    for (const [, script] of read(page).matchAll(/npm run (?:-s )?([\w:-]+)/g)) {
       expect(Object.keys(scripts), `${page} runs ${script}`).toContain(script);
     }
   });

@@ -31,7 +31,8 @@ export function amountScore(job: Pick<Measures, 'metrics'>, unit: number): Score
         return (distances / samples) * unit;
       case 'r2': {
         const variance = amountSquares - amounts ** 2 / samples;
-        return variance <= ROUNDING * amountSquares ? 0 : 1 - squares / variance;
+        if (variance <= ROUNDING * amountSquares) return squares === 0 ? 1 : 0;
+        return 1 - squares / variance;
       }
       case 'accuracy':
       case 'top-3':

@@ -47,7 +47,7 @@ export async function openShard(job: JobSpec, files: readonly File[]): Promise<S
   }
   if (job.job === 'table') {
     const table = await Table.open(oneTable(files), job);
-    return { facts: await table.ownFacts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
+    return { facts: table.ownFacts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
   }
   const images = await openImages(files, job, { isShard: true });
   return { facts: images.facts, load: (agreed) => Promise.resolve(images.load(ofKind(agreed, 'images'))) };

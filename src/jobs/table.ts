@@ -4,18 +4,19 @@
  */
 import type { JobSpec } from '../protocol/job.ts';
 import type { TaskName } from '../protocol/measures.ts';
-import type { TablePreview } from '../protocol/preview.ts';
+import type { DecimalMark, TablePreview } from '../protocol/preview.ts';
 import { LEAST_OWN_SAMPLES, type ColumnFacts, type Sums, type TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
-import { Column, isMissing } from './columns.ts';
+import { Column, settleMarks } from './columns.ts';
 import type { Dataset } from './dataset.ts';
 import { CsvFile } from './formats/csv.ts';
+import { isMarker, nameOfNumber, numberOf } from './formats/numbers.ts';
 import type { ModelSamples } from './ownLayers.ts';
 import { splitOf } from './split.ts';
 import { addTo, noSums } from './sums.ts';
 import { checkTable, taskOf } from './tableFacts.ts';
-import { classOf, Encoding, TableDataset } from './tableRows.ts';
+import { Encoding, TableDataset } from './tableRows.ts';
 
 /** Rows that a preview shows. */
 const SAMPLE_ROWS = 6;
@@ -35,6 +36,7 @@ export class Table {
   /** Rows that have a value in the target's column. */
   readonly #labelled: Uint32Array;
   readonly #job: TableJob;
+  readonly #learned: readonly Learned[];
 
   private constructor(
     csv: CsvFile,
@@ -43,6 +45,7 @@ export class Table {
     target: Column,
     labelled: Uint32Array,
     job: TableJob,
+    learned: readonly Learned[],
   ) {
     this.#csv = csv;
     this.#columns = columns;
@@ -50,27 +53,34 @@ export class Table {
     this.#target = target;
     this.#labelled = labelled;
     this.#job = job;
+    this.#learned = learned;
   }
 
   /**
-   * Reads the file once. A target that is not there is no error yet: {@link problem} tells.
+   * Reads the file twice: which rows are held out is known once all of them are. A target that is not there is no error yet: {@link problem} tells.
    *
    * @throws (rejects) DataError, with the line, if the file is no CSV or damaged.
    */
   static async open(file: File, job: TableJob): Promise<Table> {
     let columns: Column[] = [];
     const sample: (readonly string[])[] = [];
-    const labelled: number[] = [];
+    /** Rows whose target is neither empty nor a marker, and those where it is a marker: what these are is known after the last row. */
+    const filled: number[] = [];
+    const marked: number[] = [];
     const csv = await CsvFile.open(file.name, file, (names) => {
-      columns = names.map((name) => new Column(name));
       const target = targetAt(names, job);
+      columns = names.map((name, i) => new Column(name, i === target));
       return (fields, row, line) => {
         for (const [i, column] of columns.entries()) column.add(fields[i]!, line);
         if (row < SAMPLE_ROWS) sample.push(fields);
-        if (!isMissing(fields[target]!)) labelled.push(row);
+        if (fields[target]!.trim() !== '') (isMarker(fields[target]!) ? marked : filled).push(row);
       };
     });
-    return new Table(csv, columns, sample, columns[targetAt(csv.columns, job)]!, Uint32Array.from(labelled), job);
+    settleMarks(columns, csv.separator);
+    const target = columns[targetAt(csv.columns, job)]!;
+    const labelled = Uint32Array.from(target.kind === 'number' ? filled : [...filled, ...marked]).sort();
+    const learned = await readTraining(csv, columns, rowsOf('train', labelled, job));
+    return new Table(csv, columns, sample, target, labelled, job, learned);
   }
 
   get preview(): TablePreview {
@@ -78,19 +88,21 @@ export class Table {
     return {
       kind: 'table',
       rows: this.#csv.rows,
+      hasHeader: this.#csv.hasHeader,
       columns: this.#columns.map(({ preview }) => preview),
       sample: this.#sample.map((fields) => [...fields]),
       target: this.#target.name,
+      unlabelled: this.#target.gaps.map(([field, rows]) => ({ field, rows })),
       task,
       classes: task === 'classification' ? [...(this.#classes ?? [])].map(([name, count]) => ({ name, count })) : [],
     };
   }
 
-  /** What a model has to know of the samples, of a table without a {@link problem}. An amount's unit is not known yet, only that there is one. */
+  /** What a model has to know of the samples, of a table without a {@link problem}. */
   get samples(): ModelSamples {
-    const { inputs, classNames } = new Encoding(this.#factsWith(this.#columns.map(noSums)));
+    const { inputs, classNames, labelUnit } = new Encoding(this.#facts, this.#marks);
     const inputShape = [1, 1, inputs.length] as const;
-    return classNames ? { inputShape, classes: classNames.length } : { inputShape, classes: 1, labelUnit: 1 };
+    return classNames ? { inputShape, classes: classNames.length } : { inputShape, classes: 1, labelUnit: labelUnit! };
   }
 
   /**
@@ -101,7 +113,7 @@ export class Table {
   problem(isShard = false): DataError | null {
     try {
       this.#check(isShard);
-      checkTable(this.#csv.name, this.#factsWith(this.#columns.map(noSums)), this.#job, isShard);
+      checkTable(this.#csv.name, this.#facts, this.#job, isShard);
       return null;
     } catch (error) {
       if (error instanceof DataError) return error;
@@ -112,30 +124,29 @@ export class Table {
   /**
    * What is known of it beside its rows, for this tab alone.
    *
-   * @throws (rejects) DataError where there is a {@link problem}.
+   * @throws DataError where there is a {@link problem}.
    */
-  async facts(): Promise<TableFacts> {
+  facts(): TableFacts {
     this.#check(false);
-    return this.#factsWith(await this.#sums(this.#rowsOf('train')));
+    return this.#facts;
   }
 
   /**
-   * What others are told of it, where each tab has its own: no word that fewer than {@link LEAST_TOLD} rows have, but for classes, and
-   * nothing of columns with few numbers.
+   * What others are told of it, where each tab has its own: no word that fewer than {@link LEAST_TOLD} training rows have, but for
+   * classes, and nothing of columns with few numbers.
    *
-   * @throws (rejects) DataError where there is a {@link problem}.
+   * @throws DataError where there is a {@link problem}.
    */
-  async ownFacts(): Promise<TableFacts> {
+  ownFacts(): TableFacts {
     const problem = this.problem(true);
     if (problem !== null) throw problem;
-    const facts = await this.facts();
+    const facts = this.facts();
     const columns = facts.columns.map((column, i): ColumnFacts => {
       if (column.name === facts.target) return column;
       const sums = column.sums.count < LEAST_TOLD ? noSums() : column.sums;
       if (column.kind !== 'category') return { ...column, sums };
-      const told = this.#columns[i]!.values!.flatMap(([value, rows]) =>
-        rows >= LEAST_TOLD && value.length <= LONGEST_TOLD ? [value] : [],
-      );
+      const { rows } = this.#learned[i]!;
+      const told = column.values!.filter((value) => rows.get(value)! >= LEAST_TOLD && value.length <= LONGEST_TOLD);
       return told.length === 0 ? { ...column, kind: 'text', values: null } : { ...column, values: told };
     });
     return { ...facts, columns };
@@ -149,41 +160,44 @@ export class Table {
    * @throws (rejects) DataError where there is a {@link problem}.
    */
   async load(agreed?: TableFacts): Promise<{ train: Dataset; test: Dataset }> {
-    const facts = agreed ?? (await this.facts());
+    const facts = agreed ?? this.facts();
     checkTable(agreed ? 'The tables of all tabs' : this.#csv.name, facts, this.#job);
-    const encoding = new Encoding(facts);
+    const encoding = new Encoding(facts, this.#marks);
     const digest = hashState([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
     return {
-      train: new TableDataset(this.#csv, this.#rowsOf('train'), encoding, digest),
-      test: new TableDataset(this.#csv, this.#rowsOf('test'), encoding, digest),
+      train: new TableDataset(this.#csv, rowsOf('train', this.#labelled, this.#job), encoding, digest),
+      test: new TableDataset(this.#csv, rowsOf('test', this.#labelled, this.#job), encoding, digest),
     };
   }
 
-  #rowsOf(part: 'train' | 'test'): Uint32Array {
-    return splitOf(this.#labelled.length, this.#job.seed)[part].map((i) => this.#labelled[i]!);
-  }
-
-  #factsWith(sums: readonly Sums[]): TableFacts {
-    const columns = this.#columns.map(({ name, kind, values, missing }, i): ColumnFacts => {
-      const isTarget = name === this.#target.name;
-      const classes = this.#task === 'regression' ? null : this.#classes;
-      const category = kind === 'category' ? values!.map(([value]) => value) : null;
-      const own = isTarget ? classes && [...classes.keys()] : category;
-      return { name, kind, values: own, isMissing: missing > 0, sums: sums[i]! };
+  get #facts(): TableFacts {
+    const classes = this.#task === 'regression' ? null : this.#classes;
+    const columns = this.#columns.map((column, i): ColumnFacts => {
+      const { name, kind, mark } = column;
+      const { rows, hasGaps, sums } = this.#learned[i]!;
+      const words = kind === 'category' ? [...rows.keys()].sort() : null;
+      // A class that only held-out rows have is told right or wrong, too.
+      const values = column === this.#target ? classes && [...classes.keys()] : words;
+      return { name, kind, mark, values, isMissing: hasGaps, sums };
     });
     return { kind: 'table', columns, target: this.#target.name, task: this.#task };
   }
 
   /** The target's values with their rows, in the order of their code units, where there are not too many: of numbers 1 is 1.0. */
   get #classes(): Map<string, number> | null {
-    const { kind, values } = this.#target;
+    const { kind, mark, values } = this.#target;
     if (values === null) return null;
     const rows = new Map<string, number>();
     for (const [value, count] of values) {
-      const name = classOf(value, kind);
+      const name = kind === 'number' ? nameOfNumber(value, mark ?? 'point') : value;
       rows.set(name, (rows.get(name) ?? 0) + count);
     }
     return new Map([...rows].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  /** How each column's numbers are read: without marks, either will do. */
+  get #marks(): DecimalMark[] {
+    return this.#columns.map(({ mark }) => mark ?? 'point');
   }
 
   /** `null` where the target is neither. */
@@ -198,7 +212,15 @@ export class Table {
     const { target } = this.#job;
     if (target !== null && target !== this.#target.name) {
       const names = this.#columns.map((column) => column.name).join(', ');
-      throw new DataError(`${name}, line 1: there is no column ${JSON.stringify(target)}. Choose one of ${names}.`);
+      const advice = this.#csv.hasHeader
+        ? `Choose one of ${names}.`
+        : `Line 1 holds data and no names: add a line of names above it, or choose one of ${names}.`;
+      throw new DataError(`${name}, line 1: there is no column ${JSON.stringify(target)}. ${advice}`);
+    }
+    if (this.#columns.length === 1) {
+      throw new DataError(
+        `${name}, line 1: there is one column only. Separate columns by a comma, a semicolon, a tab or |.`,
+      );
     }
     for (const one of this.#columns) one.check(name);
     const rows = this.#labelled.length;
@@ -209,19 +231,40 @@ export class Table {
         `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few to train and to test on${isShard ? `, where ${least} are asked of each tab` : ''}. Add rows.`,
       );
   }
+}
 
-  /** Of each column of numbers, over `rows`. */
-  async #sums(rows: Uint32Array): Promise<Sums[]> {
-    const all = this.#columns.map(noSums);
-    const numbers = this.#columns.flatMap(({ kind }, i) => (kind === 'number' ? [i] : []));
-    let next = 0;
-    await this.#csv.scan((fields, row) => {
-      if (rows[next] !== row) return;
-      next++;
-      for (const i of numbers) if (!isMissing(fields[i]!)) addTo(all[i]!, Number(fields[i]));
-    });
-    return all;
-  }
+/** Facts of a column's training rows. */
+interface Learned {
+  /** Mean and deviation of its numbers. */
+  sums: Sums;
+  /** Rows by word, in a category. */
+  rows: Map<string, number>;
+  hasGaps: boolean;
+}
+
+async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint32Array): Promise<Learned[]> {
+  const learned = columns.map((): Learned => ({ sums: noSums(), rows: new Map(), hasGaps: false }));
+  const readers = columns.map(({ kind, mark }, i): ((field: string) => void) => {
+    const one = learned[i]!;
+    return (field) => {
+      const word = field.trim();
+      const number = kind === 'number' ? numberOf(word, mark ?? 'point') : null;
+      if (number !== null) addTo(one.sums, number);
+      else if (word === '' || kind === 'number' || kind === 'empty') one.hasGaps = true;
+      else if (kind === 'category') one.rows.set(word, (one.rows.get(word) ?? 0) + 1);
+    };
+  });
+  let next = 0;
+  await csv.scan((fields, row) => {
+    if (rows[next] !== row) return;
+    next++;
+    for (const [i, read] of readers.entries()) read(fields[i]!);
+  });
+  return learned;
+}
+
+function rowsOf(part: 'train' | 'test', labelled: Uint32Array, { seed }: TableJob): Uint32Array {
+  return splitOf(labelled.length, seed)[part].map((i) => labelled[i]!);
 }
 
 /** @throws DataError unless there is one. */

@@ -5,6 +5,7 @@
 import { sentenceOf } from '../protocol/fields.ts';
 import type { JobSpec } from '../protocol/job.ts';
 import { unfitMeasure, type TaskName } from '../protocol/measures.ts';
+import type { DecimalMark } from '../protocol/preview.ts';
 import type { ColumnFacts, TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { MAX_CATEGORIES } from './columns.ts';
@@ -69,8 +70,7 @@ export function checkTable(
   }
   const unfit = unfitMeasure(job, task!);
   if (unfit !== null) return fail(`, ${column}: the job says ${sentenceOf(unfit)}.`);
-  // Until rows are read, nothing is known of them.
-  if (task === 'regression' && target.sums.count > 0 && deviationOf(target.sums) === 0) {
+  if (!isShard && task === 'regression' && target.sums.count > 0 && deviationOf(target.sums) === 0) {
     return fail(`: ${column} says the same in every row that is learned from. Choose another column to predict.`);
   }
   const inputs = facts.columns.reduce((sum, one) => sum + (one === target ? 0 : inputsOf(one)), 0);
@@ -114,10 +114,19 @@ function joinColumns(columns: readonly ColumnFacts[]): ColumnFacts {
   return {
     name: columns[0]!.name,
     kind: alike.length === 0 ? 'empty' : isNumber ? 'number' : words,
+    mark: markOfMost(alike),
     values: isFew ? values : null,
     isMissing: columns.some(({ isMissing }) => isMissing),
     sums: joinSums(alike.map(({ sums }) => sums)),
   };
+}
+
+/** The decimal mark that most columns have; where as many have the other, it is the point. */
+function markOfMost(columns: readonly ColumnFacts[]): DecimalMark | null {
+  const points = columns.filter(({ mark }) => mark === 'point').length;
+  const commas = columns.filter(({ mark }) => mark === 'comma').length;
+  if (commas > points) return 'comma';
+  return points === 0 ? null : 'point';
 }
 
 /** Why a table cannot be learned from with what was agreed on; `null`: it can. */
@@ -131,6 +140,9 @@ export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null 
     if ([column, theirs].every(({ kind }) => kind !== 'empty') && isOfNumbers(column) !== isOfNumbers(theirs)) {
       const [here, there] = isOfNumbers(column) ? ['numbers', 'words'] : ['words', 'numbers'];
       return `${name} is of ${here}, and the others' of ${there}`;
+    }
+    if (column.mark !== null && theirs.mark !== null && column.mark !== theirs.mark) {
+      return `${name} has decimal ${column.mark}s, and the others' decimal ${theirs.mark}s`;
     }
     if (column.name !== own.target || agreed.task !== 'classification') continue;
     if (column.values === null) return `${name} has too many different values for classes`;

@@ -1,26 +1,24 @@
 /** Rows of a table as samples, by what is known of its columns. */
-import type { ColumnKind } from '../protocol/preview.ts';
+import type { DecimalMark } from '../protocol/preview.ts';
 import type { ColumnFacts, Sums, TableFacts } from '../protocol/shardFacts.ts';
 import { DataError } from '../util/errors.ts';
-import { isMissing } from './columns.ts';
 import { checkRead, type Dataset, type Labels } from './dataset.ts';
 import type { CsvFile } from './formats/csv.ts';
+import { nameOfNumber, numberOf } from './formats/numbers.ts';
 import { deviationOf } from './sums.ts';
 import { targetOf } from './tableFacts.ts';
-
-/** The class that a target's value is: of numbers 1 is 1.0. */
-export function classOf(value: string, kind: ColumnKind): string {
-  return kind === 'number' ? String(Number(value)) : value;
-}
 
 /** One input of a sample, from the fields of its row. */
 type Input = (fields: readonly string[]) => number;
 
-function inputsOf({ kind, values, isMissing: hasGaps, sums }: ColumnFacts, at: number): Input[] {
+function inputsOf({ kind, values, isMissing: hasGaps, sums }: ColumnFacts, at: number, mark: DecimalMark): Input[] {
   if (kind === 'number') {
     const standard = standardOf(sums);
-    const number: Input = (fields) => (isMissing(fields[at]!) ? 0 : standard(Number(fields[at])));
-    return hasGaps ? [number, (fields) => Number(isMissing(fields[at]!))] : [number];
+    const number: Input = (fields) => {
+      const value = numberOf(fields[at]!, mark);
+      return value === null ? 0 : standard(value);
+    };
+    return hasGaps ? [number, (fields) => Number(numberOf(fields[at]!, mark) === null)] : [number];
   }
   if (kind !== 'category') return [];
   return values!.map(
@@ -46,20 +44,22 @@ export class Encoding {
   readonly labelUnit: number | null;
   readonly label: (field: string) => number;
 
-  constructor(facts: TableFacts) {
+  /** @param marks the decimal marks of this table's columns: where all tables have whole numbers only, they have not agreed on any. */
+  constructor(facts: TableFacts, marks: readonly DecimalMark[]) {
     this.facts = facts;
     const column = targetOf(facts);
     const { kind, values, sums } = column;
     this.target = facts.columns.indexOf(column);
-    this.inputs = facts.columns.flatMap((one, i) => (one === column ? [] : inputsOf(one, i)));
+    this.inputs = facts.columns.flatMap((one, i) => (one === column ? [] : inputsOf(one, i, marks[i]!)));
     const isClass = facts.task === 'classification';
     this.classNames = isClass ? values! : null;
     this.labelUnit = isClass ? null : deviationOf(sums);
     const places = new Map(values?.map((value, i) => [value, i]));
     const standard = standardOf(sums);
+    const mark = marks[this.target]!;
     this.label = (field) => {
-      if (!isClass) return standard(Number(field));
-      const place = places.get(classOf(field.trim(), kind));
+      if (!isClass) return standard(numberOf(field, mark)!);
+      const place = places.get(kind === 'number' ? nameOfNumber(field, mark) : field.trim());
       if (place === undefined)
         throw new DataError(`There is no class ${JSON.stringify(field)} in column "${column.name}".`);
       return place;

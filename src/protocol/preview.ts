@@ -17,9 +17,15 @@ export function demandsOf(job: JobSpec): string {
 export const COLUMN_KINDS = ['number', 'category', 'text', 'empty'] as const;
 export type ColumnKind = (typeof COLUMN_KINDS)[number];
 
+/** The mark before a number's fraction. */
+export const DECIMAL_MARKS = ['point', 'comma'] as const;
+export type DecimalMark = (typeof DECIMAL_MARKS)[number];
+
 export interface PreviewColumn {
   name: string;
   kind: ColumnKind;
+  /** The decimal mark that its numbers are read with; `null`: they have no marks. */
+  mark: DecimalMark | null;
   /** Rows without a value. */
   missing: number;
   /** Different values; `null`: more than were counted. */
@@ -45,11 +51,15 @@ export interface PreviewPicture {
 export interface TablePreview {
   kind: 'table';
   rows: number;
+  /** Whether the first line is names. Where it is data, columns are numbered. */
+  hasHeader: boolean;
   columns: PreviewColumn[];
   /** The first rows' fields. */
   sample: string[][];
   /** The column to predict, as the job says, else the last. */
   target: string;
+  /** Rows that are left out, as they have nothing to predict: by what stands there. */
+  unlabelled: { field: string; rows: number }[];
   /** `null` where the target cannot be predicted. */
   task: TaskName | null;
   /** Of a target that is a class. */

@@ -6,7 +6,7 @@
  */
 import * as v from 'valibot';
 import { TASK_NAMES } from './measures.ts';
-import { COLUMN_KINDS } from './preview.ts';
+import { COLUMN_KINDS, DECIMAL_MARKS } from './preview.ts';
 
 /** Fewer rows or samples are refused where each tab has its own: what is told of them would tell of single ones. */
 export const LEAST_OWN_SAMPLES = 10;
@@ -24,9 +24,11 @@ export type Sums = v.InferOutput<typeof Sums>;
 const ColumnFacts = v.strictObject({
   name: v.string(),
   kind: v.picklist(COLUMN_KINDS),
-  /** Different values, in the order of their code units: of a category, and of a target that is a class. `null`: not told. */
+  /** The decimal mark that its numbers are read with; `null`: they have no marks. */
+  mark: v.nullable(v.picklist(DECIMAL_MARKS)),
+  /** Different values, in the order of their code units: of a category those of training rows, of a target that is a class all. `null`: not told. */
   values: v.nullable(v.array(v.string())),
-  /** Whether a row has none. */
+  /** Whether a training row has none. */
   isMissing: v.boolean(),
   /** Of numbers: of the training rows. */
   sums: Sums,

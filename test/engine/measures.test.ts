@@ -134,9 +134,14 @@ test('errors and R² of amounts are exact over all ranks, whatever the loss', as
   expect(all[2]!.metrics).toEqual(all[1]!.metrics);
 });
 
-test('R² of amounts that are all the same is 0, and no infinity', () => {
+test('R² of amounts that are all the same is 0, or 1 where each is predicted exactly, and no infinity', () => {
   const sums = amountSums([1, 2, 3], [0.3, 0.3, 0.3], [1, 1, 1]);
-  expect(amountScore({ metrics: ['r2'] }, 1).told(sums, 3)).toEqual({ r2: 0 });
+  const score = amountScore({ metrics: ['r2'] }, 1);
+  expect(score.told(sums, 3)).toEqual({ r2: 0 });
+  for (const amount of [0.3, 0]) {
+    const all = [amount, amount, amount];
+    expect(score.told(amountSums(all, all, [1, 1, 1]), 3)).toEqual({ r2: 1 });
+  }
 });
 
 test('classes among the first three are counted once each, whatever ranks count them', async () => {

@@ -86,7 +86,7 @@ describe.each(WEIGHTS_FORMATS)('%s', (format) => {
       task: 'classification',
       columns: [
         {
-          ...{ name: 'age', kind: 'number', values: null, isMissing: false },
+          ...{ name: 'age', kind: 'number', mark: null, values: null, isMissing: false },
           sums: { count: 32, mean: expect.closeTo(19.5, -1) as unknown, squares: expect.any(Number) as unknown },
         },
         expect.objectContaining({ name: 'colour', kind: 'category', values: ['blue', 'red'] }),

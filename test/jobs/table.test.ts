@@ -58,16 +58,18 @@ describe('a table', () => {
   });
 
   test('words become an input each, what is missing is zero and says so, rows without a target are left out', async () => {
-    const table = await open('size,colour,kind\n1,red,rose\n3,,lily\nNA,blue,rose\n3,red,\n', { seed: 3 });
+    // Whatever is held out, a training row has the same.
+    const twice = '1,red,rose\n3,,lily\nNA,blue,rose\n3,red,\n'.repeat(2);
+    const table = await open(`size,colour,kind\n${twice}`, { seed: 3 });
     const { train, test: held } = await table.load();
-    expect([train.size, held.size, train.inputShape]).toEqual([2, 1, [1, 1, 4]]);
+    expect([train.size, held.size, train.inputShape]).toEqual([5, 1, [1, 1, 4]]);
     expect(train).toMatchObject({ classes: 2, classNames: ['lily', 'rose'] });
     const samples = [await all(train), await all(held)];
     const rows = samples.flatMap(({ inputs, labels }) =>
       inputs.map((row, i) => [...row.slice(1), labels[i]].join(' ')),
     );
     // Missing size, blue, red, and which kind.
-    expect(rows.sort()).toEqual(['0 0 0 0', '0 0 1 1', '1 1 0 1']);
+    expect(rows.sort()).toEqual(['0 0 0 0', '0 0 0 0', '0 0 1 1', '0 0 1 1', '1 1 0 1', '1 1 0 1']);
   });
 
   test("training numbers have mean 0 and deviation 1, whatever they were; the split is the seed's", async () => {

@@ -84,6 +84,25 @@ test('a CSV file: an amount is predicted in two tabs, from numbers and words', a
   expect(other!.metrics).toEqual(result!.metrics);
 });
 
+test('what of a CSV file is left out, and how the rest is read, stands on the page before a run', async () => {
+  const tab = await world.join(world.createRoom({ ...LEARN, job: 'table' }, 2), 'reader');
+  const rows = upTo(120).map((i) => `street ${i};;${i},25;${i % 12 ? 1000 * i : '?'}`);
+  await drop(tab, { 'houses.csv': `address;notes;size;price\n${rows.join('\n')}\n` });
+  const { page } = tab;
+  await page.getByText('120 rows and 4 columns.').waitFor();
+  await page.getByText('10 rows are left out, with nothing to predict: “?” in 10.').waitFor();
+  await page.getByText('1 column is left out, with too many different words: address.').waitFor();
+  await page.getByText('1 column is left out, without a value: notes.').waitFor();
+  await page.getByText('numbers, with a decimal comma').waitFor();
+  await drop(tab, {
+    'game.csv': `${upTo(20)
+      .map((i) => `${'xo'[i % 2]},${i % 3 ? 'win' : 'loss'}`)
+      .join('\n')}\n`,
+  });
+  await page.getByText('The first line is data and not names, so columns are numbered.').waitFor();
+  expect(tab.violations).toEqual([]);
+});
+
 /** Apples or pears, by their size. */
 const fruits = (i: number): string =>
   upTo(40)

@@ -12,7 +12,7 @@ import { formatCount } from '../format.ts';
 import { words } from '../words/index.ts';
 import { Problem } from './Problem.tsx';
 
-/** Classes told with their counts. */
+/** Classes that are listed with their counts, and columns that are left out. */
 const LISTED = 12;
 /** Folders with left-out pictures that are named. */
 const NAMED = 4;
@@ -47,6 +47,10 @@ function Found({ preview }: { preview: Preview }) {
         <>
           {says.rows(preview.rows, preview.columns.length)}{' '}
           {says.predicts(<strong lang="und">{preview.target}</strong>, preview.task)}
+          {!preview.hasHeader && ` ${says.noHeader}`}
+          {preview.unlabelled.length > 0 && ` ${says.rowsLeftOut(preview.unlabelled)}`}
+          <ColumnsLeftOut table={preview} why="text" />
+          <ColumnsLeftOut table={preview} why="empty" />
         </>
       );
     case 'images':
@@ -75,6 +79,20 @@ function LeftOut({ images: { leftOut } }: { images: ImagesPreview }) {
   return <>{says.leftOut(folders, leftOut.length - folders.length)}</>;
 }
 
+/** The target is not: where nothing can be predicted, that is the problem. */
+function ColumnsLeftOut({ table, why }: { table: TablePreview; why: 'text' | 'empty' }) {
+  const { files: says } = words.value.lobby;
+  const names = table.columns.filter(({ kind, name }) => kind === why && name !== table.target).map(({ name }) => name);
+  if (names.length === 0) return null;
+  const listed = (
+    <>
+      <span lang="und">{names.slice(0, LISTED).join(', ')}</span>
+      {names.length > LISTED && ` ${says.moreColumns(names.length - LISTED)}`}
+    </>
+  );
+  return <> {says.columnsLeftOut(names.length, why, listed)}</>;
+}
+
 function TableRows({ table }: { table: TablePreview }) {
   const { files: says } = words.value.lobby;
   return (
@@ -90,10 +108,11 @@ function TableRows({ table }: { table: TablePreview }) {
               ))}
             </tr>
             <tr>
-              {table.columns.map(({ name, kind, missing, distinct }) => (
+              {table.columns.map(({ name, kind, mark, missing, distinct }) => (
                 <td key={name} class={`dim ${classOf(kind)}`}>
                   {[
                     says.kinds[kind],
+                    ...(mark === 'comma' ? [says.decimalComma] : []),
                     ...(kind === 'category' && distinct !== null ? [says.distinct(distinct)] : []),
                     ...(missing > 0 && kind !== 'empty' ? [says.missing(missing)] : []),
                   ].join(', ')}

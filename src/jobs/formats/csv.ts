@@ -7,6 +7,8 @@
 import Papa from 'papaparse';
 import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
+import { isHeader } from './header.ts';
+import { isNumber } from './numbers.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** Bytes scanned at once. */
@@ -15,6 +17,8 @@ const CHUNK_BYTES = 1024 * 1024;
 const MAX_RECORD_BYTES = 1024 * 1024;
 /** Lines that the separator is guessed from. */
 const GUESS_LINES = 20;
+/** Lines that the first is compared with, to know whether it is names. */
+const HEADER_LINES = 1000;
 const SEPARATORS = [',', ';', '\t', '|'];
 const BOM = [0xef, 0xbb, 0xbf];
 const [LF, CR, QUOTE] = [0x0a, 0x0d, 0x22];
@@ -39,11 +43,11 @@ interface CsvRecord {
 
 export class CsvFile {
   readonly name: string;
-  /** Names from the first line; where that has a number in it, it is data, and columns are numbered from 1. */
+  /** Names from the first line; where that is data, columns are numbered from 1. */
   readonly columns: readonly string[];
+  readonly hasHeader: boolean;
+  readonly separator: string;
   readonly #file: PartialFile;
-  readonly #separator: string;
-  readonly #hasHeader: boolean;
   /** Where rows begin, and where the last ends. */
   #offsets: Float64Array<ArrayBuffer> = new Float64Array(1024);
   #rows = 0;
@@ -52,8 +56,8 @@ export class CsvFile {
     this.name = file.name;
     this.columns = columns;
     this.#file = file;
-    this.#separator = separator;
-    this.#hasHeader = hasHeader;
+    this.separator = separator;
+    this.hasHeader = hasHeader;
   }
 
   /**
@@ -71,13 +75,10 @@ export class CsvFile {
         throw new DataError(`${name} is not CSV: it starts with ${hexOf(start, ' ')} at byte 0, which is ${advice}.`);
       }
     }
-    const { delimiter } = Papa.parse(new TextDecoder().decode(head), {
-      preview: GUESS_LINES,
-      delimitersToGuess: SEPARATORS,
-    }).meta;
-    const separator = SEPARATORS.includes(delimiter) ? delimiter : ',';
-    const first = await firstRecord(file, separator);
-    const hasHeader = !first.fields.some(isNumber);
+    const { separator, records } = guess(name, head, head.length === file.size);
+    const first = records[0] ?? (await firstRecord(file, separator));
+    const below = records.slice(1, 1 + HEADER_LINES).map(({ fields }) => fields);
+    const hasHeader = isHeader(first.fields, below);
     const csv = new CsvFile(file, separator, namesOf(name, first, hasHeader), hasHeader);
     const visit = begin(csv.columns);
     await csv.scan((fields, row, line, offset) => {
@@ -98,18 +99,20 @@ export class CsvFile {
     const bytes = await this.#file.read(this.#offsets[index]!, this.#offsets[index + 1]!);
     let end = bytes.length;
     while (end > 0 && (bytes[end - 1] === LF || bytes[end - 1] === CR)) end--;
-    return fieldsOf(new TextDecoder().decode(bytes.subarray(0, end)), this.#separator).fields;
+    return fieldsOf(new TextDecoder().decode(bytes.subarray(0, end)), this.separator).fields;
   }
 
   /** Reads all rows, in order. */
   async scan(visit: Visit): Promise<void> {
-    let row = this.#hasHeader ? -1 : 0;
-    for await (const records of recordsOf(this.#file, this.#separator)) {
+    let row = this.hasHeader ? -1 : 0;
+    for await (const records of recordsOf(this.#file, this.separator)) {
       for (const { fields, line, offset } of records) {
         if (fields.length !== this.columns.length) {
+          const found = fields.length === 1 ? '1 field' : `${fields.length} fields`;
+          const isSecond = row === (this.hasHeader ? 0 : 1);
+          const advice = `${isSecond ? 'If line 1 is neither names nor data, remove it; otherwise correct this line' : 'Correct the line'}; a field`;
           throw new DataError(
-            `${this.name}, line ${line}: ${fields.length === 1 ? '1 field' : `${fields.length} fields`}, and line 1 has ${this.columns.length}. Correct the line; a ` +
-              'field with a separator in it needs quotes.',
+            `${this.name}, line ${line}: ${found}, and line 1 has ${this.columns.length}. ${advice} with a separator in it needs quotes.`,
           );
         }
         if (row >= 0) visit(fields, row, line, offset);
@@ -130,18 +133,65 @@ export class CsvFile {
   }
 }
 
-/** Whether a field is a number, as spreadsheets and programs write it; none that overflows. */
-export function isNumber(field: string): boolean {
-  return /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(field) && Number.isFinite(Number(field));
-}
-
 function namesOf(name: string, { fields, line }: CsvRecord, hasHeader: boolean): string[] {
   const names = fields.map((field, i) => (hasHeader && field.trim() !== '' ? field.trim() : `column ${i + 1}`));
   const twice = names.find((one, i) => names.indexOf(one) !== i);
   if (twice !== undefined) {
-    throw new DataError(`${name}, line ${line}: two columns are called ${JSON.stringify(twice)}. Rename one of them.`);
+    throw new DataError(
+      `${name}, line ${line}: two columns are called ${JSON.stringify(twice)}. Rename one of them; if line ${line} is data, add a line of names above it.`,
+    );
   }
   return names;
+}
+
+interface Guess {
+  separator: string;
+  /** The first bytes' records. */
+  records: CsvRecord[];
+}
+
+/**
+ * Finds the separator: that which gives most records as many fields as the first has, then that with which quotes make sense, then that
+ * which gives most numbers, as a file with decimal commas can be cut at its commas, too.
+ *
+ * @param head the file's first bytes.
+ */
+function guess(name: string, head: Uint8Array, isWhole: boolean): Guess {
+  const beginning = new TextDecoder().decode(head).split(/[\r\n]+/, GUESS_LINES);
+  const found = SEPARATORS.filter((separator) => beginning.some((line) => line.includes(separator))).map(
+    (separator) => {
+      const { records, isSound } = recordsIn(name, head, separator, isWhole);
+      const lines = records.slice(0, GUESS_LINES).map(({ fields }) => fields);
+      const fields = lines.flat();
+      const alike = lines.filter(({ length }) => length > 1 && length === lines[0]!.length).length;
+      const numbers = fields.filter(isNumber).length;
+      const score = [alike / Math.max(1, lines.length), Number(isSound), numbers / Math.max(1, fields.length)];
+      return { separator, records, score };
+    },
+  );
+  // The first of equals.
+  const [best] = found.sort((a, b) => {
+    const at = a.score.findIndex((one, i) => one !== b.score[i]);
+    return at === -1 ? 0 : b.score[at]! - a.score[at]!;
+  });
+  return best ?? { separator: SEPARATORS[0]!, records: recordsIn(name, head, SEPARATORS[0]!, isWhole).records };
+}
+
+/** The records in a file's first bytes; in front of the first in which quotes make no sense, if there is one. */
+function recordsIn(
+  name: string,
+  head: Uint8Array,
+  separator: string,
+  isWhole: boolean,
+): { records: CsvRecord[]; isSound: boolean } {
+  const records: CsvRecord[] = [];
+  try {
+    new Splitter(name, separator).add(head, isWhole, records);
+    return { records, isSound: true };
+  } catch (error) {
+    if (error instanceof DataError) return { records, isSound: false };
+    throw error;
+  }
 }
 
 async function firstRecord(file: PartialFile, separator: string): Promise<CsvRecord> {
@@ -183,11 +233,11 @@ class Splitter {
     this.#separatorByte = separator.charCodeAt(0);
   }
 
-  add(chunk: Uint8Array, isLast: boolean): CsvRecord[] {
+  /** @param records gets those that end in this chunk. */
+  add(chunk: Uint8Array, isLast: boolean, records: CsvRecord[] = []): CsvRecord[] {
     const bytes = new Uint8Array(this.#rest.length + chunk.length);
     bytes.set(this.#rest);
     bytes.set(chunk, this.#rest.length);
-    const records: CsvRecord[] = [];
     let start =
       this.#offset === 0 && this.#rest.length === 0 && BOM.every((byte, i) => bytes[i] === byte) ? BOM.length : 0;
     for (let at = Math.max(start, this.#rest.length); at < bytes.length; at++) {

@@ -84,6 +84,20 @@ export const lobby = {
     count: (files: number) => plural(files, 'file'),
     rows: (rows: number, columns: number) => `${plural(rows, 'row')} and ${plural(columns, 'column')}.`,
     firstRows: 'The first rows',
+    noHeader: 'The first line is data and not names, so columns are numbered.',
+    rowsLeftOut: (gaps: readonly { field: string; rows: number }[]) => {
+      const rows = gaps.reduce((sum, gap) => sum + gap.rows, 0);
+      const reasons = gaps.map((gap) => `${gap.field === '' ? 'empty' : `“${gap.field}”`} in ${formatCount(gap.rows)}`);
+      return `${plural(rows, 'row')} ${rows === 1 ? 'is' : 'are'} left out, with nothing to predict: ${list(reasons)}.`;
+    },
+    columnsLeftOut: (columns: number, why: 'text' | 'empty', names: ComponentChildren) => (
+      <>
+        {plural(columns, 'column')} {columns === 1 ? 'is' : 'are'} left out,{' '}
+        {why === 'text' ? 'with too many different words' : 'without a value'}: {names}.
+      </>
+    ),
+    moreColumns: (columns: number) => `and ${columns} more`,
+    decimalComma: 'with a decimal comma',
     kinds: { number: 'numbers', category: 'categories', text: 'words: left out', empty: 'empty: left out' },
     missing: (rows: number) => `${formatCount(rows)} missing`,
     distinct: (values: number) => `${formatCount(values)} different`,

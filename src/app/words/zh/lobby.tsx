@@ -74,6 +74,19 @@ export const lobby: Words['lobby'] = {
     count: (files) => `${files} 个文件`,
     rows: (rows, columns) => `${rows} 行，${columns} 列。`,
     firstRows: '前几行',
+    noHeader: '第一行是数据，不是列名，各列按序号命名。',
+    rowsLeftOut: (gaps) => {
+      const rows = gaps.reduce((sum, gap) => sum + gap.rows, 0);
+      const reasons = gaps.map((gap) => `${gap.field === '' ? '空白' : `“${gap.field}”`} ${formatCount(gap.rows)} 行`);
+      return `有 ${formatCount(rows)} 行没有要预测的值，不使用：${reasons.join('、')}。`;
+    },
+    columnsLeftOut: (columns, why, names) => (
+      <>
+        有 {columns} 列{why === 'text' ? '不同的文字太多' : '没有值'}，不使用：{names}。
+      </>
+    ),
+    moreColumns: (columns) => `等，另有 ${columns} 列`,
+    decimalComma: '逗号作小数点',
     kinds: { number: '数值', category: '类别', text: '文字：不使用', empty: '空：不使用' },
     missing: (rows) => `缺 ${formatCount(rows)} 个`,
     distinct: (values) => `${formatCount(values)} 种取值`,

@@ -1,0 +1,52 @@
+import { describe, expect, test } from 'vitest';
+import { isNumber, numberOf } from '../../../src/jobs/formats/numbers.ts';
+
+describe('a field that holds a number', () => {
+  test.each<[field: string, point: number | null, comma: number | null]>([
+    ['5', 5, 5],
+    [' -5 ', -5, -5],
+    ['1e3', 1000, 1000],
+    ['2.5', 2.5, null],
+    ['.5', 0.5, null],
+    ['5.', 5, null],
+    ['-2.5e-3', -0.0025, null],
+    ['2,5', null, 2.5],
+    [',5', null, 0.5],
+    ['1234,5', null, 1234.5],
+    ['0,125', null, 0.125],
+    ['0.125', 0.125, null],
+    // Nothing in the field says which.
+    ['1,234', 1234, 1.234],
+    ['1.234', 1.234, 1234],
+    ['1,234.5', 1234.5, null],
+    ['1.234,5', null, 1234.5],
+    ['12,345,678', 12345678, null],
+    ['12.345.678', null, 12345678],
+  ])('%s', (field, point, comma) => {
+    expect([numberOf(field, 'point'), numberOf(field, 'comma')]).toEqual([point, comma]);
+    expect(isNumber(field)).toBe(true);
+  });
+
+  test.each([
+    '',
+    ' ',
+    '-',
+    '.',
+    ',',
+    '1,2,3',
+    '1.2.3',
+    '12,34,567',
+    '5,',
+    '1 234',
+    '5%',
+    '$5',
+    '0x10',
+    'e5',
+    '1o',
+    'NaN',
+  ])('and one that does not: "%s"', (field) => expect(isNumber(field)).toBe(false));
+
+  test('does not hold one that overflows: it would spoil its whole column', () => {
+    expect(['1e308', '-2.5', '.5e-400', '1e999'].map(isNumber)).toEqual([true, true, true, false]);
+  });
+});

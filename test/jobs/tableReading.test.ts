@@ -1,0 +1,443 @@
+/** Tables as people have them: which fields are missing, how numbers are written, and where names stand. */
+import { describe, expect, test } from 'vitest';
+import { sampleLength } from '../../src/jobs/dataset.ts';
+import { agreeOn, openShard } from '../../src/jobs/index.ts';
+import { splitOf } from '../../src/jobs/split.ts';
+import { Table, type TableJob } from '../../src/jobs/table.ts';
+import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
+
+const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
+
+const open = (text: string, job: Partial<TableJob> = {}): Promise<Table> =>
+  Table.open(new File([text], 'a.csv'), { ...JOB, ...job });
+
+/** A line of names, and rows below. */
+const table = (header: string, rows: number, row: (i: number) => string): string =>
+  `${header}\n${Array.from({ length: rows }, (_, i) => row(i)).join('\n')}\n`;
+
+/** A target with these classes in turn, beside a number. */
+const classes = (...names: string[]): string =>
+  table('size,class', 20 * names.length, (i) => `${i % 13},${names[i % names.length]}`);
+
+async function sizes(text: string, job: Partial<TableJob> = {}): Promise<[samples: number, inputs: number]> {
+  const { train, test: held } = await (await open(text, job)).load();
+  return [train.size + held.size, sampleLength(train)];
+}
+
+const federated = parseJob({ job: 'table', data: { kind: 'federated' } });
+
+const shardsOf = (texts: readonly string[], job: JobSpec = federated) =>
+  Promise.all(
+    texts.map(async (text) => {
+      const shard = await openShard(job, [new File([text], 'a.csv')]);
+      if ('read' in shard) throw new Error('This is a text.');
+      return shard;
+    }),
+  );
+
+describe('a field that is missing', () => {
+  test.each([
+    ['none', 'mild', 'severe'],
+    ['+', '-'],
+    ['+', 'neutral', '-'],
+    ['DE', 'NA', 'FR'],
+    ['?', 'known'],
+    ['null', 'NaN', 'n/a', 'x'],
+  ])('is empty in a target of words: %s, %s are classes', async (...names) => {
+    const text = classes(...names);
+    const opened = await open(text);
+    expect(opened.problem()).toBeNull();
+    expect(opened.preview.classes.map(({ name, count }) => [name, count])).toEqual(
+      [...names].sort().map((name) => [name, 20]),
+    );
+    const { train, test: held } = await opened.load();
+    expect(train.classNames).toEqual([...names].sort());
+    expect(train.size + held.size).toBe(20 * names.length);
+  });
+
+  test('is empty in a feature of words: whatever stands there is a word of its own', async () => {
+    const text = table('road,class', 90, (i) => `${['none', 'gravel', '-', '?', ''][i % 5]},${i % 2}`);
+    expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'category', missing: 18, distinct: 4 });
+    expect(await sizes(text)).toEqual([90, 4]);
+  });
+
+  test('is a word that stands for it among numbers, as programs write it', async () => {
+    const words = ['', 'NA', 'n/a', 'NaN', 'null', 'None', '?', '-', '#N/A', '<NA>', '.', '--'];
+    const text = table('size,class', 60, (i) => `${i < 12 ? words[i] : i},${i % 2}`);
+    expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'number', missing: 12, distinct: 48 });
+    // The number, and whether it is missing.
+    expect(await sizes(text)).toEqual([60, 2]);
+  });
+
+  test('leaves its row out where the target is of numbers', async () => {
+    const text = table('size,class', 60, (i) => `${i},${i % 3 === 0 ? '?' : i % 2}`);
+    expect((await open(text)).preview.classes).toEqual([
+      { name: '0', count: 20 },
+      { name: '1', count: 20 },
+    ]);
+    expect(await sizes(text)).toEqual([40, 1]);
+  });
+
+  test('is nothing but such words in a feature of no use', async () => {
+    const text = table('a,b,class', 20, (i) => `NA,${i},${i % 2}`);
+    expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'empty', missing: 20 });
+    expect((await open(classes('-'))).problem()?.message).toContain('column "class" says the same in every row');
+  });
+
+  test('is agreed on where each tab has its own table: one has the class "-" only, and a feature of "?"', async () => {
+    const texts = [
+      table('a,b,class', 20, (i) => `?,${i},-`),
+      table('a,b,class', 20, (i) => `${i},${i % 2 ? '?' : i},+`),
+      table('a,b,class', 20, (i) => `${i},${i},+`),
+    ];
+    const shards = await shardsOf(texts);
+    const { facts, odd } = agreeOn(
+      shards.map((shard) => shard.facts),
+      null,
+      federated,
+    );
+    expect(odd).toEqual([]);
+    for (const [i, shard] of shards.entries()) {
+      const { train } = await shard.load(facts);
+      expect(train).toMatchObject({ size: 16, classNames: ['+', '-'], inputShape: [1, 1, 4] });
+      const inputs = new Float32Array(4);
+      const labels = new Int32Array(1);
+      await train.read([0], inputs, labels);
+      expect([labels[0], inputs[1]]).toEqual(i === 0 ? [1, 1] : [0, 0]);
+    }
+  });
+
+  test('is not agreed on where one tab has words that others have among numbers: it is told by name', async () => {
+    const texts = [
+      table('a,b', 20, (i) => `${i},${i % 3}`),
+      table('a,b', 20, (i) => `${i},${i % 2}`),
+      table('a,b', 20, (i) => `${i},${['none', 'some'][i % 2]}`),
+    ];
+    const shards = await shardsOf(texts);
+    const all = shards.map((shard) => shard.facts);
+    expect(agreeOn(all, null, federated).odd).toEqual([
+      { rank: 2, why: 'its column "b" is of words, and the others\' of numbers' },
+    ]);
+  });
+});
+
+/** The numbers that columns are read as, each of which has one number only. */
+async function meansOf(text: string): Promise<number[]> {
+  const { columns } = (await open(text)).facts();
+  return columns.map(({ sums }) => sums.mean);
+}
+
+describe('numbers', () => {
+  test.each([40, 400])('have decimal commas in a file with semicolons: %i rows', async (rows) => {
+    const text = table('menge;preis;umsatz', rows, (i) => `${i % 7};${i % 5},25;${i},5`);
+    expect((await open(text)).preview).toMatchObject({
+      task: 'regression',
+      columns: [
+        { kind: 'number', mark: null },
+        { kind: 'number', mark: 'comma' },
+        { kind: 'number', mark: 'comma' },
+      ],
+    });
+    expect(await sizes(text)).toEqual([rows, 2]);
+  });
+
+  test.each([
+    ['1.234,56', ';', 1234.56],
+    ['-1.234.567', '\t', -1234567],
+    ['2,5', '\t', 2.5],
+    // As sheets write it where a comma is the decimal mark and separates columns, too.
+    ['"2,5"', ',', 2.5],
+    ['"1,234"', ',', 1234],
+    ['"1,234,567.5"', ',', 1234567.5],
+    ['"1,234.5"', ',', 1234.5],
+  ])('have marks between thousands: %s between "%s"', async (number, separator, mean) => {
+    const text = table(`a${separator}b`, 30, (i) => `${number}${separator}${i}`);
+    expect((await meansOf(text))[0]).toBeCloseTo(mean, 9);
+  });
+
+  test('have the decimal mark of the other columns where they do not say it themselves', async () => {
+    const comma = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2,5;${i}`));
+    expect(comma.slice(0, 3)).toEqual([1234, 1.234, 2.5]);
+    const point = await meansOf(table('a;b;c;y', 30, (i) => `1.234;1,234;2.5;${i}`));
+    expect(point.slice(0, 3)).toEqual([1.234, 1234, 2.5]);
+    // Without other columns, numbers are read as programs write them.
+    expect((await meansOf(table('a;y', 30, (i) => `1.234;${i}`)))[0]).toBe(1.234);
+  });
+
+  test.each([
+    [
+      'one that nothing in the file tells the decimal mark of',
+      table('a;b', 30, (i) => `${i < 9 ? i : `1,${100 + i}`};${i % 2}`),
+      'a.csv, line 11: "1,109" in column "a" is 1109 or 1.109, and nothing in the file says which. ' +
+        'Write all numbers with a decimal point, and none between thousands.',
+    ],
+    [
+      'one in a file with both decimal marks',
+      table('a;b;c;y', 30, (i) => `2,5;2.5;${i < 9 ? i : '1.234'};${i % 2}`),
+      'a.csv, line 11: "1.234" in column "c" is 1.234 or 1234, and the other columns have both decimal marks. ' +
+        'Write all numbers with a decimal point, and none between thousands.',
+    ],
+    [
+      'another decimal mark than the others',
+      table('a;y', 60, (i) => `${i === 50 ? '3.5' : `${i},25`};${i % 2}`),
+      'a.csv, line 52: "3.5" in column "a" has another decimal mark than the 59 other numbers. Write them all with the same.',
+    ],
+    [
+      'as many with one decimal mark as with the other',
+      table('a;y', 60, (i) => `${i % 2 ? `${i}.5` : `${i},25`};${i % 2}`),
+      'has another decimal mark than the 30 other numbers',
+    ],
+    [
+      'signs beside them',
+      table('a;y', 60, (i) => `${i === 0 ? 'free' : `$${i},000`};${i % 2}`),
+      'a.csv, line 3: "$1,000" in column "a" has a sign beside its number, as 58 others have. Write the numbers alone.',
+    ],
+    [
+      'shares of a hundred',
+      table('a,y', 60, (i) => `${i}.5 %,${i % 2}`),
+      'a.csv, line 2: "0.5 %" in column "a" has a sign beside its number, as 59 others have. Write the numbers alone.',
+    ],
+    [
+      'a word among them',
+      table('a;y', 60, (i) => `${i === 50 ? '5o' : `${i},25`};${i % 2}`),
+      'a.csv, line 52: "5o" in column "a" is not a number, and 59 others are. Correct it, or leave it empty.',
+    ],
+  ])('wrong: %s', async (_, text, sentence) => {
+    expect((await open(text)).problem()?.message).toContain(sentence);
+    await expect((await open(text)).load()).rejects.toThrow(sentence);
+  });
+
+  test('are the same classes however they are written', async () => {
+    const text = table('a;y', 30, (i) => `${i},5;${['1', '1,0', '1,5', '01'][i % 4]}`);
+    expect((await open(text)).preview.classes).toEqual([
+      { name: '1', count: 23 },
+      { name: '1.5', count: 7 },
+    ]);
+    expect((await (await open(text)).load()).train.classNames).toEqual(['1', '1.5']);
+  });
+
+  test('are different classes where they differ in more digits than a number holds', async () => {
+    const names = [
+      '10000000000000000001',
+      '10000000000000000002',
+      '0.12345678901234567891',
+      '0.12345678901234567892',
+      '9',
+    ];
+    const text = table('a,id', 60, (i) => `${i},${names[i % 5]}`);
+    const { train } = await (await open(text)).load();
+    expect(train.classNames).toEqual([...names].sort());
+    const same = ['1', '1.000000000000000000', '0000000000000000001', '1e0', '2'];
+    const { train: few } = await (await open(table('a,id', 60, (i) => `${i},${same[i % 5]}`))).load();
+    expect(few.classNames).toEqual(['1', '2']);
+  });
+
+  test('have one decimal mark in all tabs where each has its own table; one that has whole numbers fits', async () => {
+    const [comma, alike, whole, point] = await shardsOf([
+      table('a;y', 20, (i) => `${i},5;${i % 2}`),
+      table('a;y', 20, (i) => `${i},25;${i % 2}`),
+      table('a;y', 20, (i) => `${i};${i % 2}`),
+      table('a;y', 20, (i) => `${i}.5;${i % 2}`),
+    ]);
+    const agreedBy = (...shards: (typeof comma)[]) =>
+      agreeOn(
+        shards.map((shard) => shard!.facts),
+        null,
+        federated,
+      );
+    const { facts, odd } = agreedBy(comma, alike, whole);
+    expect(odd).toEqual([]);
+    expect(facts).toMatchObject({ columns: [{ kind: 'number', mark: 'comma' }, { mark: null }] });
+    expect(agreedBy(comma, alike, point).odd).toEqual([
+      { rank: 2, why: 'its column "a" has decimal points, and the others\' decimal commas' },
+    ]);
+    // Who joins whole numbers later reads its own as it writes them.
+    const { facts: wholes } = agreedBy(whole, whole);
+    expect(agreeOn([comma!.facts], wholes, federated).odd).toEqual([]);
+    const { train } = await comma!.load(wholes);
+    const inputs = new Float32Array(train.size);
+    await train.read(
+      Uint32Array.from({ length: train.size }, (__, i) => i),
+      inputs,
+      new Int32Array(train.size),
+    );
+    expect(new Set(inputs).size).toBe(train.size);
+  });
+});
+
+describe('a line of names', () => {
+  test('that is not there is told of where the job names a column', async () => {
+    const text = table('x,o,positive', 20, (i) => `${'xo'[i % 2]},${'ox'[i % 2]},${i % 3 ? 'positive' : 'negative'}`);
+    expect((await open(text, { target: 'class' })).problem()?.message).toBe(
+      'a.csv, line 1: there is no column "class". Line 1 holds data and no names: ' +
+        'add a line of names above it, or choose one of column 1, column 2, column 3.',
+    );
+    const opened = await open(text);
+    expect(opened.problem()).toBeNull();
+    expect(opened.preview).toMatchObject({ rows: 21, target: 'column 3', classes: [{ count: 7 }, { count: 14 }] });
+  });
+
+  test('and rows between spaces are one column: that is told', async () => {
+    const text = table('a b y', 20, (i) => `${i} ${i * 2} ${i % 2}`);
+    expect((await open(text)).problem()?.message).toBe(
+      'a.csv, line 1: there is one column only. Separate columns by a comma, a semicolon, a tab or |.',
+    );
+  });
+
+  test('that one tab has and another has not is told where each has its own table', async () => {
+    const shards = await shardsOf(
+      ['size,kind', 'size,kind', '5,a'].map((first) => table(first, 20, (i) => `${i},${'ab'[i % 2]}`)),
+    );
+    const all = shards.map((shard) => shard.facts);
+    expect(agreeOn(all, null, federated).odd).toEqual([
+      { rank: 2, why: "its columns are column 1, column 2, and the others' size, kind" },
+    ]);
+  });
+});
+
+describe('held-out rows', () => {
+  /** The rows that the seed holds out. */
+  const heldOut = splitOf(20, JOB.seed).test;
+
+  test('add no category, and no input for gaps: what only they have is zero', async () => {
+    const text = table('a,b,y', 20, (i) => (heldOut.includes(i) ? `,rare,${i % 2}` : `${i},${'uv'[i % 2]},${i % 2}`));
+    const opened = await open(text);
+    const { train, test: held } = await opened.load();
+    // a, u and v.
+    expect([opened.samples.inputShape, train.inputShape]).toEqual([
+      [1, 1, 3],
+      [1, 1, 3],
+    ]);
+    const inputs = new Float32Array(3);
+    await held.read([0], inputs, new Int32Array(1));
+    expect([...inputs]).toEqual([0, 0, 0]);
+    const shard = (await shardsOf([text]))[0]!;
+    expect(shard.facts).toMatchObject({ columns: [{ isMissing: false }, { values: ['u', 'v'] }, {}] });
+  });
+
+  test('have classes of their own: these are told right or wrong, too', async () => {
+    const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? 'late' : 'uv'[i % 2]}`);
+    expect((await (await open(text)).load()).test.classNames).toEqual(['late', 'u', 'v']);
+  });
+
+  test('and rows without a target add no category either', async () => {
+    const text = table('b,y', 20, (i) => (i < 10 ? `${'uv'[i % 2]},${i % 2}` : 'rare,'));
+    expect((await (await open(text)).load()).train.inputShape).toEqual([1, 1, 2]);
+  });
+
+  test('are told apart from an amount that is the same in all others before anything is trained', async () => {
+    const text = table('a,y', 20, (i) => `${i},${heldOut.includes(i) ? i : 5}`);
+    expect((await open(text, { task: 'regression' })).problem()?.message).toContain(
+      'says the same in every row that is learned from',
+    );
+  });
+});
+
+describe('a preview', () => {
+  test('says which rows are left out, by what stands in the column to predict', async () => {
+    const fields = ['', ' ', '?', 'NA', '0', '1', '1', '0', '1', '0'];
+    const numbers = await open(table('a,y', 40, (i) => `${i},${fields[i % 10]}`));
+    expect(numbers.preview.unlabelled).toEqual([
+      { field: '', rows: 8 },
+      { field: '?', rows: 4 },
+      { field: 'NA', rows: 4 },
+    ]);
+    const words = await open(table('a,y', 40, (i) => `${i},${['', 'NA', 'x', 'y'][i % 4]}`));
+    expect(words.preview.unlabelled).toEqual([{ field: '', rows: 10 }]);
+    const { train, test: held } = await words.load();
+    expect(train.size + held.size).toBe(30);
+    expect((await open(classes('+', '-'))).preview.unlabelled).toEqual([]);
+  });
+
+  test('says which columns are left out, and whether the first line is data', async () => {
+    const { columns, hasHeader } = (await open(table('a,b,c,y', 150, (i) => `note ${i},NA,${i},${i % 2}`))).preview;
+    expect(columns.map(({ kind }) => kind)).toEqual(['text', 'empty', 'number', 'number']);
+    expect(hasHeader).toBe(true);
+    expect((await open(table('5,x', 20, (i) => `${i},${'xy'[i % 2]}`))).preview).toMatchObject({
+      rows: 21,
+      hasHeader: false,
+    });
+  });
+});
+
+describe('files that people have', () => {
+  test('UCI crx: no names, "?" for what is missing, and classes "+" and "-"', async () => {
+    const text = `${Array.from({ length: 60 }, (_, i) =>
+      [
+        ['b', 'a', '?'][i % 3],
+        i % 10 === 9 ? '?' : `${20 + i}.${10 + i}`,
+        ['u', 'y'][i % 2],
+        ['t', 'f'][i % 2],
+        String(i % 7).padStart(2, '0'),
+        i % 20 === 19 ? '?' : `00${200 + i}`,
+        '+-'[i % 2],
+      ].join(','),
+    ).join('\n')}\n`;
+    const opened = await open(text);
+    expect(opened.problem()).toBeNull();
+    expect(opened.preview).toMatchObject({
+      ...{ rows: 60, hasHeader: false, unlabelled: [] },
+      columns: [
+        { kind: 'category', missing: 0, distinct: 3 },
+        { kind: 'number', missing: 6 },
+        { kind: 'category' },
+        { kind: 'category' },
+        { kind: 'number', missing: 0 },
+        { kind: 'number', missing: 3 },
+        { kind: 'category', missing: 0 },
+      ],
+      classes: [
+        { name: '+', count: 30 },
+        { name: '-', count: 30 },
+      ],
+    });
+    // 3 words; a number, and whether it is missing; 2 words; 2 words; a number; a number, and whether it is missing.
+    expect(await sizes(text)).toEqual([60, 12]);
+  });
+
+  test('Kaggle Titanic: quoted names with commas, tickets and names that are left out, ages that are missing', async () => {
+    const text = table('PassengerId,Survived,Name,Sex,Age,Ticket,Cabin,Embarked', 150, (i) =>
+      [
+        i + 1,
+        i % 2,
+        `"Person ${i}, Mr. ""Al"" ${i}"`,
+        ['male', 'female'][i % 2],
+        i % 5 ? 20 + (i % 50) : '',
+        i % 4 ? 11_000 + i : `A/5 ${i}`,
+        i % 20 ? '' : 'C85',
+        'SCQ'[i % 3],
+      ].join(','),
+    );
+    const opened = await open(text, { target: 'Survived' });
+    expect(opened.problem()).toBeNull();
+    expect(opened.preview.columns.map(({ name, kind, missing }) => [name, kind, missing])).toEqual([
+      ['PassengerId', 'number', 0],
+      ['Survived', 'number', 0],
+      ['Name', 'text', 0],
+      ['Sex', 'category', 0],
+      ['Age', 'number', 30],
+      ['Ticket', 'text', 0],
+      ['Cabin', 'category', 142],
+      ['Embarked', 'category', 0],
+    ]);
+    // A number; 2 words; a number, and whether it is missing; 1 word; 3 words.
+    expect(await sizes(text, { target: 'Survived' })).toEqual([150, 9]);
+  });
+
+  test.each([
+    [
+      'a title',
+      'Prices of 2024\n',
+      'fields, and line 1 has 1. If line 1 is neither names nor data, remove it; otherwise',
+    ],
+    [
+      'a separator, as Excel has it',
+      'sep=;\n',
+      'fields, and line 1 has 2. If line 1 is neither names nor data, remove it',
+    ],
+  ])('%s above the names is told', async (_, first, sentence) => {
+    const text = first + table('a;b;y', 20, (i) => `${i};${i * 2};${i % 2}`);
+    await expect(open(text)).rejects.toThrow(sentence);
+    await expect(open(text)).rejects.toThrow('a.csv, line 2: 3');
+  });
+});
