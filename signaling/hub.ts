@@ -115,9 +115,13 @@ export class Hub {
     }
   }
 
-  /** Whether a room waits for this member to return. */
+  /**
+   * Whether a room waits for a member of which only others have told. One that has been here was given a token, and has to show
+   * it: it is among the room's peers, also while it is away.
+   */
   awaits(code: string, member: string): boolean {
-    return this.#rooms.get(code)?.state.hidden.get(member)?.isAway ?? false;
+    const room = this.#rooms.get(code);
+    return room !== undefined && !room.peers.has(member) && (room.state.hidden.get(member)?.isAway ?? false);
   }
 
   /** A new empty room's code, or `null` when the server holds as many rooms as it may. */

@@ -180,6 +180,25 @@ describe('members', () => {
     }
   });
 
+  test('nobody else takes the place of a member that is away for a moment, with or without a secret', async () => {
+    for (const secret of [null, 'a secret of the server']) {
+      const clock = new ManualClock();
+      const { server, room, ada, bo, adaId, adaToken, epoch } = await pair({ clock, secret });
+      ada.socket.terminate();
+      await expect.poll(() => connections(server)).toBe(1);
+      const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
+      const standing = { settings, run: 1, isRunOn: true, epoch, active: null };
+      const back = { type: 'return', version: PROTOCOL_VERSION, room, standing, member: adaId } as const;
+      const eve = member(server);
+      await eve.send({ ...back, name: 'Eve', token: 'x'.repeat(40) });
+      expect(await eve.answer(), `secret ${secret}`).toBe('not-member');
+      const again = member(server);
+      await again.send({ ...back, name: 'Ada', token: adaToken });
+      expect(await again.answer()).toBe('admitted');
+      bo.socket.terminate();
+    }
+  });
+
   test('who watches hears what rank 0 tells, at a pace', async () => {
     const { server, room, ada, bo } = await pair({ clock: new ManualClock(), limits: { newsBurst: 2 } });
     const wu = member(server);
@@ -464,6 +483,33 @@ describe('an empty room', () => {
     expect((await ada.next('refused')).code).toBe('no-room');
     await bo.join(second);
     await bo.next('admitted');
+  });
+});
+
+describe('a server that has restarted without a secret', () => {
+  test('takes each member that trained at its word once, and then wants its token', async () => {
+    const server = await start();
+    const ids = ['member-ada', 'member-bo'] as const;
+    const ring = ids.map((id, i) => ({ member: id, name: id, device: CPU, browser: i, rank: null }));
+    const settings = { job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 8 }, isLocked: false, isHeld: false };
+    const standing = { settings, run: 1, isRunOn: true, epoch: 7, active: { epoch: 7, ring, isSteady: true } };
+    const back = (id: string): ClientMessage => ({
+      ...{ type: 'return', version: PROTOCOL_VERSION, room: 'K7F3QX', name: 'back', standing },
+      ...{ member: id, token: 'of-the-server-before' },
+    });
+    const [ada, bo] = [member(server), member(server)];
+    await ada.send(back(ids[0]));
+    expect(await ada.answer()).toBe('admitted');
+    await bo.send(back(ids[1]));
+    expect(await bo.answer()).toBe('admitted');
+    expect(await ada.next('go')).toEqual({ type: 'go', epoch: 7 });
+    bo.socket.terminate();
+    await expect.poll(() => connections(server)).toBe(1);
+    for (const id of [ids[1], 'somebody-else']) {
+      const eve = member(server);
+      await eve.send(back(id));
+      expect(await eve.answer(), id).toBe('not-member');
+    }
   });
 });
 
