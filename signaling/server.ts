@@ -113,6 +113,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const context: ServerContext = {
     ...{ hub, rooms, limits, clock, ice, log, metrics, credentials: new Credentials(secret) },
     wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
+    revivals: new FailureCounter(clock, limits.revivalsPerMinute),
     openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
     bootId: randomBytes(12).toString('base64url'),
     roomLog,

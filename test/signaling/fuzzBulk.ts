@@ -47,6 +47,7 @@ const context: ServerContext = {
   ...{ hub, rooms: localRooms(hub), clock, limits, log, metrics, ice: NO_ICE, bootId: 'boot' },
   credentials: new Credentials('the secret of the fuzz'),
   wrongCodes: new FailureCounter(clock, many),
+  revivals: new FailureCounter(clock, many),
   openings: new AddressBuckets(clock, many, many),
   roomLog,
 };

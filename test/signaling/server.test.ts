@@ -37,6 +37,15 @@ const create = (name = 'Ada', startAt: number | null = null): ClientMessage => (
   nodes: null,
 });
 
+/** Of a member that remembers no run. */
+const returning = (room: string, id: string, token: string): ClientMessage => ({
+  ...{ type: 'return', version: PROTOCOL_VERSION, name: 'back', room, member: id, token },
+  standing: {
+    settings: { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, isHeld: false },
+    ...{ run: 0, isRunOn: false, epoch: 0, active: null },
+  },
+});
+
 async function health(server: SignalingServer): Promise<Record<string, unknown>> {
   return (await (await fetch(`${server.url}/healthz`)).json()) as Record<string, unknown>;
 }
@@ -281,6 +290,41 @@ describe('refusals', () => {
     await late.next('admitted');
   });
 
+  test('a class that waits with the link of yesterday keeps nobody of its address from joining', async () => {
+    const server = await start({ limits: { wrongCodesPerMinute: 2 } });
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    for (let i = 0; i < 10; i++) {
+      const waiting = member(server);
+      await waiting.join('AAAAAA');
+      expect(await waiting.answer()).toBe('no-room');
+    }
+    const late = member(server);
+    await late.join(room);
+    expect(await late.answer()).toBe('admitted');
+  });
+
+  test('wrong codes in what returning tabs say, which have no proof, as those in what newcomers say', async () => {
+    const clock = new ManualClock();
+    const { server, room, adaId, adaToken } = await pair({
+      ...{ clock, secret: 'a secret of the server', limits: { wrongCodesPerMinute: 2 } },
+    });
+    const comeBack = async (code: string, id = 'somebody', token = 'x'.repeat(40)): Promise<string> => {
+      const one = member(server);
+      await one.send(returning(code, id, token));
+      return one.answer();
+    };
+    expect(await comeBack(room)).toBe('not-member');
+    for (const code of ['AAAAAA', 'AAAAAA', 'AAAAAB']) expect(await comeBack(code), code).toBe('not-member');
+    // One answer for right and wrong ones.
+    for (const code of ['AAAAAA', 'AAAAAC', room]) expect(await comeBack(code), code).toBe('rate-limited');
+    const guesser = member(server);
+    await guesser.join(room);
+    expect(await guesser.answer()).toBe('rate-limited');
+    expect(await comeBack(room, adaId, adaToken)).toBe('admitted');
+    clock.advance(60_000);
+    expect(await comeBack(room)).toBe('not-member');
+  });
+
   test('a rank that another member has', async () => {
     const server = await start();
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
@@ -487,6 +531,27 @@ describe('an empty room', () => {
 });
 
 describe('a server that has restarted without a secret', () => {
+  test('counts the rooms that members bring back apart from those that tabs open, and from wrong codes', async () => {
+    const clock = new ManualClock();
+    const limits = { revivalsPerMinute: 2, wrongCodesPerMinute: 1, roomBurst: 1 };
+    const server = await start({ clock, limits });
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    const answer = async (message: ClientMessage): Promise<string> => {
+      const one = member(server);
+      await one.send(message);
+      return one.answer();
+    };
+    const comeBack = (code: string): Promise<string> => answer(returning(code, 'somebody', 'x'.repeat(40)));
+    expect(await comeBack(room)).toBe('not-member');
+    for (const code of ['AAAAAA', 'AAAAAB']) expect(await comeBack(code), code).toBe('admitted');
+    // One answer for right and wrong codes.
+    for (const code of ['AAAAAC', room]) expect(await comeBack(code), code).toBe('rate-limited');
+    expect(await answer({ type: 'join', version: PROTOCOL_VERSION, name: 'Bo', room })).toBe('admitted');
+    expect(await answer(create())).toBe('admitted');
+    clock.advance(60_000);
+    expect(await comeBack('AAAAAC')).toBe('admitted');
+  });
+
   test('takes each member that trained at its word once, and then wants its token', async () => {
     const server = await start();
     const ids = ['member-ada', 'member-bo'] as const;
