@@ -4,7 +4,7 @@
  */
 import type { RosterEntry, ServerMessage, Standing } from '../../src/protocol/control.ts';
 import { backToForming, end, needAnother, over, pauseOf, prepareOf, reform, settle, tellPause } from './epochs.ts';
-import { enter } from './members.ts';
+import { enter, left } from './members.ts';
 import { watch } from './spectators.ts';
 import {
   andThen,
@@ -30,6 +30,11 @@ import {
 export const REVIVAL_MS = 15_000;
 
 const DOUBTS: RoomEffect = { type: 'setTimer', key: 'doubts', ms: REVIVAL_MS, event: { type: 'doubts' } };
+/**
+ * By how much members may remember a later run or epoch than a room's `numbersFrom`, which are seconds: clocks of servers differ.
+ * A claim that is far off would leave no numbers for what is to come.
+ */
+const CLOCK_SKEW_S = 24 * 60 * 60;
 /** For those who ask after a run of which nothing else is known. */
 const OVER = { outcome: 'stopped', message: 'This run was over when the server heard of this tab again.' } as const;
 const INTERRUPTED = 'The server has restarted while the run began, so it is over: start it again.';
@@ -58,6 +63,7 @@ export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 're
     const timers = state.isDoubtful && state.members.length === 0 ? [DOUBTS] : [];
     return withEffects(watch(state, member, event), ...timers);
   }
+  if (state.isDoubtful && latestOf(standing) > state.numbersFrom + CLOCK_SKEW_S) return turnAway(state, member);
   const past = overBy(state, standing);
   if (past !== null) {
     // Others may have missed its end, and still wait.
@@ -81,6 +87,21 @@ export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 're
   );
 }
 
+/** Highest number that a returning member has for a run or an epoch. */
+function latestOf({ run, epoch, active }: Standing): number {
+  return Math.max(run, epoch, active?.epoch ?? 0);
+}
+
+/** What it remembers cannot have been in this room. It may join as somebody new. */
+function turnAway(state: RoomState, member: string): Step {
+  const message = 'What this tab remembers cannot have been in this room: join it again.';
+  const gone = state.hidden.has(member) ? left(state, member, 'dropped') : stay(state);
+  return withEffects(
+    andThen(gone, (next) => (next.isDoubtful ? dispelDoubts(next) : stay(next))),
+    { type: 'expel', member, code: 'not-member', message },
+  );
+}
+
 /** Until a restart is forgotten: the run that is over by what a returning member says, and not known to be. */
 function overBy({ isDoubtful, run, ended }: RoomState, standing: Standing): number | null {
   if (!isDoubtful || standing.run < run) return null;
@@ -90,7 +111,9 @@ function overBy({ isDoubtful, run, ended }: RoomState, standing: Standing): numb
 
 /** What members who return say of the time before a restart: who heard of the later run, or epoch of it, knows better. */
 function learn(state: RoomState, member: string, { run, isRunOn: isOn, epoch, active }: Standing): RoomState {
-  const known = { ...state, heardOf: Math.max(state.heardOf, epoch) };
+  // A room that has no doubts knows its own epochs, and that there may have been others before `numbersFrom`.
+  const possible = state.isDoubtful ? epoch : Math.min(epoch, Math.max(state.epoch, state.numbersFrom));
+  const known = { ...state, heardOf: Math.max(state.heardOf, possible) };
   if (!state.isDoubtful || run < state.run || state.ended?.run === run) return known;
   if (!isOn) return known;
   const room: RoomState = { ...(run > state.run ? backToForming(known) : known), run, isHeld: state.isHeld };

@@ -759,6 +759,52 @@ describe('who comes back late', () => {
   });
 });
 
+describe('what a returning member remembers', () => {
+  const MAX = 2 ** 32 - 1;
+
+  test('of epochs that a room never had counts for nothing', () => {
+    const play = new Play(OPEN).enter(2).do(away('Bo'));
+    play.do(back(play, 'Bo', { epoch: MAX, run: MAX, isRunOn: true })).start();
+    expect(play.state).toMatchObject({ run: 1, epoch: 1, heardOf: 0 });
+    play.train().do(away('Bo'), back(play, 'Bo', { epoch: MAX }), { type: 'pause', member: 'Ada' });
+    expect(play.said('Ada', 'pause').epoch).toBe(1);
+    play.do({ type: 'resume', member: 'Ada' });
+    expect(play.said('Ada', 'prepare').epoch).toBe(2);
+  });
+
+  test.each([
+    ['run', { run: MAX }],
+    ['epoch', { epoch: MAX }],
+    ['present epoch', { active: { epoch: MAX, ring: [...open(3).state.ring], isSteady: true } }],
+  ])('of a %s that cannot have been costs it its place in a room that a restarted server learns about', (_, claim) => {
+    const before = open(3);
+    const liar = back(before, 'Cy', claim);
+    for (const order of [
+      [liar, steady(before, 'Ada'), steady(before, 'Bo'), missed('Cy')],
+      [steady(before, 'Ada'), steady(before, 'Bo'), liar],
+      [steady(before, 'Ada'), liar, steady(before, 'Bo')],
+    ]) {
+      const play = revived(before);
+      let code: string | null = null;
+      for (const event of order) {
+        for (const effect of play.do(event).effects) if (effect.type === 'expel') code = effect.code;
+      }
+      expect(code).toBe('not-member');
+      expect(play.ring).toEqual(['Ada', 'Bo']);
+      expect(play.state).toMatchObject({ isDoubtful: false, phase: 'LINKING', run: 1, epoch: 1000 });
+    }
+  });
+
+  test('is believed where another server, whose clock is ahead, has numbered it', () => {
+    const before = open(2);
+    before.state = { ...before.state, epoch: 4600 };
+    const play = revived(before, steady(before, 'Ada'), steady(before, 'Bo'));
+    expect(play.state).toMatchObject({ isDoubtful: false, phase: 'RUNNING', epoch: 4600 });
+    play.enter(3);
+    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 4601 });
+  });
+});
+
 describe('a fixed world', () => {
   test('lets nobody in during a run, and ends it when one of its ranks has gone', () => {
     const play = Play.running(3).do(join('Di'));
