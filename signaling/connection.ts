@@ -76,6 +76,8 @@ export class Connection implements Peer {
   #early: ClientMessage[] | null = null;
   #over = false;
   #heardAt: number;
+  /** The last that it was given. */
+  #token = '';
   /** When its ICE servers were last told. */
   #iceAt = 0;
   #cancelTimer: () => void;
@@ -123,18 +125,29 @@ export class Connection implements Peer {
   }
 
   admit(room: string): void {
-    const { ice, bootId, limits, credentials } = this.#server;
+    const { ice, bootId, limits } = this.#server;
     this.send({
       type: 'admitted',
       member: this.member,
-      token: credentials.tokenFor(room, this.member),
-      hostKey: this.#holdsKey ? credentials.hostKeyFor(room) : null,
+      ...this.#mintCredentials(room),
       room,
       iceServers: this.#mintIce(),
       ...(ice.relayOnly ? { iceTransportPolicy: 'relay' } : {}),
       bootId,
       heartbeatMs: limits.heartbeatMs,
     });
+  }
+
+  #mintCredentials(room: string): { token: string; hostKey: string | null } {
+    const { credentials } = this.#server;
+    this.#token = credentials.tokenFor(room, this.member);
+    return { token: this.#token, hostKey: this.#holdsKey ? credentials.hostKeyFor(room) : null };
+  }
+
+  /** They expire; a member may stay for longer, and needs them when it has lost its connection. */
+  #renewCredentials(room: string): void {
+    if (!this.#server.credentials.isHalfOver(this.#token)) return;
+    this.send({ type: 'credentials', ...this.#mintCredentials(room) });
   }
 
   #mintIce(): IceServer[] {
@@ -220,7 +233,10 @@ export class Connection implements Peer {
       return;
     }
     if (this.#room === null) throw new ProtocolError('The first message must be "create", "join" or "return".');
-    if (message.type === 'heartbeat') return this.send({ type: 'heartbeat' });
+    if (message.type === 'heartbeat') {
+      this.#renewCredentials(this.#room.code);
+      return this.send({ type: 'heartbeat' });
+    }
     if (message.type === 'leave') {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);

@@ -161,7 +161,7 @@ export const ClientMessage = v.variant('type', [
     ...newcomer,
     room: roomCode,
     member: memberId,
-    /** Of the `admitted` that gave it its id. */
+    /** The latest that it was given with its id, by `admitted` or `credentials`. */
     token: secret,
     hostKey: v.optional(secret),
     standing: Standing,
@@ -301,6 +301,8 @@ export const ServerMessage = v.variant('type', [
     /** Ready members that are missing for a run to begin by itself, or to go on. */
     waitingFor: count,
   }),
+  /** In place of those that `admitted` gave, which expire. */
+  v.strictObject({ type: v.literal('credentials'), token: secret, hostKey: v.nullable(secret) }),
   /** New ICE servers: their passwords expire. */
   v.strictObject({ type: v.literal('ice'), iceServers }),
   /**

@@ -473,6 +473,7 @@ export class World {
         if (message.code !== 'silent' && message.code !== 'not-host' && message.code !== 'not-now')
           this.#vanish(client);
         return;
+      case 'credentials':
       case 'ice':
       case 'signal':
       case 'heartbeat':

@@ -40,6 +40,16 @@ test('they are good for a day', () => {
   expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(false);
 });
 
+test('half of their time is over after half a day', () => {
+  let now = 1_700_000_000_000;
+  const credentials = new Credentials(SECRET, () => now);
+  const [token, key] = [credentials.tokenFor('K7F3QX', 'member-ada'), credentials.hostKeyFor('K7F3QX')];
+  now += DAY_MS / 2 - 1000;
+  expect([credentials.isHalfOver(token), credentials.isHalfOver(key)]).toEqual([false, false]);
+  now += 1000;
+  expect([credentials.isHalfOver(token), credentials.isHalfOver(key)]).toEqual([true, true]);
+});
+
 test('an expiry that somebody put off is noticed, and so is any other change', () => {
   const credentials = new Credentials(SECRET);
   const token = credentials.tokenFor('K7F3QX', 'member-ada');

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { MAX_CONTROL_BYTES, PROTOCOL_VERSION, type ClientMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../signaling/index.ts';
@@ -8,8 +8,11 @@ import { AWAY_MS } from '../../signaling/room/index.ts';
 import { ManualClock } from '../manualClock.ts';
 import { CPU, enter, TestMember } from './helpers.ts';
 
+const HOUR_MS = 60 * 60 * 1000;
+
 const open: (() => Promise<void>)[] = [];
 afterEach(async () => {
+  vi.useRealTimers();
   while (open.length > 0) await open.pop()!();
 });
 
@@ -38,12 +41,12 @@ const create = (name = 'Ada', startAt: number | null = null): ClientMessage => (
 });
 
 /** Of a member that remembers no run. */
+const NOTHING = {
+  settings: { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, isHeld: false },
+  ...{ run: 0, isRunOn: false, epoch: 0, active: null },
+};
 const returning = (room: string, id: string, token: string): ClientMessage => ({
-  ...{ type: 'return', version: PROTOCOL_VERSION, name: 'back', room, member: id, token },
-  standing: {
-    settings: { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, isHeld: false },
-    ...{ run: 0, isRunOn: false, epoch: 0, active: null },
-  },
+  ...{ type: 'return', version: PROTOCOL_VERSION, name: 'back', room, member: id, token, standing: NOTHING },
 });
 
 async function health(server: SignalingServer): Promise<Record<string, unknown>> {
@@ -262,6 +265,58 @@ describe('members', () => {
     await bo.next('signal');
     clock.advance(15_000);
     expect((await bo.next('ended')).message).toMatch(/^Rank 1 \(Bo\) did not reach/);
+  });
+});
+
+describe('a run of more than a day', () => {
+  test('its members are given new credentials half-way, and come back with them to where they were', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const server = await start({ secret: 'a secret of the server' });
+    const ada = member(server);
+    await ada.send(create());
+    const { room, member: id, token, hostKey } = await ada.next('admitted');
+    await ada.send({ type: 'lock', isLocked: true });
+    const bo = member(server);
+    const given: { token: string; hostKey: string | null }[] = [];
+    let heartbeats = 0;
+    ada.socket.on('message', (data: Buffer) => {
+      const message = JSON.parse(data.toString()) as { type: string; token: string; hostKey: string | null };
+      if (message.type === 'credentials') given.push(message);
+      if (message.type === 'heartbeat') heartbeats++;
+    });
+    for (let hour = 1; hour <= 25; hour++) {
+      vi.advanceTimersByTime(HOUR_MS);
+      await ada.send({ type: 'heartbeat' });
+      await expect.poll(() => heartbeats, { interval: 1 }).toBe(hour);
+      expect(given).toHaveLength(Math.floor(hour / 12));
+    }
+    ada.socket.terminate();
+    const renewed = given.at(-1)!;
+    const standing = { ...NOTHING, settings: { ...NOTHING.settings, isLocked: true } };
+    const back = { type: 'return', version: PROTOCOL_VERSION, name: 'Ada', room, member: id, standing } as const;
+    const old = member(server);
+    await old.send({ ...back, token, hostKey: hostKey! });
+    expect(await old.answer()).toBe('not-member');
+    const again = member(server);
+    await again.send({ ...back, token: renewed.token, hostKey: renewed.hostKey! });
+    expect(await again.answer()).toBe('admitted');
+    expect((await again.next('room')).hosts).toEqual([id]);
+    await bo.join(room, 'Bo');
+    expect(await bo.answer()).toBe('room-locked');
+  });
+
+  test('who has no host key is given none with a new token', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const server = await start();
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    const ada = member(server);
+    await ada.join(room);
+    const { token } = await ada.next('admitted');
+    vi.advanceTimersByTime(13 * HOUR_MS);
+    await ada.send({ type: 'heartbeat' });
+    const renewed = await ada.next('credentials');
+    expect(renewed.hostKey).toBeNull();
+    expect(renewed.token).not.toBe(token);
   });
 });
 
