@@ -308,11 +308,14 @@ export class Connection implements Peer {
         return this.refuse('not-member', 'This tab has no place in the room any more: join it again.');
       }
     }
-    if (home === null && !this.#over) home = await rooms.revive(room, standing);
+    const { removed, ...settings } = standing.settings;
+    const isSigned = removed !== undefined && credentials.isSeal(removed.seal, room, removed.members);
+    const known = { ...standing, settings: isSigned ? standing.settings : settings };
+    if (home === null && !this.#over) home = await rooms.revive(room, known);
     if (home === null) return this.refuse('rate-limited', NO_PLACE);
     this.#member = member;
     const holdsKey = this.#isHost(room, hostKey);
-    this.#enter(room, home, { type: 'return', name, browser, rank, watches, holdsKey, standing });
+    this.#enter(room, home, { type: 'return', name, browser, rank, watches, holdsKey, standing: known });
   }
 
   #isHost(room: string, hostKey: string | undefined): boolean {

@@ -49,6 +49,15 @@ export class Credentials {
     return this.#verify(key, `host ${room}`);
   }
 
+  /** Proves that `members` were sent out of the room. It lasts: ids are used once. */
+  sealOf(room: string, members: readonly string[]): string {
+    return this.#hmac(`removed ${room} ${members.join(' ')}`).toString('base64url');
+  }
+
+  isSeal(seal: string, room: string, members: readonly string[]): boolean {
+    return isSame(seal, this.#hmac(`removed ${room} ${members.join(' ')}`));
+  }
+
   /** Whether half of a credential's time is over: one renewed from then on is good for as long as the server may be away. */
   isHalfOver(credential: string): boolean {
     return expiryOf(credential) - this.#now() / 1000 <= LIFETIME_S / 2;
@@ -56,19 +65,23 @@ export class Credentials {
 
   #sign(what: string): string {
     const expiry = (Math.floor(this.#now() / 1000) + LIFETIME_S).toString(36);
-    return `${expiry}.${this.#digest(what, expiry).toString('base64url')}`;
+    return `${expiry}.${this.#hmac(`${what} ${expiry}`).toString('base64url')}`;
   }
 
   #verify(credential: string, what: string): boolean {
     const [expiry = '', digest = ''] = credential.split('.', 2);
     if (!(expiryOf(credential) > this.#now() / 1000)) return false;
-    const [given, due] = [Buffer.from(digest, 'base64url'), this.#digest(what, expiry)];
-    return given.length === due.length && timingSafeEqual(given, due);
+    return isSame(digest, this.#hmac(`${what} ${expiry}`));
   }
 
-  #digest(what: string, expiry: string): Buffer {
-    return createHmac('sha256', this.#secret).update(`${what} ${expiry}`).digest();
+  #hmac(what: string): Buffer {
+    return createHmac('sha256', this.#secret).update(what).digest();
   }
+}
+
+function isSame(text: string, due: Buffer): boolean {
+  const given = Buffer.from(text, 'base64url');
+  return given.length === due.length && timingSafeEqual(given, due);
 }
 
 /** Unix time, seconds; NaN for what is no credential. */

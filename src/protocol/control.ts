@@ -105,6 +105,13 @@ const ring = v.pipe(
 export const ROOM_PHASES = ['FORMING', 'LINKING', 'SYNCING', 'RUNNING', 'PAUSED'] as const;
 export type RoomPhase = (typeof ROOM_PHASES)[number];
 
+/** Members that a host has sent out, the latest. */
+const Removed = v.strictObject({
+  members: v.pipe(v.array(memberId), v.maxLength(MAX_WORLD_SIZE)),
+  /** The server's signature: it believes no member that another was sent out. */
+  seal: secret,
+});
+
 /** How a room is set up, as a member remembers it: what a server that has restarted needs to know. */
 const RoomSettings = v.strictObject({
   job: JobSpec,
@@ -113,6 +120,7 @@ const RoomSettings = v.strictObject({
   isLocked: v.boolean(),
   /** The host has paused the run. */
   isHeld: v.boolean(),
+  removed: v.optional(Removed),
 });
 export type RoomSettings = v.InferOutput<typeof RoomSettings>;
 

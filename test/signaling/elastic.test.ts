@@ -693,6 +693,42 @@ describe('after a restart of the server', () => {
     expect(play.said('Cy', 'refused').code).toBe('room-locked');
   });
 
+  test('who was sent out stays out, whoever returns first', () => {
+    const before = open(3).do({ type: 'remove', member: 'Ada', whom: 'Cy' }).train();
+    const { job, startAt, nodes, isLocked, isHeld } = before.state;
+    const removed = { members: ['Cy'], seal: 'good' };
+    const knows = (member: string): RoomEvent =>
+      back(before, member, {
+        active: active(before),
+        settings: { job, startAt, nodes, isLocked, isHeld, removed },
+      });
+    const missedIt = open(3);
+    for (const order of [
+      [steady(missedIt, 'Cy'), knows('Bo'), steady(before, 'Ada')],
+      [knows('Bo'), steady(missedIt, 'Cy'), steady(before, 'Ada')],
+      [steady(before, 'Ada'), steady(missedIt, 'Cy'), knows('Bo')],
+    ]) {
+      const play = revived(before);
+      const codes: string[] = [];
+      for (const event of order) {
+        for (const effect of play.do(event).effects) {
+          if (effect.type === 'expel') codes.push(effect.code);
+          if (effect.type === 'send' && effect.message.type === 'refused') codes.push(effect.message.code);
+        }
+      }
+      expect(codes).toEqual(['removed']);
+      expect(play.state.members.map(({ member }) => member).sort()).toEqual(['Ada', 'Bo']);
+      expect([...play.state.removed]).toEqual(['Cy']);
+      expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
+      play.do(steady(missedIt, 'Cy'));
+      expect(play.said('Cy', 'refused').code).toBe('removed');
+    }
+    // Also where it says so itself.
+    const play = revived(before, steady(missedIt, 'Cy'), knows('Cy'));
+    expect(play.effects).toContainEqual(expect.objectContaining({ type: 'expel', member: 'Cy', code: 'removed' }));
+    expect(play.state.hidden.has('Cy')).toBe(false);
+  });
+
   test('a fixed world that was training goes on, and ends as ever when a rank fails', () => {
     const before = Play.running(2);
     const play = revived(before, steady(before, 'Ada'));

@@ -585,6 +585,44 @@ describe('an empty room', () => {
   });
 });
 
+test('who was sent out of a room stays out of it after a restart of the server', async () => {
+  const secret = 'a secret of the server';
+  const server = await start({ secret });
+  const [ada, bo, cy] = [member(server), member(server), member(server)];
+  await ada.send(create());
+  const { room, ...first } = await ada.next('admitted');
+  const [boId, cyId] = [await enter(bo, room, 'Bo'), await enter(cy, room, 'Cy')];
+  await ada.send({ type: 'remove', member: boId.id });
+  expect(await bo.next('refused')).toMatchObject({ code: 'removed' });
+  await ada.send({ type: 'lock', isLocked: true });
+  const { removed, isLocked } = await cy.next('room', (m) => m.isLocked);
+  expect(removed?.members).toEqual([boId.id]);
+  await server.close();
+
+  const restarted = await start({ secret });
+  const settings = { ...NOTHING.settings, isLocked };
+  const comeBack = async (
+    { id, token }: { id: string; token: string },
+    known: { removed?: typeof removed } = {},
+  ): Promise<TestMember> => {
+    const one = member(restarted);
+    const standing = { ...NOTHING, settings: { ...settings, ...known } };
+    await one.send({ type: 'return', version: PROTOCOL_VERSION, name: 'back', room, member: id, token, standing });
+    return one;
+  };
+  // The first to come is believed, as nobody is there to know better.
+  const early = await comeBack(boId);
+  expect(await early.answer()).toBe('admitted');
+  // What the server has not signed it does not believe.
+  const liar = await comeBack(cyId, { removed: { members: [boId.id, first.member], seal: removed!.seal } });
+  expect(await liar.answer()).toBe('admitted');
+  const host = await comeBack({ id: first.member, token: first.token }, { removed });
+  expect(await host.answer()).toBe('admitted');
+  expect(await early.next('refused')).toMatchObject({ code: 'removed' });
+  expect((await liar.next('room', (m) => m.removed !== undefined)).removed).toEqual(removed);
+  expect(await (await comeBack(boId)).answer()).toBe('removed');
+});
+
 describe('a server that has restarted without a secret', () => {
   test('counts the rooms that members bring back apart from those that tabs open, and from wrong codes', async () => {
     const clock = new ManualClock();
