@@ -6,7 +6,7 @@ import type { Parting } from './visit.ts';
 
 /** Milliseconds before the second try, about; doubled each time, up to the most. */
 export const FIRST_PAUSE_MS = 2_000;
-/** A server lets an address try 20 wrong codes a minute, and a class has one address. */
+/** A room may not be there for days: each machine that waits for it asks once a minute. */
 export const LONGEST_PAUSE_MS = 60_000;
 
 /** A tab that is in its room. */

@@ -49,3 +49,8 @@ export function networkOf(address: string): string {
   const groups = [...head, ...Array<string>(zeros).fill('0'), ...(tail ?? [])];
   return `${groups.slice(0, NETWORK_GROUPS).join(':')}::/64`;
 }
+
+/** The site that a network of {@link networkOf} belongs to: of IPv6 its /48, which is what providers give to one customer. */
+export function siteOf(network: string): string {
+  return network.replace(/:[\da-f]*::\/64$/, '::/48');
+}

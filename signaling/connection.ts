@@ -33,6 +33,8 @@ export interface ServerContext {
   readonly ice: IceOptions;
   readonly credentials: Credentials;
   readonly wrongCodes: FailureCounter;
+  /** Rooms that members bring back without a proof. */
+  readonly revivals: FailureCounter;
   /** Rooms that tabs of an address open. */
   readonly openings: AddressBuckets;
   readonly bootId: string;
@@ -55,6 +57,8 @@ const HARMLESS: ReadonlySet<Refusal> = new Set<Refusal>(['not-host', 'not-now'])
 const MEMBER_BYTES = 12;
 
 const NO_PLACE = 'This server holds as many rooms as it may: try again later.';
+const TOO_MANY_REVIVALS = 'Too many rooms of your network came back at once: wait a minute, then retry.';
+const TOO_MANY_GUESSES = 'Too many wrong room codes came from your network: wait a minute, then retry.';
 
 export class Connection implements Peer {
   #member = randomBytes(MEMBER_BYTES).toString('base64url');
@@ -72,6 +76,8 @@ export class Connection implements Peer {
   #early: ClientMessage[] | null = null;
   #over = false;
   #heardAt: number;
+  /** The last that it was given. */
+  #token = '';
   /** When its ICE servers were last told. */
   #iceAt = 0;
   #cancelTimer: () => void;
@@ -119,18 +125,29 @@ export class Connection implements Peer {
   }
 
   admit(room: string): void {
-    const { ice, bootId, limits, credentials } = this.#server;
+    const { ice, bootId, limits } = this.#server;
     this.send({
       type: 'admitted',
       member: this.member,
-      token: credentials.tokenFor(room, this.member),
-      hostKey: this.#holdsKey ? credentials.hostKeyFor(room) : null,
+      ...this.#mintCredentials(room),
       room,
       iceServers: this.#mintIce(),
       ...(ice.relayOnly ? { iceTransportPolicy: 'relay' } : {}),
       bootId,
       heartbeatMs: limits.heartbeatMs,
     });
+  }
+
+  #mintCredentials(room: string): { token: string; hostKey: string | null } {
+    const { credentials } = this.#server;
+    this.#token = credentials.tokenFor(room, this.member);
+    return { token: this.#token, hostKey: this.#holdsKey ? credentials.hostKeyFor(room) : null };
+  }
+
+  /** They expire; a member may stay for longer, and needs them when it has lost its connection. */
+  #renewCredentials(room: string): void {
+    if (!this.#server.credentials.isHalfOver(this.#token)) return;
+    this.send({ type: 'credentials', ...this.#mintCredentials(room) });
   }
 
   #mintIce(): IceServer[] {
@@ -216,7 +233,10 @@ export class Connection implements Peer {
       return;
     }
     if (this.#room === null) throw new ProtocolError('The first message must be "create", "join" or "return".');
-    if (message.type === 'heartbeat') return this.send({ type: 'heartbeat' });
+    if (message.type === 'heartbeat') {
+      this.#renewCredentials(this.#room.code);
+      return this.send({ type: 'heartbeat' });
+    }
     if (message.type === 'leave') {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);
@@ -262,14 +282,9 @@ export class Connection implements Peer {
     const home = await rooms.find(room);
     // Right codes are refused as well while an address is blocked: else guessing would go on until one fits. (Opening a
     // room guesses nothing: one child's wrong codes must not stop a school.)
-    if (wrongCodes.isBlocked(this.#address)) {
-      return this.refuse(
-        'rate-limited',
-        'Too many wrong room codes came from your network: wait a minute, then retry.',
-      );
-    }
+    if (wrongCodes.isBlocked(this.#address)) return this.refuse('rate-limited', TOO_MANY_GUESSES);
     if (home === null) {
-      wrongCodes.add(this.#address);
+      wrongCodes.add(this.#address, room);
       return this.refuse('no-room', noRoom(room));
     }
     const holdsKey = this.#isHost(room, hostKey);
@@ -278,19 +293,29 @@ export class Connection implements Peer {
 
   async #return(message: Extract<ClientMessage, { type: 'return' }>): Promise<void> {
     const { room, member, token, name, browser, rank, watches, hostKey, standing } = message;
-    const { rooms, credentials, openings } = this.#server;
+    const { rooms, credentials, wrongCodes, revivals } = this.#server;
     const isProven = credentials.isToken(token, room, member);
     let home = await rooms.find(room);
-    // A server that keeps no secret over a restart has to take members at their word, as it does their room's code.
-    const isBelieved = isProven || (!credentials.areLasting && (home === null || home.awaits(room, member)));
-    if (!isBelieved) return this.refuse('not-member', 'This tab has no place in the room any more: join it again.');
-    if (home === null && !this.#over && (isProven || openings.take(this.#address))) {
-      home = await rooms.revive(room, standing);
+    if (!isProven && home?.awaits(room, member) !== true) {
+      // It may be a guess at the room's code. Once too many were wrong, right and wrong ones have the same answer.
+      const guesses = credentials.areLasting ? wrongCodes : revivals;
+      if (guesses.isBlocked(this.#address)) {
+        return this.refuse('rate-limited', credentials.areLasting ? TOO_MANY_GUESSES : TOO_MANY_REVIVALS);
+      }
+      if (home === null) guesses.add(this.#address, room);
+      // A server that keeps no secret over a restart has to take members at their word, as it does their room's code.
+      if (home !== null || credentials.areLasting) {
+        return this.refuse('not-member', 'This tab has no place in the room any more: join it again.');
+      }
     }
+    const { removed, ...settings } = standing.settings;
+    const isSigned = removed !== undefined && credentials.isSeal(removed.seal, room, removed.members);
+    const known = { ...standing, settings: isSigned ? standing.settings : settings };
+    if (home === null && !this.#over) home = await rooms.revive(room, known);
     if (home === null) return this.refuse('rate-limited', NO_PLACE);
     this.#member = member;
     const holdsKey = this.#isHost(room, hostKey);
-    this.#enter(room, home, { type: 'return', name, browser, rank, watches, holdsKey, standing });
+    this.#enter(room, home, { type: 'return', name, browser, rank, watches, holdsKey, standing: known });
   }
 
   #isHost(room: string, hostKey: string | undefined): boolean {

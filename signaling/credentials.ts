@@ -5,7 +5,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { UsageError } from '../src/util/errors.ts';
 
-/** Seconds a token or key is good for: a day of training without a return. */
+/** Seconds a token or key is good for: a day without the server, which renews them half-way while the member is there. */
 const LIFETIME_S = 24 * 60 * 60;
 const SECRET_BYTES = 32;
 /** Shortest secret that is not guessed. */
@@ -49,19 +49,42 @@ export class Credentials {
     return this.#verify(key, `host ${room}`);
   }
 
+  /** Proves that `members` were sent out of the room. It lasts: ids are used once. */
+  sealOf(room: string, members: readonly string[]): string {
+    return this.#hmac(`removed ${room} ${members.join(' ')}`).toString('base64url');
+  }
+
+  isSeal(seal: string, room: string, members: readonly string[]): boolean {
+    return isSame(seal, this.#hmac(`removed ${room} ${members.join(' ')}`));
+  }
+
+  /** Whether half of a credential's time is over: one renewed from then on is good for as long as the server may be away. */
+  isHalfOver(credential: string): boolean {
+    return expiryOf(credential) - this.#now() / 1000 <= LIFETIME_S / 2;
+  }
+
   #sign(what: string): string {
     const expiry = (Math.floor(this.#now() / 1000) + LIFETIME_S).toString(36);
-    return `${expiry}.${this.#digest(what, expiry).toString('base64url')}`;
+    return `${expiry}.${this.#hmac(`${what} ${expiry}`).toString('base64url')}`;
   }
 
   #verify(credential: string, what: string): boolean {
     const [expiry = '', digest = ''] = credential.split('.', 2);
-    if (!(Number.parseInt(expiry, 36) > this.#now() / 1000)) return false;
-    const [given, due] = [Buffer.from(digest, 'base64url'), this.#digest(what, expiry)];
-    return given.length === due.length && timingSafeEqual(given, due);
+    if (!(expiryOf(credential) > this.#now() / 1000)) return false;
+    return isSame(digest, this.#hmac(`${what} ${expiry}`));
   }
 
-  #digest(what: string, expiry: string): Buffer {
-    return createHmac('sha256', this.#secret).update(`${what} ${expiry}`).digest();
+  #hmac(what: string): Buffer {
+    return createHmac('sha256', this.#secret).update(what).digest();
   }
+}
+
+function isSame(text: string, due: Buffer): boolean {
+  const given = Buffer.from(text, 'base64url');
+  return given.length === due.length && timingSafeEqual(given, due);
+}
+
+/** Unix time, seconds; NaN for what is no credential. */
+function expiryOf(credential: string): number {
+  return Number.parseInt(credential, 36);
 }

@@ -3,7 +3,14 @@
  * not as sockets.
  */
 import { randomInt } from 'node:crypto';
-import type { ClientMessage, Nodes, Refusal, ServerMessage, Standing } from '../src/protocol/control.ts';
+import {
+  MAX_WORLD_SIZE,
+  type ClientMessage,
+  type Nodes,
+  type Refusal,
+  type ServerMessage,
+  type Standing,
+} from '../src/protocol/control.ts';
 import type { JobSpec } from '../src/protocol/job.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
@@ -73,6 +80,8 @@ export interface HubOptions {
   listener: HubListener;
   /** Whether members are told of a TURN relay. */
   hasRelay: boolean;
+  /** Signs who was sent out of a room: members remember it for a server that does not. */
+  seal: (room: string, members: readonly string[]) => string;
 }
 
 export class Hub {
@@ -80,15 +89,17 @@ export class Hub {
   readonly #limits: Limits;
   readonly #hasRelay: boolean;
   readonly #listener: HubListener;
+  readonly #seal: HubOptions['seal'];
   readonly #rooms = new Map<string, Room>();
   /** Rooms to be forgotten unless somebody joins, in the order in which they became empty; what stops their clocks. */
   readonly #expiring = new Map<string, () => void>();
 
-  constructor({ clock, limits, listener, hasRelay }: HubOptions) {
+  constructor({ clock, limits, listener, hasRelay, seal }: HubOptions) {
     this.#clock = clock;
     this.#limits = limits;
     this.#hasRelay = hasRelay;
     this.#listener = listener;
+    this.#seal = seal;
   }
 
   get rooms(): number {
@@ -115,9 +126,13 @@ export class Hub {
     }
   }
 
-  /** Whether a room waits for this member to return. */
+  /**
+   * Whether a room waits for a member of which only others have told. One that has been here was given a token, and has to show
+   * it: it is among the room's peers, also while it is away.
+   */
   awaits(code: string, member: string): boolean {
-    return this.#rooms.get(code)?.state.hidden.get(member)?.isAway ?? false;
+    const room = this.#rooms.get(code);
+    return room !== undefined && !room.peers.has(member) && (room.state.hidden.get(member)?.isAway ?? false);
   }
 
   /** A new empty room's code, or `null` when the server holds as many rooms as it may. */
@@ -232,13 +247,21 @@ export class Hub {
     this.#expiring.delete(code);
   }
 
+  #send(code: string, { state, peers }: Room, { to, message }: Extract<RoomEffect, { type: 'send' }>): void {
+    let sent = message;
+    if (message.type === 'room' && state.removed.size > 0) {
+      const members = [...state.removed].slice(-MAX_WORLD_SIZE);
+      sent = { ...message, removed: { members, seal: this.#seal(code, members) } };
+    }
+    for (const member of to) peers.get(member)?.send(sent);
+  }
+
   #apply(code: string, room: Room, effect: RoomEffect): void {
     switch (effect.type) {
       case 'admit':
         return room.peers.get(effect.member)?.admit(code);
       case 'send':
-        for (const member of effect.to) room.peers.get(member)?.send(effect.message);
-        return;
+        return this.#send(code, room, effect);
       case 'expel': {
         const peer = room.peers.get(effect.member);
         room.peers.delete(effect.member);

@@ -1,6 +1,7 @@
 /** Every number that bounds what strangers can make the server do, and the counters that hold them to it. */
 import type { Clock } from '../src/util/clock.ts';
 import { MAX_SPECTATORS, MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { siteOf } from './address.ts';
 
 export interface Limits {
   /** Milliseconds a new connection has for its first message: who connects and says nothing holds a socket. */
@@ -15,8 +16,13 @@ export interface Limits {
   messageBurst: number;
   /** Bytes waiting for a slow reader before it is cut off: no honest tab is a thousand messages behind. */
   maxUnsentBytes: number;
-  /** Wrong codes a minute from one address (of IPv6, one /64). A class shares one address: right codes do not count. */
+  /** Different wrong codes a minute from one address (of IPv6, one /64). A class shares one address: right codes do not count. */
   wrongCodesPerMinute: number;
+  /**
+   * Rooms a minute that members of one address bring back without a proof, to a server that has restarted and kept no secret: as
+   * many as they may open at once. Any code may be the one of such a room, so this, too, is a limit on guesses.
+   */
+  revivalsPerMinute: number;
   /** WebSockets from one address (of IPv6, one /64): four full rooms in one school. */
   socketsPerAddress: number;
   /** New WebSockets a second from one address for long: tabs that reload and return, not a program. */
@@ -51,6 +57,7 @@ export const DEFAULT_LIMITS: Limits = {
   messageBurst: 1000,
   maxUnsentBytes: 1024 * 1024,
   wrongCodesPerMinute: 20,
+  revivalsPerMinute: 64,
   socketsPerAddress: 256,
   connectionsPerSecond: 10,
   connectionBurst: 256,
@@ -117,35 +124,71 @@ export class AddressBuckets {
   }
 }
 
-/** Counts failures per address, minute by minute. */
-export class FailureCounter {
-  readonly #clock: Clock;
-  readonly #perMinute: number;
-  /** In the order in which their minutes began. */
-  readonly #byAddress = new Map<string, { count: number; until: number }>();
+/** Networks' worth of failures that one site may have: whoever owns an IPv6 /48 chooses among 65 536 networks. */
+export const SITE_NETWORKS = 5;
+/** Networks' worth of failures after which the server lets nobody go on who has failed in that minute. */
+export const SERVER_NETWORKS = 50;
 
+/**
+ * Counts different failures, minute by minute: of each address, of its site and of all addresses together. A failure that is
+ * repeated counts once: it guesses nothing, and a class that waits behind one address repeats the same.
+ */
+export class FailureCounter {
+  readonly #perMinute: number;
+  readonly #networks: Failures;
+  readonly #sites: Failures;
+  readonly #server: Failures;
+
+  /** @param perMinute different failures of one address from which on it is blocked. */
   constructor(clock: Clock, perMinute: number) {
-    this.#clock = clock;
     this.#perMinute = perMinute;
+    this.#networks = new Failures(clock);
+    this.#sites = new Failures(clock);
+    this.#server = new Failures(clock);
   }
 
-  add(address: string): void {
+  /** @param address as {@link networkOf} has it. @param what tells this failure from others. */
+  add(address: string, what: string): void {
+    this.#networks.add(address, what);
+    this.#sites.add(siteOf(address), what);
+    this.#server.add('', what);
+  }
+
+  /** Whether this address, its site or the server has had too many failures in the last minute. */
+  isBlocked(address: string): boolean {
+    const ofSite = this.#sites.count(siteOf(address));
+    if (this.#networks.count(address) >= this.#perMinute || ofSite >= this.#perMinute * SITE_NETWORKS) return true;
+    // Addresses that have not failed go on: else a few that do could keep everybody else out.
+    return ofSite > 0 && this.#server.count('') >= this.#perMinute * SERVER_NETWORKS;
+  }
+}
+
+/** The different failures of each of many, each for a minute from its first. */
+class Failures {
+  readonly #clock: Clock;
+  /** In the order in which their minutes began. */
+  readonly #byOrigin = new Map<string, { readonly seen: Set<string>; readonly until: number }>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  add(origin: string, what: string): void {
     const now = this.#clock.now();
-    const entry = this.#byAddress.get(address);
+    const entry = this.#byOrigin.get(origin);
     if (entry !== undefined && entry.until > now) {
-      entry.count += 1;
+      entry.seen.add(what);
       return;
     }
     // Its minute begins anew: to the end of the order.
-    this.#byAddress.delete(address);
-    const [oldest] = this.#byAddress.keys();
-    if (oldest !== undefined && this.#byAddress.size >= MAX_ADDRESSES) this.#byAddress.delete(oldest);
-    this.#byAddress.set(address, { count: 1, until: now + MINUTE_MS });
+    this.#byOrigin.delete(origin);
+    const [oldest] = this.#byOrigin.keys();
+    if (oldest !== undefined && this.#byOrigin.size >= MAX_ADDRESSES) this.#byOrigin.delete(oldest);
+    this.#byOrigin.set(origin, { seen: new Set([what]), until: now + MINUTE_MS });
   }
 
-  /** Whether this address has failed too often in the last minute. */
-  isBlocked(address: string): boolean {
-    const entry = this.#byAddress.get(address);
-    return entry !== undefined && entry.until > this.#clock.now() && entry.count >= this.#perMinute;
+  count(origin: string): number {
+    const entry = this.#byOrigin.get(origin);
+    return entry === undefined || entry.until <= this.#clock.now() ? 0 : entry.seen.size;
   }
 }

@@ -8,7 +8,7 @@ import type { LeaveReason } from './room/index.ts';
 
 /** The process that has a room: this one's {@link Hub}, or another that everything is passed on to. */
 export interface Home {
-  /** Whether the room is known to wait for this member to return. */
+  /** Whether the room is known to wait for this member, which has not been there since the server restarted. */
   awaits(code: string, member: string): boolean;
   /** Asks the room to take `peer`; it answers through the peer. `false`: it has not. */
   enter(code: string, peer: Peer, entry: Entry): boolean;

@@ -106,13 +106,17 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   // To stderr: stdout belongs to the launcher's result.
   const log = pino({ level: options.logLevel ?? 'warn' }, pino.destination({ fd: 2, sync: true }));
   const roomLog = new RoomLog(log, metrics);
-  const hub: Hub = new Hub({ clock, limits, listener: roomLog, hasRelay: ice.turn.length > 0 });
+  const hub: Hub = new Hub({
+    ...{ clock, limits, listener: roomLog, hasRelay: ice.turn.length > 0 },
+    seal: (room, removed) => context.credentials.sealOf(room, removed),
+  });
   const shared = await shareRooms(options.redisUrl ?? null, { hub, clock, log, roomLog, metrics });
   const rooms = shared ?? localRooms(hub);
   const secret = options.secret ?? (await shared?.shareSecret()) ?? null;
   const context: ServerContext = {
     ...{ hub, rooms, limits, clock, ice, log, metrics, credentials: new Credentials(secret) },
     wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
+    revivals: new FailureCounter(clock, limits.revivalsPerMinute),
     openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
     bootId: randomBytes(12).toString('base64url'),
     roomLog,

@@ -2,9 +2,9 @@
  * Members that come back: of a lost connection, or to a server that has restarted and has to learn from them what went on. Until
  * all have returned such a room is in doubt, and begins nothing that could be going on elsewhere.
  */
-import type { RosterEntry, ServerMessage, Standing } from '../../src/protocol/control.ts';
+import type { Refusal, RosterEntry, ServerMessage, Standing } from '../../src/protocol/control.ts';
 import { backToForming, end, needAnother, over, pauseOf, prepareOf, reform, settle, tellPause } from './epochs.ts';
-import { enter } from './members.ts';
+import { enter, left } from './members.ts';
 import { watch } from './spectators.ts';
 import {
   andThen,
@@ -19,6 +19,7 @@ import {
   stay,
   tellRoom,
   withEffects,
+  type LeaveReason,
   type RoomEffect,
   type RoomEvent,
   type RoomOptions,
@@ -30,8 +31,15 @@ import {
 export const REVIVAL_MS = 15_000;
 
 const DOUBTS: RoomEffect = { type: 'setTimer', key: 'doubts', ms: REVIVAL_MS, event: { type: 'doubts' } };
+/**
+ * By how much members may remember a later run or epoch than a room's `numbersFrom`, which are seconds: clocks of servers differ.
+ * A claim that is far off would leave no numbers for what is to come.
+ */
+const CLOCK_SKEW_S = 24 * 60 * 60;
 /** For those who ask after a run of which nothing else is known. */
 const OVER = { outcome: 'stopped', message: 'This run was over when the server heard of this tab again.' } as const;
+const IMPOSSIBLE = 'What this tab remembers cannot have been in this room: join it again.';
+const REMOVED = 'The host has sent this tab out of the room: ask to be let in again.';
 const INTERRUPTED = 'The server has restarted while the run began, so it is over: start it again.';
 
 /**
@@ -40,28 +48,43 @@ const INTERRUPTED = 'The server has restarted while the run began, so it is over
  * @param numbersFrom greater than any run's or epoch's number that there has been: not all who heard of one may return.
  */
 export function revive(
-  { isLocked, isHeld, ...settings }: Standing['settings'],
+  { isLocked, isHeld, removed, ...settings }: Standing['settings'],
   options: Omit<RoomOptions, keyof Standing['settings']>,
   numbersFrom: number,
 ): RoomState {
-  return { ...createRoom({ ...options, ...settings }), isLocked, isHeld, isDoubtful: true, numbersFrom };
+  return {
+    ...createRoom({ ...options, ...settings }),
+    ...{ isLocked, isHeld, removed: new Set(removed?.members), isDoubtful: true, numbersFrom },
+  };
 }
 
 /** A member is back: of a connection that was lost, of a server that has restarted, or of a room that has let it go. */
 export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 'return' }>): Step {
-  const { member, browser, holdsKey, standing } = event;
-  if (state.removed.has(member)) {
-    return refuse(state, member, 'removed', 'The host has sent this tab out of the room: ask to be let in again.');
+  // Only what a server has signed gets here.
+  const members = event.standing.settings.removed?.members ?? [];
+  const known = { ...state, removed: new Set([...state.removed, ...members]) };
+  let step = known.removed.has(event.member) ? refuse(known, event.member, 'removed', REMOVED) : takeBack(known, event);
+  // They may have come back before anybody who knew.
+  for (const member of members.filter((one) => step.state.hidden.has(one))) {
+    step = andThen(step, (next) => turnAway(next, member, 'removed', 'removed', REMOVED));
   }
+  return step;
+}
+
+function takeBack(state: RoomState, event: Extract<RoomEvent, { type: 'return' }>): Step {
+  const { member, browser, holdsKey, standing } = event;
   // It has no say in what went on.
   if (isSpectator(state, member) || (event.watches && !state.hidden.has(member))) {
     const timers = state.isDoubtful && state.members.length === 0 ? [DOUBTS] : [];
     return withEffects(watch(state, member, event), ...timers);
   }
+  if (state.isDoubtful && latestOf(standing) > state.numbersFrom + CLOCK_SKEW_S) {
+    return turnAway(state, member, 'dropped', 'not-member', IMPOSSIBLE);
+  }
   const past = overBy(state, standing);
   if (past !== null) {
     // Others may have missed its end, and still wait.
-    return andThen(over({ ...state, run: past }, OVER.outcome, OVER.message), (next) => comeBack(next, event));
+    return andThen(over({ ...state, run: past }, OVER.outcome, OVER.message), (next) => takeBack(next, event));
   }
   const known = learn(state, member, standing);
   const timers = state.isDoubtful ? absences(state, known) : [];
@@ -81,6 +104,20 @@ export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 're
   );
 }
 
+/** Highest number that a returning member has for a run or an epoch. */
+function latestOf({ run, epoch, active }: Standing): number {
+  return Math.max(run, epoch, active?.epoch ?? 0);
+}
+
+/** Somebody who is not to be here goes, if it is here. */
+function turnAway(state: RoomState, member: string, reason: LeaveReason, code: Refusal, message: string): Step {
+  const gone = state.hidden.has(member) ? left(state, member, reason) : stay(state);
+  return withEffects(
+    andThen(gone, (next) => (next.isDoubtful ? dispelDoubts(next) : stay(next))),
+    { type: 'expel', member, code, message },
+  );
+}
+
 /** Until a restart is forgotten: the run that is over by what a returning member says, and not known to be. */
 function overBy({ isDoubtful, run, ended }: RoomState, standing: Standing): number | null {
   if (!isDoubtful || standing.run < run) return null;
@@ -90,7 +127,9 @@ function overBy({ isDoubtful, run, ended }: RoomState, standing: Standing): numb
 
 /** What members who return say of the time before a restart: who heard of the later run, or epoch of it, knows better. */
 function learn(state: RoomState, member: string, { run, isRunOn: isOn, epoch, active }: Standing): RoomState {
-  const known = { ...state, heardOf: Math.max(state.heardOf, epoch) };
+  // A room that has no doubts knows its own epochs, and that there may have been others before `numbersFrom`.
+  const possible = state.isDoubtful ? epoch : Math.min(epoch, Math.max(state.epoch, state.numbersFrom));
+  const known = { ...state, heardOf: Math.max(state.heardOf, possible) };
   if (!state.isDoubtful || run < state.run || state.ended?.run === run) return known;
   if (!isOn) return known;
   const room: RoomState = { ...(run > state.run ? backToForming(known) : known), run, isHeld: state.isHeld };

@@ -295,6 +295,7 @@ function onevent(event: EngineEvent): void {
     showRoomInAddress(event.room);
     if (event.hostKey !== null) keepHostKey(event.room, event.hostKey);
   }
+  if (event.type === 'hostKey') keepHostKey(event.room, event.hostKey);
   if (event.type === 'room' || event.type === 'epoch' || event.type === 'failed') entering.value = false;
   if (event.type === 'failed' && event.fatal) stop();
   // Whoever clicks should not hit what has made way for another screen.

@@ -238,6 +238,8 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, device: event.device, deviceNote: event.note, warmup: null };
     case 'admitted':
       return { ...view, member: event.member, room: event.room, hostKey: event.hostKey, failure: null };
+    case 'hostKey':
+      return { ...view, hostKey: event.hostKey };
     case 'room': {
       const { type: _, ...lobby } = event;
       return { ...view, lobby };

@@ -230,10 +230,10 @@ function fail(state: MembershipState, event: Extract<MembershipEvent, { type: 'f
 
 /** What a member says of itself when it returns. `room`: the last that it heard. */
 export function standingOf(state: MembershipState, room: Extract<ServerMessage, { type: 'room' }>): Standing {
-  const { job, startAt, nodes, isLocked, isHeld, phase } = room;
+  const { job, startAt, nodes, isLocked, isHeld, removed, phase } = room;
   const { active } = state;
   return {
-    settings: { job, startAt, nodes, isLocked, isHeld },
+    settings: { job, startAt, nodes, isLocked, isHeld, ...(removed && { removed }) },
     run: Math.max(state.run, room.run),
     isRunOn: room.run > state.run ? phase !== 'FORMING' : state.run > 0 && !state.isOver,
     epoch: Math.max(state.epoch, room.epoch),

@@ -94,6 +94,8 @@ export interface RendezvousOptions {
   clock: Clock;
   /** Also after a return, and where the server has let this tab in as somebody new. */
   onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
+  /** The key that makes this tab a host has been renewed. */
+  onhostkey?: (room: string, hostKey: string) => void;
   onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
   onstate: (status: RankStatus) => void;
   /** What rank 0 tells of the run: only those who watch hear it. */
@@ -195,6 +197,8 @@ export class Rendezvous {
       case 'room':
         this.#lastRoom = message;
         return this.#options.onroom(message);
+      case 'credentials':
+        return this.#onCredentials(message);
       case 'ice':
         this.#iceServers = message.iceServers;
         return;
@@ -228,6 +232,12 @@ export class Rendezvous {
     this.#client?.startHeartbeat(message.heartbeatMs);
     this.#dispatch({ type: 'admitted', member: message.member });
     this.#options.onadmitted(message);
+  }
+
+  #onCredentials({ token, hostKey }: Extract<ServerMessage, { type: 'credentials' }>): void {
+    if (this.#admission === null) return;
+    this.#admission = { ...this.#admission, token, hostKey };
+    if (hostKey !== null) this.#options.onhostkey?.(this.#admission.room, hostKey);
   }
 
   #onRefused({ code, message }: Extract<ServerMessage, { type: 'refused' }>): void {

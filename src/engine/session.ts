@@ -222,6 +222,7 @@ export class Session {
         emit({ type: 'admitted', member, room, hostKey });
         void this.#announce();
       },
+      onhostkey: (room, hostKey) => emit({ type: 'hostKey', room, hostKey }),
       onroom: (message) => this.#onRoom(message),
       onnews: (digest) => spectator?.receive(digest),
       onstate: (status) => emit({ type: 'state', ...status }),

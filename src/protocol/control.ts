@@ -21,6 +21,8 @@ export const MAX_NEWS_LENGTH = 24 * 1024;
 
 const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
 const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));
+/** Number of a run or an epoch: frames carry an epoch's in 32 bits. */
+const ordinal = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 1));
 export const memberId = v.pipe(v.string(), v.regex(/^[\w-]{8,32}$/));
 const displayName = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(40));
 export const roomCode = v.pipe(v.string(), v.regex(new RegExp(`^[${ROOM_CODE_ALPHABET}]{${ROOM_CODE_LENGTH}}$`)));
@@ -93,10 +95,22 @@ const Spectator = v.strictObject({ member: memberId, name: displayName });
 export type Spectator = v.InferOutput<typeof Spectator>;
 
 /** In ring order. */
-const ring = v.pipe(v.array(RosterEntry), v.minLength(1), v.maxLength(MAX_WORLD_SIZE));
+const ring = v.pipe(
+  v.array(RosterEntry),
+  v.minLength(1),
+  v.maxLength(MAX_WORLD_SIZE),
+  v.check((ranks) => new Set(ranks.map(({ member }) => member)).size === ranks.length, 'a member is there twice'),
+);
 
 export const ROOM_PHASES = ['FORMING', 'LINKING', 'SYNCING', 'RUNNING', 'PAUSED'] as const;
 export type RoomPhase = (typeof ROOM_PHASES)[number];
+
+/** Members that a host has sent out, the latest. */
+const Removed = v.strictObject({
+  members: v.pipe(v.array(memberId), v.maxLength(MAX_WORLD_SIZE)),
+  /** The server's signature: it believes no member that another was sent out. */
+  seal: secret,
+});
 
 /** How a room is set up, as a member remembers it: what a server that has restarted needs to know. */
 const RoomSettings = v.strictObject({
@@ -106,6 +120,7 @@ const RoomSettings = v.strictObject({
   isLocked: v.boolean(),
   /** The host has paused the run. */
   isHeld: v.boolean(),
+  removed: v.optional(Removed),
 });
 export type RoomSettings = v.InferOutput<typeof RoomSettings>;
 
@@ -113,13 +128,13 @@ export type RoomSettings = v.InferOutput<typeof RoomSettings>;
 export const Standing = v.strictObject({
   settings: RoomSettings,
   /** The latest run it heard of, in `prepare`, `pause` or `room`; 0: none. */
-  run: count,
+  run: ordinal,
   /** Whether that run goes on, for all it knows. */
   isRunOn: v.boolean(),
   /** Highest epoch it heard of, in `prepare` or `room`; 0: none. */
-  epoch: count,
+  epoch: ordinal,
   /** The epoch it is in; `null`: none. `isSteady`: it trains there, and needs no server's help for it. */
-  active: v.nullable(v.strictObject({ epoch: count, ring, isSteady: v.boolean() })),
+  active: v.nullable(v.strictObject({ epoch: ordinal, ring, isSteady: v.boolean() })),
 });
 export type Standing = v.InferOutput<typeof Standing>;
 
@@ -154,7 +169,7 @@ export const ClientMessage = v.variant('type', [
     ...newcomer,
     room: roomCode,
     member: memberId,
-    /** Of the `admitted` that gave it its id. */
+    /** The latest that it was given with its id, by `admitted` or `credentials`. */
     token: secret,
     hostKey: v.optional(secret),
     standing: Standing,
@@ -164,7 +179,7 @@ export const ClientMessage = v.variant('type', [
    * `configure` that asks for other data, after a return, after `failed`, and whenever `room` shows its device as `null` though
    * it has one: it missed a deadline. `holds`: the run whose state it has; `null`: none.
    */
-  v.strictObject({ type: v.literal('ready'), device: Device, holds: v.nullable(count) }),
+  v.strictObject({ type: v.literal('ready'), device: Device, holds: v.nullable(ordinal) }),
   /** Host only, before a run. */
   v.strictObject({ type: v.literal('configure'), job: JobSpec }),
   /** Host only. */
@@ -183,19 +198,19 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('lock'), isLocked: v.boolean() }),
   v.strictObject({
     type: v.literal('signal'),
-    epoch: count,
+    epoch: ordinal,
     to: memberId,
     /** Connection attempt this belongs to: a retried connection ignores what is left of the one before. */
     attempt: count,
     signal: LinkSignal,
   }),
   /** All links to neighbours in this epoch's ring are up. */
-  v.strictObject({ type: v.literal('linked'), epoch: count }),
+  v.strictObject({ type: v.literal('linked'), epoch: ordinal }),
   /** This member's own state before the epoch's first step. */
-  v.strictObject({ type: v.literal('synced'), epoch: count, step: count, stateHash: text(64) }),
+  v.strictObject({ type: v.literal('synced'), epoch: ordinal, step: count, stateHash: text(64) }),
   /** This member gets on with what comes before `synced`, and what is left will take its time: the deadline begins anew. */
-  v.strictObject({ type: v.literal('syncing'), epoch: count }),
-  v.strictObject({ type: v.literal('finished'), epoch: count, step: count, stateHash: text(64) }),
+  v.strictObject({ type: v.literal('syncing'), epoch: ordinal }),
+  v.strictObject({ type: v.literal('finished'), epoch: ordinal, step: count, stateHash: text(64) }),
   /**
    * This member cannot go on in this epoch; `message` is shown to the others. What must follow: `rank`: it is out until it says
    * `ready` again; `epoch`: another epoch with the same members, none of whom is to blame; `run`: nobody can go on. In a fixed
@@ -203,14 +218,14 @@ export const ClientMessage = v.variant('type', [
    */
   v.strictObject({
     type: v.literal('failed'),
-    epoch: count,
+    epoch: ordinal,
     message: text(1000),
     scope: v.picklist(['rank', 'epoch', 'run']),
   }),
   /** The link to another rank of this epoch broke or could not be made; both ends may say so. */
-  v.strictObject({ type: v.literal('broken'), epoch: count, peer: memberId }),
+  v.strictObject({ type: v.literal('broken'), epoch: ordinal, peer: memberId }),
   /** The link to the next rank of this epoch has been far slower than the ring's others for a while: they wait for it. */
-  v.strictObject({ type: v.literal('slow'), epoch: count, peer: memberId }),
+  v.strictObject({ type: v.literal('slow'), epoch: ordinal, peer: memberId }),
   /**
    * What rank 0 sees of the run, for those who watch (`news.ts` has what is in it): the server hands it on to them, and reads
    * nothing of it.
@@ -284,8 +299,8 @@ export const ServerMessage = v.variant('type', [
     type: v.literal('room'),
     phase: v.picklist(ROOM_PHASES),
     /** Number of the run that is on, or was last; 0 before the first. */
-    run: count,
-    epoch: count,
+    run: ordinal,
+    epoch: ordinal,
     hosts: v.array(memberId),
     members: v.array(RosterEntry),
     /** They are no members: neither counted nor ever a rank. With the room's key they are hosts. */
@@ -294,6 +309,8 @@ export const ServerMessage = v.variant('type', [
     /** Ready members that are missing for a run to begin by itself, or to go on. */
     waitingFor: count,
   }),
+  /** In place of those that `admitted` gave, which expire. */
+  v.strictObject({ type: v.literal('credentials'), token: secret, hostKey: v.nullable(secret) }),
   /** New ICE servers: their passwords expire. */
   v.strictObject({ type: v.literal('ice'), iceServers }),
   /**
@@ -302,8 +319,8 @@ export const ServerMessage = v.variant('type', [
    */
   v.strictObject({
     type: v.literal('prepare'),
-    epoch: count,
-    run: count,
+    epoch: ordinal,
+    run: ordinal,
     members: ring,
     job: JobSpec,
     /** Pairs that must connect over a TURN relay: all else has failed. */
@@ -312,10 +329,10 @@ export const ServerMessage = v.variant('type', [
     parted: v.array(v.tuple([memberId, memberId])),
   }),
   /** Every member is linked: compare and share state. */
-  v.strictObject({ type: v.literal('sync'), epoch: count }),
+  v.strictObject({ type: v.literal('sync'), epoch: ordinal }),
   /** Every member is in the same state: train. */
-  v.strictObject({ type: v.literal('go'), epoch: count }),
-  v.strictObject({ type: v.literal('signal'), epoch: count, from: memberId, attempt: count, signal: LinkSignal }),
+  v.strictObject({ type: v.literal('go'), epoch: ordinal }),
+  v.strictObject({ type: v.literal('signal'), epoch: ordinal, from: memberId, attempt: count, signal: LinkSignal }),
   News,
   /** Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell only much later. */
   v.strictObject({ type: v.literal('heartbeat') }),
@@ -323,11 +340,11 @@ export const ServerMessage = v.variant('type', [
    * Too few are left to go on, or the host has paused the run: all epochs up to this one are over. It goes on once `waitingFor`
    * more are ready; 0: once the host says so.
    */
-  v.strictObject({ type: v.literal('pause'), run: count, epoch: count, waitingFor: count }),
+  v.strictObject({ type: v.literal('pause'), run: ordinal, epoch: ordinal, waitingFor: count }),
   /** The run is over; the room is back in FORMING. */
   v.strictObject({
     type: v.literal('ended'),
-    run: count,
+    run: ordinal,
     outcome: v.picklist(['finished', 'stopped', 'failed']),
     /** One sentence for people. */
     message: text(1200),

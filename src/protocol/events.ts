@@ -253,6 +253,8 @@ export type EngineEvent =
   | { type: 'device'; device: Device; note: string | null }
   /** `hostKey`: whoever shows it to the server when it joins is a host; `null` for guests. */
   | { type: 'admitted'; member: string; room: string; hostKey: string | null }
+  /** In place of the one that `admitted` gave, which expires. */
+  | { type: 'hostKey'; room: string; hostKey: string }
   | {
       type: 'room';
       phase: RoomPhase;

@@ -75,6 +75,11 @@ describe('the room', () => {
     expect(view.lobby?.members).toHaveLength(3);
   });
 
+  test('is led with the latest key', () => {
+    const key = fold({ ...ADMITTED, hostKey: 'the first' }, { type: 'hostKey', room: 'K7F3QX', hostKey: 'the second' });
+    expect(key).toMatchObject({ room: 'K7F3QX', hostKey: 'the second' });
+  });
+
   test('is gone after a fatal failure, and stays after another', () => {
     expect(fold(ADMITTED, ROOM, failed(true))).toMatchObject({ lobby: null, member: null, state: 'OFFLINE' });
     expect(fold(ADMITTED, ROOM, failed(false)).lobby).not.toBeNull();

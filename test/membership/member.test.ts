@@ -39,8 +39,10 @@ function after(...events: MembershipEvent[]): { state: MembershipState; effects:
 
 const pause = (run: number, epoch: number): MembershipEvent => ({ type: 'pause', run, epoch, waitingFor: 1 });
 
+const ROOM: Parameters<typeof standingOf>[1] = { ...room, type: 'room', phase: 'RUNNING', run: 1, epoch: 7 };
+
 const says = (state: MembershipState, run: number, phase: 'FORMING' | 'RUNNING') => {
-  const { active, ...standing } = standingOf(state, { ...room, type: 'room', phase, run, epoch: 7 });
+  const { active, ...standing } = standingOf(state, { ...ROOM, phase, run });
   return { ...standing, isSteady: active?.isSteady };
 };
 
@@ -99,4 +101,11 @@ test('a member says whether its run goes on', () => {
   expect(says(after(...RUNNING, ended(1)).state, 2, 'RUNNING')).toMatchObject({ run: 2, isRunOn: true });
   expect(says(after().state, 2, 'FORMING')).toMatchObject({ run: 2, isRunOn: false });
   expect(says(after(...RUNNING.slice(0, 3)).state, 1, 'RUNNING')).toMatchObject({ isSteady: false });
+});
+
+test('who returns says who has been sent out, as the server has signed it', () => {
+  const { state } = after(...RUNNING);
+  const removed = { members: ['member-cy'], seal: 'signed-by-the-server' };
+  expect(standingOf(state, { ...ROOM, removed }).settings.removed).toEqual(removed);
+  expect(standingOf(state, ROOM).settings).not.toHaveProperty('removed');
 });

@@ -473,6 +473,7 @@ export class World {
         if (message.code !== 'silent' && message.code !== 'not-host' && message.code !== 'not-now')
           this.#vanish(client);
         return;
+      case 'credentials':
       case 'ice':
       case 'signal':
       case 'heartbeat':
@@ -919,7 +920,7 @@ export class World {
     return true;
   }
 
-  /** The same message twice. */
+  /** The same message twice, with others between. A `room` is all there is to know, so an older one never comes after a newer. */
   repeat(slot: number, x: number): boolean {
     const { connection } = this.clients[slot]!;
     const queue: (ToServer | ToClient)[] | undefined = x % 2 === 0 ? connection?.toServer : connection?.toClient;
@@ -927,7 +928,9 @@ export class World {
     const message = queue?.[at];
     // A second hello ends a connection.
     if (!queue || message === undefined || message.type === 'join' || message.type === 'return') return false;
-    queue.splice(at + 1 + (x % (queue.length - at)), 0, message);
+    const newer = message.type === 'room' ? queue.findIndex((next, i) => i > at && next.type === 'room') : -1;
+    const end = newer < 0 ? queue.length : newer;
+    queue.splice(at + 1 + (x % (end - at)), 0, message);
     return true;
   }
 

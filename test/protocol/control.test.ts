@@ -37,9 +37,23 @@ describe('control messages', () => {
       '{"type":"join","version":6,"room":"K7F3QX","name":"a","browser":"1"}',
       /browser/,
     ],
+    ['an epoch that no frame could carry', '{"type":"linked","epoch":4294967296}', /epoch/],
+    [
+      'a run that no room could have',
+      '{"type":"ready","device":{"backend":"cpu","adapter":""},"holds":4294967296}',
+      /holds/,
+    ],
     ['a name of blanks', '{"type":"join","version":6,"room":"K7F3QX","name":"   "}', /name/],
   ])('refuses %s, naming the field', (_name, data, message) => {
     expect(() => parseControl(ClientMessage, data)).toThrow(message);
+  });
+
+  test('refuses a ring that has a member twice', () => {
+    const one = { member: 'member-ada', name: 'Ada', device: null, browser: 0, rank: null };
+    const prepare = { type: 'prepare', epoch: 1, run: 1, members: [one], job: DEFAULT_JOB, relayed: [], parted: [] };
+    parseControl(ServerMessage, JSON.stringify(prepare));
+    const twice = JSON.stringify({ ...prepare, members: [one, { ...one, name: 'Bo' }] });
+    expect(() => parseControl(ServerMessage, twice)).toThrow(/members: a member is there twice/);
   });
 
   test.each(['renegotiate', 'transceiverRequest'])('lets no %s signal through to simple-peer', (type) => {

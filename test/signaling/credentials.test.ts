@@ -21,6 +21,22 @@ test('a token is no host key, and a host key no token', () => {
   expect(credentials.isToken(key, 'K7F3QX', '')).toBe(false);
 });
 
+test('a seal proves who was sent out of one room, for as long as anybody remembers', () => {
+  let now = 1_700_000_000_000;
+  const credentials = new Credentials(SECRET, () => now);
+  const members = ['member-ada', 'member-bo'];
+  const seal = credentials.sealOf('K7F3QX', members);
+  now += 1000 * DAY_MS;
+  expect(credentials.isSeal(seal, 'K7F3QX', members)).toBe(true);
+  expect(new Credentials(SECRET).isSeal(seal, 'K7F3QX', members)).toBe(true);
+  expect(new Credentials(null).isSeal(seal, 'K7F3QX', members)).toBe(false);
+  expect(credentials.isSeal(seal, 'AAAAAA', members)).toBe(false);
+  for (const others of [['member-ada'], ['member-bo', 'member-ada'], [], ['member-cy']]) {
+    expect(credentials.isSeal(seal, 'K7F3QX', others), others.join()).toBe(false);
+  }
+  expect(credentials.isSeal('', 'K7F3QX', members)).toBe(false);
+});
+
 test('a server that has restarted with the same secret knows them, another one does not', () => {
   const before = new Credentials(SECRET);
   const token = before.tokenFor('K7F3QX', 'member-ada');
@@ -38,6 +54,16 @@ test('they are good for a day', () => {
   expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(true);
   now += 1000;
   expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(false);
+});
+
+test('half of their time is over after half a day', () => {
+  let now = 1_700_000_000_000;
+  const credentials = new Credentials(SECRET, () => now);
+  const [token, key] = [credentials.tokenFor('K7F3QX', 'member-ada'), credentials.hostKeyFor('K7F3QX')];
+  now += DAY_MS / 2 - 1000;
+  expect([credentials.isHalfOver(token), credentials.isHalfOver(key)]).toEqual([false, false]);
+  now += 1000;
+  expect([credentials.isHalfOver(token), credentials.isHalfOver(key)]).toEqual([true, true]);
 });
 
 test('an expiry that somebody put off is noticed, and so is any other change', () => {

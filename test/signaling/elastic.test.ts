@@ -693,6 +693,42 @@ describe('after a restart of the server', () => {
     expect(play.said('Cy', 'refused').code).toBe('room-locked');
   });
 
+  test('who was sent out stays out, whoever returns first', () => {
+    const before = open(3).do({ type: 'remove', member: 'Ada', whom: 'Cy' }).train();
+    const { job, startAt, nodes, isLocked, isHeld } = before.state;
+    const removed = { members: ['Cy'], seal: 'good' };
+    const knows = (member: string): RoomEvent =>
+      back(before, member, {
+        active: active(before),
+        settings: { job, startAt, nodes, isLocked, isHeld, removed },
+      });
+    const missedIt = open(3);
+    for (const order of [
+      [steady(missedIt, 'Cy'), knows('Bo'), steady(before, 'Ada')],
+      [knows('Bo'), steady(missedIt, 'Cy'), steady(before, 'Ada')],
+      [steady(before, 'Ada'), steady(missedIt, 'Cy'), knows('Bo')],
+    ]) {
+      const play = revived(before);
+      const codes: string[] = [];
+      for (const event of order) {
+        for (const effect of play.do(event).effects) {
+          if (effect.type === 'expel') codes.push(effect.code);
+          if (effect.type === 'send' && effect.message.type === 'refused') codes.push(effect.message.code);
+        }
+      }
+      expect(codes).toEqual(['removed']);
+      expect(play.state.members.map(({ member }) => member).sort()).toEqual(['Ada', 'Bo']);
+      expect([...play.state.removed]).toEqual(['Cy']);
+      expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
+      play.do(steady(missedIt, 'Cy'));
+      expect(play.said('Cy', 'refused').code).toBe('removed');
+    }
+    // Also where it says so itself.
+    const play = revived(before, steady(missedIt, 'Cy'), knows('Cy'));
+    expect(play.effects).toContainEqual(expect.objectContaining({ type: 'expel', member: 'Cy', code: 'removed' }));
+    expect(play.state.hidden.has('Cy')).toBe(false);
+  });
+
   test('a fixed world that was training goes on, and ends as ever when a rank fails', () => {
     const before = Play.running(2);
     const play = revived(before, steady(before, 'Ada'));
@@ -756,6 +792,52 @@ describe('who comes back late', () => {
     const play = open(2).do({ type: 'remove', member: 'Ada', whom: 'Bo' }, back(open(2), 'Bo'));
     expect(play.said('Bo', 'refused').code).toBe('removed');
     expect(play.state.members).toHaveLength(1);
+  });
+});
+
+describe('what a returning member remembers', () => {
+  const MAX = 2 ** 32 - 1;
+
+  test('of epochs that a room never had counts for nothing', () => {
+    const play = new Play(OPEN).enter(2).do(away('Bo'));
+    play.do(back(play, 'Bo', { epoch: MAX, run: MAX, isRunOn: true })).start();
+    expect(play.state).toMatchObject({ run: 1, epoch: 1, heardOf: 0 });
+    play.train().do(away('Bo'), back(play, 'Bo', { epoch: MAX }), { type: 'pause', member: 'Ada' });
+    expect(play.said('Ada', 'pause').epoch).toBe(1);
+    play.do({ type: 'resume', member: 'Ada' });
+    expect(play.said('Ada', 'prepare').epoch).toBe(2);
+  });
+
+  test.each([
+    ['run', { run: MAX }],
+    ['epoch', { epoch: MAX }],
+    ['present epoch', { active: { epoch: MAX, ring: [...open(3).state.ring], isSteady: true } }],
+  ])('of a %s that cannot have been costs it its place in a room that a restarted server learns about', (_, claim) => {
+    const before = open(3);
+    const liar = back(before, 'Cy', claim);
+    for (const order of [
+      [liar, steady(before, 'Ada'), steady(before, 'Bo'), missed('Cy')],
+      [steady(before, 'Ada'), steady(before, 'Bo'), liar],
+      [steady(before, 'Ada'), liar, steady(before, 'Bo')],
+    ]) {
+      const play = revived(before);
+      let code: string | null = null;
+      for (const event of order) {
+        for (const effect of play.do(event).effects) if (effect.type === 'expel') code = effect.code;
+      }
+      expect(code).toBe('not-member');
+      expect(play.ring).toEqual(['Ada', 'Bo']);
+      expect(play.state).toMatchObject({ isDoubtful: false, phase: 'LINKING', run: 1, epoch: 1000 });
+    }
+  });
+
+  test('is believed where another server, whose clock is ahead, has numbered it', () => {
+    const before = open(2);
+    before.state = { ...before.state, epoch: 4600 };
+    const play = revived(before, steady(before, 'Ada'), steady(before, 'Bo'));
+    expect(play.state).toMatchObject({ isDoubtful: false, phase: 'RUNNING', epoch: 4600 });
+    play.enter(3);
+    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 4601 });
   });
 });
 

@@ -12,6 +12,8 @@ export type FuzzKind = (typeof FUZZ_KINDS)[number];
 
 /** Messages and ids that are remembered, to be said again. */
 const MEMORY = 2000;
+/** The highest number of an epoch that fits the protocol. */
+const MAX_ORDINAL = 2 ** 32 - 1;
 /** Oversized frames beyond what the protocol allows end the connection before any message handler sees them. */
 const OVERSIZED_FRAME = 'x'.repeat(MAX_CONTROL_BYTES + 1);
 
@@ -117,7 +119,7 @@ export class FuzzArena {
   /** A message that fits the protocol: to whoever, of whatever epoch. */
   #message(member: FuzzMember): ClientMessage {
     const rng = this.#rng;
-    const epoch = this.#any([this.#epoch, this.#epoch, rng.below(10), Number.MAX_SAFE_INTEGER]);
+    const epoch = this.#any([this.#epoch, this.#epoch, rng.below(10), MAX_ORDINAL]);
     const room = this.#any(this.#codes);
     const sdp = member.room === null ? 'v=0' : nameIn(member.room);
     const to = this.#ids.any(rng) ?? 'nobody-at-all';

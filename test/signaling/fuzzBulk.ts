@@ -42,11 +42,16 @@ const metrics = new Metrics(() => ({ rooms: hub.rooms, connections: PLACES, memb
 let errors = 0;
 const log = pino({ level: 'error' }, { write: () => void errors++ });
 const roomLog = new RoomLog(log, metrics);
-const hub: Hub = new Hub({ clock, limits, listener: roomLog, hasRelay: false });
+const credentials = new Credentials('the secret of the fuzz');
+const hub: Hub = new Hub({
+  ...{ clock, limits, listener: roomLog, hasRelay: false },
+  seal: (room, members) => credentials.sealOf(room, members),
+});
 const context: ServerContext = {
   ...{ hub, rooms: localRooms(hub), clock, limits, log, metrics, ice: NO_ICE, bootId: 'boot' },
-  credentials: new Credentials('the secret of the fuzz'),
+  credentials,
   wrongCodes: new FailureCounter(clock, many),
+  revivals: new FailureCounter(clock, many),
   openings: new AddressBuckets(clock, many, many),
   roomLog,
 };

@@ -67,14 +67,26 @@ export class TestMember {
     fits: (message: Of<Type>) => boolean = () => true,
   ): Promise<Of<Type>> {
     for (;;) {
+      const message = await this.#take(`a message "${type}" came`);
+      if (message.type === type && fits(message as Of<Type>)) return message as Of<Type>;
+    }
+  }
+
+  /** The server's answer to a first message: `admitted`, or a refusal's code. */
+  async answer(): Promise<string> {
+    for (;;) {
+      const message = await this.#take('an answer came');
+      if (message.type === 'admitted') return message.type;
+      if (message.type === 'refused') return message.code;
+    }
+  }
+
+  async #take(what: string): Promise<ServerMessage> {
+    for (;;) {
       const message = this.#inbox.shift();
-      if (message === undefined) {
-        const isOver = this.socket.readyState === WebSocket.CLOSED;
-        if (isOver) throw new Error(`The connection closed before a message "${type}" came.`);
-        await Promise.race([new Promise<void>((resolve) => (this.#wake = resolve)), this.closed]);
-      } else if (message.type === type && fits(message as Of<Type>)) {
-        return message as Of<Type>;
-      }
+      if (message !== undefined) return message;
+      if (this.socket.readyState === WebSocket.CLOSED) throw new Error(`The connection closed before ${what}.`);
+      await Promise.race([new Promise<void>((resolve) => (this.#wake = resolve)), this.closed]);
     }
   }
 }

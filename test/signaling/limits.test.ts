@@ -1,34 +1,74 @@
 import { expect, test } from 'vitest';
-import { networkOf } from '../../signaling/address.ts';
-import { FailureCounter, MAX_ADDRESSES, TokenBucket } from '../../signaling/limits.ts';
+import { networkOf, siteOf } from '../../signaling/address.ts';
+import { FailureCounter, MAX_ADDRESSES, SERVER_NETWORKS, SITE_NETWORKS, TokenBucket } from '../../signaling/limits.ts';
 import { ManualClock } from '../manualClock.ts';
 
 test('an address is blocked for the rest of its minute', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 2);
-  counter.add('a');
+  counter.add('a', 'one');
   clock.advance(30_000);
   expect(counter.isBlocked('a')).toBe(false);
-  counter.add('a');
+  counter.add('a', 'two');
   expect(counter.isBlocked('a')).toBe(true);
   expect(counter.isBlocked('b')).toBe(false);
   clock.advance(30_000);
   expect(counter.isBlocked('a')).toBe(false);
-  counter.add('a');
+  counter.add('a', 'three');
   expect(counter.isBlocked('a')).toBe(false);
+});
+
+test('a failure that is repeated counts once', () => {
+  const counter = new FailureCounter(new ManualClock(), 2);
+  for (let i = 0; i < 40; i++) counter.add('class', 'the link of yesterday');
+  expect(counter.isBlocked('class')).toBe(false);
+  counter.add('class', 'another');
+  expect(counter.isBlocked('class')).toBe(true);
+});
+
+/** The `i`th network of a site, as addresses count. */
+const networkIn = (site: string, i: number): string => networkOf(`2001:db8:${site}:${(i + 1).toString(16)}::1`);
+
+test('networks of one site are blocked together', () => {
+  const clock = new ManualClock();
+  const counter = new FailureCounter(clock, 2);
+  for (let i = 0; i < 2 * SITE_NETWORKS - 1; i++) counter.add(networkIn('a', i), `code ${i}`);
+  expect(counter.isBlocked(networkIn('a', 999))).toBe(false);
+  counter.add(networkIn('a', 100), 'the last');
+  for (const i of [0, 999]) expect(counter.isBlocked(networkIn('a', i))).toBe(true);
+  expect(counter.isBlocked(networkIn('b', 0))).toBe(false);
+  clock.advance(60_000);
+  expect(counter.isBlocked(networkIn('a', 999))).toBe(false);
+});
+
+test('sites that have failed are blocked once all together have failed too often, and only those', () => {
+  const clock = new ManualClock();
+  const counter = new FailureCounter(clock, 1);
+  for (let i = 0; i < SERVER_NETWORKS - 1; i++) counter.add(networkIn('a', i), `code ${i}`);
+  clock.advance(1);
+  counter.add('192.0.2.1', 'code 0');
+  counter.add(networkIn('b', 0), 'code 1');
+  expect(counter.isBlocked(networkIn('b', 1))).toBe(false);
+  counter.add(networkIn('c', 0), 'another');
+  for (const site of ['a', 'b', 'c']) expect(counter.isBlocked(networkIn(site, 999)), site).toBe(true);
+  expect(counter.isBlocked('192.0.2.2')).toBe(false);
+  counter.add('192.0.2.2', 'its first');
+  expect(counter.isBlocked('192.0.2.2')).toBe(true);
+  clock.advance(60_000);
+  for (const site of ['a', 'b', 'c']) expect(counter.isBlocked(networkIn(site, 999)), site).toBe(false);
 });
 
 test('so many addresses are remembered and no more: the oldest is forgotten', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 1);
-  counter.add('returning');
-  counter.add('oldest');
+  counter.add('returning', 'code');
+  counter.add('oldest', 'code');
   clock.advance(60_000);
   // Its minute begins anew, which makes it one of the youngest.
-  counter.add('returning');
-  for (let i = 0; i < MAX_ADDRESSES - 1; i++) counter.add(`address ${i}`);
+  counter.add('returning', 'code');
+  for (let i = 0; i < MAX_ADDRESSES - 1; i++) counter.add(`address ${i}`, 'code');
   expect(counter.isBlocked('returning')).toBe(true);
-  counter.add('one more');
+  counter.add('one more', 'code');
   expect(counter.isBlocked('returning')).toBe(false);
   expect(counter.isBlocked('address 0')).toBe(true);
   expect(counter.isBlocked('one more')).toBe(true);
@@ -55,4 +95,13 @@ test.each([
   ['', ''],
 ])('%s counts as %s', (address, network) => {
   expect(networkOf(address)).toBe(network);
+});
+
+test.each([
+  ['192.168.1.5', '192.168.1.5'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1::/48'],
+  ['2001:db8::', '2001:db8:0::/48'],
+  ['', ''],
+])('%s belongs to the site %s', (address, site) => {
+  expect(siteOf(networkOf(address))).toBe(site);
 });

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { MAX_CONTROL_BYTES, PROTOCOL_VERSION, type ClientMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../signaling/index.ts';
@@ -8,8 +8,11 @@ import { AWAY_MS } from '../../signaling/room/index.ts';
 import { ManualClock } from '../manualClock.ts';
 import { CPU, enter, TestMember } from './helpers.ts';
 
+const HOUR_MS = 60 * 60 * 1000;
+
 const open: (() => Promise<void>)[] = [];
 afterEach(async () => {
+  vi.useRealTimers();
   while (open.length > 0) await open.pop()!();
 });
 
@@ -35,6 +38,15 @@ const create = (name = 'Ada', startAt: number | null = null): ClientMessage => (
   job: DEFAULT_JOB,
   startAt,
   nodes: null,
+});
+
+/** Of a member that remembers no run. */
+const NOTHING = {
+  settings: { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, isHeld: false },
+  ...{ run: 0, isRunOn: false, epoch: 0, active: null },
+};
+const returning = (room: string, id: string, token: string): ClientMessage => ({
+  ...{ type: 'return', version: PROTOCOL_VERSION, name: 'back', room, member: id, token, standing: NOTHING },
 });
 
 async function health(server: SignalingServer): Promise<Record<string, unknown>> {
@@ -180,6 +192,25 @@ describe('members', () => {
     }
   });
 
+  test('nobody else takes the place of a member that is away for a moment, with or without a secret', async () => {
+    for (const secret of [null, 'a secret of the server']) {
+      const clock = new ManualClock();
+      const { server, room, ada, bo, adaId, adaToken, epoch } = await pair({ clock, secret });
+      ada.socket.terminate();
+      await expect.poll(() => connections(server)).toBe(1);
+      const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
+      const standing = { settings, run: 1, isRunOn: true, epoch, active: null };
+      const back = { type: 'return', version: PROTOCOL_VERSION, room, standing, member: adaId } as const;
+      const eve = member(server);
+      await eve.send({ ...back, name: 'Eve', token: 'x'.repeat(40) });
+      expect(await eve.answer(), `secret ${secret}`).toBe('not-member');
+      const again = member(server);
+      await again.send({ ...back, name: 'Ada', token: adaToken });
+      expect(await again.answer()).toBe('admitted');
+      bo.socket.terminate();
+    }
+  });
+
   test('who watches hears what rank 0 tells, at a pace', async () => {
     const { server, room, ada, bo } = await pair({ clock: new ManualClock(), limits: { newsBurst: 2 } });
     const wu = member(server);
@@ -237,6 +268,58 @@ describe('members', () => {
   });
 });
 
+describe('a run of more than a day', () => {
+  test('its members are given new credentials half-way, and come back with them to where they were', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const server = await start({ secret: 'a secret of the server' });
+    const ada = member(server);
+    await ada.send(create());
+    const { room, member: id, token, hostKey } = await ada.next('admitted');
+    await ada.send({ type: 'lock', isLocked: true });
+    const bo = member(server);
+    const given: { token: string; hostKey: string | null }[] = [];
+    let heartbeats = 0;
+    ada.socket.on('message', (data: Buffer) => {
+      const message = JSON.parse(data.toString()) as { type: string; token: string; hostKey: string | null };
+      if (message.type === 'credentials') given.push(message);
+      if (message.type === 'heartbeat') heartbeats++;
+    });
+    for (let hour = 1; hour <= 25; hour++) {
+      vi.advanceTimersByTime(HOUR_MS);
+      await ada.send({ type: 'heartbeat' });
+      await expect.poll(() => heartbeats, { interval: 1 }).toBe(hour);
+      expect(given).toHaveLength(Math.floor(hour / 12));
+    }
+    ada.socket.terminate();
+    const renewed = given.at(-1)!;
+    const standing = { ...NOTHING, settings: { ...NOTHING.settings, isLocked: true } };
+    const back = { type: 'return', version: PROTOCOL_VERSION, name: 'Ada', room, member: id, standing } as const;
+    const old = member(server);
+    await old.send({ ...back, token, hostKey: hostKey! });
+    expect(await old.answer()).toBe('not-member');
+    const again = member(server);
+    await again.send({ ...back, token: renewed.token, hostKey: renewed.hostKey! });
+    expect(await again.answer()).toBe('admitted');
+    expect((await again.next('room')).hosts).toEqual([id]);
+    await bo.join(room, 'Bo');
+    expect(await bo.answer()).toBe('room-locked');
+  });
+
+  test('who has no host key is given none with a new token', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const server = await start();
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    const ada = member(server);
+    await ada.join(room);
+    const { token } = await ada.next('admitted');
+    vi.advanceTimersByTime(13 * HOUR_MS);
+    await ada.send({ type: 'heartbeat' });
+    const renewed = await ada.next('credentials');
+    expect(renewed.hostKey).toBeNull();
+    expect(renewed.token).not.toBe(token);
+  });
+});
+
 describe('refusals', () => {
   test('a wrong code', async () => {
     const ada = member(await start());
@@ -260,6 +343,41 @@ describe('refusals', () => {
     const late = member(server);
     await late.join(room);
     await late.next('admitted');
+  });
+
+  test('a class that waits with the link of yesterday keeps nobody of its address from joining', async () => {
+    const server = await start({ limits: { wrongCodesPerMinute: 2 } });
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    for (let i = 0; i < 10; i++) {
+      const waiting = member(server);
+      await waiting.join('AAAAAA');
+      expect(await waiting.answer()).toBe('no-room');
+    }
+    const late = member(server);
+    await late.join(room);
+    expect(await late.answer()).toBe('admitted');
+  });
+
+  test('wrong codes in what returning tabs say, which have no proof, as those in what newcomers say', async () => {
+    const clock = new ManualClock();
+    const { server, room, adaId, adaToken } = await pair({
+      ...{ clock, secret: 'a secret of the server', limits: { wrongCodesPerMinute: 2 } },
+    });
+    const comeBack = async (code: string, id = 'somebody', token = 'x'.repeat(40)): Promise<string> => {
+      const one = member(server);
+      await one.send(returning(code, id, token));
+      return one.answer();
+    };
+    expect(await comeBack(room)).toBe('not-member');
+    for (const code of ['AAAAAA', 'AAAAAA', 'AAAAAB']) expect(await comeBack(code), code).toBe('not-member');
+    // One answer for right and wrong ones.
+    for (const code of ['AAAAAA', 'AAAAAC', room]) expect(await comeBack(code), code).toBe('rate-limited');
+    const guesser = member(server);
+    await guesser.join(room);
+    expect(await guesser.answer()).toBe('rate-limited');
+    expect(await comeBack(room, adaId, adaToken)).toBe('admitted');
+    clock.advance(60_000);
+    expect(await comeBack(room)).toBe('not-member');
   });
 
   test('a rank that another member has', async () => {
@@ -464,6 +582,92 @@ describe('an empty room', () => {
     expect((await ada.next('refused')).code).toBe('no-room');
     await bo.join(second);
     await bo.next('admitted');
+  });
+});
+
+test('who was sent out of a room stays out of it after a restart of the server', async () => {
+  const secret = 'a secret of the server';
+  const server = await start({ secret });
+  const [ada, bo, cy] = [member(server), member(server), member(server)];
+  await ada.send(create());
+  const { room, ...first } = await ada.next('admitted');
+  const [boId, cyId] = [await enter(bo, room, 'Bo'), await enter(cy, room, 'Cy')];
+  await ada.send({ type: 'remove', member: boId.id });
+  expect(await bo.next('refused')).toMatchObject({ code: 'removed' });
+  await ada.send({ type: 'lock', isLocked: true });
+  const { removed, isLocked } = await cy.next('room', (m) => m.isLocked);
+  expect(removed?.members).toEqual([boId.id]);
+  await server.close();
+
+  const restarted = await start({ secret });
+  const settings = { ...NOTHING.settings, isLocked };
+  const comeBack = async (
+    { id, token }: { id: string; token: string },
+    known: { removed?: typeof removed } = {},
+  ): Promise<TestMember> => {
+    const one = member(restarted);
+    const standing = { ...NOTHING, settings: { ...settings, ...known } };
+    await one.send({ type: 'return', version: PROTOCOL_VERSION, name: 'back', room, member: id, token, standing });
+    return one;
+  };
+  // The first to come is believed, as nobody is there to know better.
+  const early = await comeBack(boId);
+  expect(await early.answer()).toBe('admitted');
+  // What the server has not signed it does not believe.
+  const liar = await comeBack(cyId, { removed: { members: [boId.id, first.member], seal: removed!.seal } });
+  expect(await liar.answer()).toBe('admitted');
+  const host = await comeBack({ id: first.member, token: first.token }, { removed });
+  expect(await host.answer()).toBe('admitted');
+  expect(await early.next('refused')).toMatchObject({ code: 'removed' });
+  expect((await liar.next('room', (m) => m.removed !== undefined)).removed).toEqual(removed);
+  expect(await (await comeBack(boId)).answer()).toBe('removed');
+});
+
+describe('a server that has restarted without a secret', () => {
+  test('counts the rooms that members bring back apart from those that tabs open, and from wrong codes', async () => {
+    const clock = new ManualClock();
+    const limits = { revivalsPerMinute: 2, wrongCodesPerMinute: 1, roomBurst: 1 };
+    const server = await start({ clock, limits });
+    const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
+    const answer = async (message: ClientMessage): Promise<string> => {
+      const one = member(server);
+      await one.send(message);
+      return one.answer();
+    };
+    const comeBack = (code: string): Promise<string> => answer(returning(code, 'somebody', 'x'.repeat(40)));
+    expect(await comeBack(room)).toBe('not-member');
+    for (const code of ['AAAAAA', 'AAAAAB']) expect(await comeBack(code), code).toBe('admitted');
+    // One answer for right and wrong codes.
+    for (const code of ['AAAAAC', room]) expect(await comeBack(code), code).toBe('rate-limited');
+    expect(await answer({ type: 'join', version: PROTOCOL_VERSION, name: 'Bo', room })).toBe('admitted');
+    expect(await answer(create())).toBe('admitted');
+    clock.advance(60_000);
+    expect(await comeBack('AAAAAC')).toBe('admitted');
+  });
+
+  test('takes each member that trained at its word once, and then wants its token', async () => {
+    const server = await start();
+    const ids = ['member-ada', 'member-bo'] as const;
+    const ring = ids.map((id, i) => ({ member: id, name: id, device: CPU, browser: i, rank: null }));
+    const settings = { job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 8 }, isLocked: false, isHeld: false };
+    const standing = { settings, run: 1, isRunOn: true, epoch: 7, active: { epoch: 7, ring, isSteady: true } };
+    const back = (id: string): ClientMessage => ({
+      ...{ type: 'return', version: PROTOCOL_VERSION, room: 'K7F3QX', name: 'back', standing },
+      ...{ member: id, token: 'of-the-server-before' },
+    });
+    const [ada, bo] = [member(server), member(server)];
+    await ada.send(back(ids[0]));
+    expect(await ada.answer()).toBe('admitted');
+    await bo.send(back(ids[1]));
+    expect(await bo.answer()).toBe('admitted');
+    expect(await ada.next('go')).toEqual({ type: 'go', epoch: 7 });
+    bo.socket.terminate();
+    await expect.poll(() => connections(server)).toBe(1);
+    for (const id of [ids[1], 'somebody-else']) {
+      const eve = member(server);
+      await eve.send(back(id));
+      expect(await eve.answer(), id).toBe('not-member');
+    }
   });
 });
 
