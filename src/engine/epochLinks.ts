@@ -45,6 +45,8 @@ export class EpochLinks {
   #mesh: Mesh | null = null;
   /** Resolves once there is a mesh. */
   readonly #opening = deferred();
+  /** Why the epoch is over; `null` while it is not. */
+  #over: Error | null = null;
 
   constructor(options: EpochLinksOptions) {
     this.#options = options;
@@ -82,22 +84,25 @@ export class EpochLinks {
     const { rank, members } = this.#options;
     const peer = members.findIndex(({ member }) => member === from);
     if (peer < 0 || peer === rank) return;
-    const isNew = !this.#edges.has(peer);
+    const known = this.#edges.get(peer);
+    // Only an offer or a port begins a link; any other signal without an edge belongs to an attempt that is over.
+    if ((!known || known.hasFailed) && signal.type !== 'offer' && signal.type !== 'port') return;
     const edge = this.#edgeTo(peer);
     edge.signal(attempt, signal);
-    if (isNew) void this.#follow(peer, () => edge.link(false));
+    if (edge !== known) void this.#follow(peer, () => edge.link(false));
   }
 
   /** The epoch is over: ends the mesh's groups with `reason`, and lets go of all links. */
   close(reason: Error): void {
     // Closing hears no answer: whoever still waits for another rank is told now.
+    this.#over = reason;
     this.#mesh?.end(reason);
     for (const edge of this.#edges.values()) edge.close();
   }
 
   #edgeTo(peerRank: number): Edge {
     const existing = this.#edges.get(peerRank);
-    if (existing) return existing;
+    if (existing && !existing.hasFailed) return existing;
     const { room, epoch, rank, members, iceServers, connectPeer, connectTab, pool, server, clock } = this.#options;
     const [self, peer] = [members[rank]!.member, members[peerRank]!.member];
     const relayOnly =
@@ -117,16 +122,16 @@ export class EpochLinks {
   /** Opens a link on demand. */
   async #dial(peer: number): Promise<Link> {
     const { room, epoch, rank, server } = this.#options;
-    const edge = this.#edgeTo(peer);
-    if (!server()?.isOpen && !edge.canReuse) {
+    if (!server()?.isOpen && !this.#edgeTo(peer).canReuse) {
       throw new SignalingError(
         `Rank ${rank} has no link to rank ${peer} yet, and the signaling server is away: it is needed to make one.`,
         { room, epoch, rank, missing: [peer] },
       );
     }
     while (this.#dialing.size >= MAX_DIALING) await Promise.race(this.#dialing);
+    if (this.#over) throw this.#over;
     // The other end may have been first.
-    const dialed = edge.link(true);
+    const dialed = this.#edgeTo(peer).link(true);
     const over = dialed.then(
       () => {},
       () => {},
@@ -139,15 +144,14 @@ export class EpochLinks {
     }
   }
 
-  /** A link that another rank opens, or that stood before. Where it does not come about, whoever needs it dials. */
+  /** A link that another rank opens, or that stood before. */
   async #follow(peer: number, link: (edge: Edge) => Promise<Link>): Promise<void> {
-    const edge = this.#edgeTo(peer);
     try {
-      const opened = await link(edge);
+      const opened = await link(this.#edgeTo(peer));
       await this.#opening.promise;
       this.#mesh?.accept(peer, opened);
     } catch {
-      if (this.#edges.get(peer) === edge) this.#edges.delete(peer);
+      // No rank waits for this link; one that needs it dials.
     }
   }
 }

@@ -62,6 +62,8 @@ export class Edge {
   #lastAttemptId = -1;
   #lastFailure = 'No connection came about.';
   #isOver = false;
+  /** Whether {@link link} was called, so that attempts follow a greeting that fails. */
+  #isWanted = false;
   /** Greeting over the connection of an earlier epoch. */
   #reused: Link | null = null;
   #reusing: Promise<boolean> | null = null;
@@ -77,13 +79,14 @@ export class Edge {
   }
 
   /**
-   * Resolves with the link once both ends agreed on who they are.
+   * Resolves with the link once both ends agreed on who they are. May be called while {@link reuse} or an earlier call is pending.
    *
    * @param initiates whether this end opens attempts, or waits for the other's.
    * @throws (rejects) TimeoutError after LINKING_TIMEOUT_MS, with the last attempt's failure.
    */
   async link(initiates = this.#isLower): Promise<Link> {
     const { clock, self, peer } = this.#options;
+    this.#isWanted = true;
     const cancel = clock.after(LINKING_TIMEOUT_MS, () =>
       this.#linked.reject(
         new TimeoutError(
@@ -94,10 +97,12 @@ export class Edge {
       ),
     );
     if (this.#attempt === null && !(await this.#reuse())) {
-      // An offer may have come meanwhile.
-      this.#isInitiator = initiates && this.#attempt === null;
-      // The two ends number their attempts apart: even ones are the lower id's.
-      if (this.#isInitiator && !this.#isOver) this.#open(this.#isLower ? 0 : 1);
+      // An offer may have come while this end greeted, or another call may have opened an attempt.
+      if (initiates && this.#attempt === null && !this.#isOver) {
+        this.#isInitiator = true;
+        // The two ends number their attempts apart: even ones are the lower id's.
+        this.#open(this.#isLower ? 0 : 1);
+      }
     }
     try {
       this.#opened = await this.#linked.promise;
@@ -116,15 +121,25 @@ export class Edge {
     return this.#options.pool.get(this.#options.peer.member) !== null;
   }
 
+  /** Whether linking is over without a link. Another link to the same rank needs another edge. */
+  get hasFailed(): boolean {
+    return this.#isOver && this.#opened === null;
+  }
+
   /**
-   * Links over the connection of an earlier epoch, if it still stands.
+   * Links over the connection of an earlier epoch. If that connection is dead and one of the two ends has begun to connect by the
+   * time it is found out, follows that attempt, as {@link link} does.
    *
-   * @throws (rejects) PeerGoneError where it does not.
+   * @throws (rejects) PeerGoneError where the connection is dead and neither end connects, TimeoutError as {@link link} does.
    */
   async reuse(): Promise<Link> {
-    if (await this.#reuse()) this.#opened = await this.#linked.promise;
+    if (await this.#reuse()) {
+      this.#opened = await this.#linked.promise;
+      this.#isOver = true;
+      return this.#opened;
+    }
+    if (this.#isWanted || this.#attempt !== null) return this.link(false);
     this.#isOver = true;
-    if (this.#opened) return this.#opened;
     throw new PeerGoneError('The connection of the epoch before is gone.');
   }
 
