@@ -13,7 +13,7 @@ const MAX_UNANSWERED = 4;
 
 export interface SignalingHandlers {
   onmessage: (message: ServerMessage) => void;
-  /** Called once when the connection is gone, whoever ended it. */
+  /** Called once when the connection is gone, unless this end has closed it. */
   onclose: (error: SignalingError) => void;
 }
 
@@ -25,7 +25,7 @@ export class SignalingClient {
   #cancelHeartbeat: () => void = () => {};
   /** Heartbeats since anything was last heard. */
   #unanswered = 0;
-  #isLost = false;
+  #isOver = false;
 
   private constructor(socket: WebSocket, clock: Clock, { onmessage, onclose }: SignalingHandlers) {
     this.#socket = socket;
@@ -36,6 +36,8 @@ export class SignalingClient {
       this.#lose('The connection to the signaling server is gone.');
     });
     socket.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
+      // While a socket closes, messages may still come.
+      if (this.#isOver) return;
       this.#unanswered = 0;
       let message: ServerMessage;
       try {
@@ -78,7 +80,7 @@ export class SignalingClient {
   }
 
   get isOpen(): boolean {
-    return !this.#isLost && this.#socket.readyState === WebSocket.OPEN;
+    return !this.#isOver && this.#socket.readyState === WebSocket.OPEN;
   }
 
   /** Sends, unless the connection is gone: `onclose` has told. */
@@ -101,15 +103,15 @@ export class SignalingClient {
   }
 
   close(): void {
+    this.#isOver = true;
     this.#cancelHeartbeat();
     this.#socket.close();
   }
 
   /** At once, where the socket's own `close` may take long: a dead connection cannot shake hands. */
   #lose(reason: string): void {
+    if (this.#isOver) return;
     this.close();
-    if (this.#isLost) return;
-    this.#isLost = true;
     this.#onclose(new SignalingError(reason));
   }
 }

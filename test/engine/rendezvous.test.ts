@@ -1,0 +1,146 @@
+/** A member's connection to the signaling server, and what it reports: the test speaks for the server and for the other ranks. */
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { Rendezvous, type RendezvousOptions } from '../../src/engine/rendezvous.ts';
+import { PROTOCOL_VERSION, type ClientMessage, type Refusal, type ServerMessage } from '../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { ManualClock } from '../manualClock.ts';
+
+const MEMBER = 'member-0000';
+const JOIN = { type: 'join', version: PROTOCOL_VERSION, name: 'Ada', room: 'K7F3QX' } as const;
+
+/** All that is under way between promises and microtasks happens. */
+const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** The member's end of a connection. */
+class FakeSocket extends EventTarget {
+  static readonly OPEN = 1;
+  readyState = 0;
+  readonly sent: ClientMessage[] = [];
+
+  constructor() {
+    super();
+    sockets.push(this);
+  }
+
+  send(text: string): void {
+    this.sent.push(JSON.parse(text) as ClientMessage);
+  }
+
+  /** The closing handshake begins; {@link closed} ends it. */
+  close(): void {
+    this.readyState = 2;
+  }
+
+  opened(): void {
+    this.readyState = FakeSocket.OPEN;
+    this.dispatchEvent(new Event('open'));
+  }
+
+  closed(): void {
+    this.readyState = 3;
+    this.dispatchEvent(new Event('close'));
+  }
+
+  says(message: ServerMessage): void {
+    this.dispatchEvent(new MessageEvent('message', { data: JSON.stringify(message) }));
+  }
+
+  admits(): void {
+    this.says({
+      ...{ type: 'admitted', member: MEMBER, token: 't'.repeat(20), hostKey: null, room: 'K7F3QX' },
+      ...{ iceServers: [], bootId: 'boot', heartbeatMs: 600_000 },
+    });
+    this.says({
+      ...{ type: 'room', phase: 'FORMING', run: 0, epoch: 0, hosts: [MEMBER], members: [], spectators: [] },
+      ...{ job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 8 }, isLocked: false, isHeld: false, waitingFor: 0 },
+    });
+  }
+
+  refuses(code: Refusal): void {
+    this.says({ type: 'refused', code, message: `Refused: ${code}.` });
+  }
+}
+
+let clock: ManualClock;
+/** The connections that the member has made, in order. */
+let sockets: FakeSocket[];
+/** Why the member is out of its room. */
+let fatal: string[];
+let rendezvous: Rendezvous;
+
+beforeEach(() => {
+  clock = new ManualClock();
+  [sockets, fatal] = [[], []];
+  vi.stubGlobal('WebSocket', FakeSocket);
+});
+
+afterEach(() => {
+  rendezvous.leave();
+  vi.unstubAllGlobals();
+});
+
+function never(): never {
+  throw new Error('No run begins in this test.');
+}
+
+/** Makes the member connect; resolves with its first connection, which is open. */
+async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSocket> {
+  rendezvous = new Rendezvous({
+    ...{ server: 'http://server', hello: JOIN, connectPeer: never, connectTab: never, clock },
+    ...{ onadmitted: () => {}, onroom: () => {}, onstate: () => {}, onended: () => {}, onrefused: () => {} },
+    ...{ enter: never, train: never, scopeOf: () => 'run' as const },
+    onfatal: (error) => fatal.push(error.message),
+    ...options,
+  });
+  void rendezvous.start();
+  await settle();
+  return connection(1);
+}
+
+/** The member's connection of this number, from when it is open. Waits for one that is made later. */
+async function connection(number: number): Promise<FakeSocket> {
+  for (let waited = 0; sockets.length < number && waited < 20_000; waited += 1000) {
+    clock.advance(1000);
+    await settle();
+  }
+  expect(sockets).toHaveLength(number);
+  const socket = sockets[number - 1]!;
+  socket.opened();
+  await settle();
+  return socket;
+}
+
+/** Whether the member makes no other connection in a while. */
+async function isQuiet(): Promise<boolean> {
+  const before = sockets.length;
+  clock.advance(30_000);
+  await settle();
+  return sockets.length === before;
+}
+
+describe('a member that returns', () => {
+  test('keeps its connection when the one before closes late', async () => {
+    const first = await begin();
+    first.admits();
+    first.refuses('server-closing');
+    const second = await connection(2);
+    second.admits();
+    first.closed();
+    expect(second.readyState).toBe(FakeSocket.OPEN);
+    expect(await isQuiet()).toBe(true);
+  });
+
+  test('hears nothing of a connection that it has given up', async () => {
+    const onadmitted = vi.fn();
+    const first = await begin({ onadmitted });
+    first.admits();
+    first.closed();
+    const second = await connection(2);
+    // It does not answer in time.
+    const third = await connection(3);
+    second.admits();
+    expect(onadmitted).toHaveBeenCalledTimes(1);
+    third.admits();
+    expect(onadmitted).toHaveBeenCalledTimes(2);
+  });
+});
