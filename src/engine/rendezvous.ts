@@ -4,12 +4,14 @@
  * is not its concern: it hands each epoch to `enter` and `train`.
  *
  * A lost connection to the server is made anew for as long as there is something to go on with: a running ring needs no server.
+ * A tab that is not let in yet asks again for a while, too: its room may be moving from one server process to another.
  */
 import type { RankStatus } from '../protocol/events.ts';
 import {
   PROTOCOL_VERSION,
   type ClientMessage,
   type IceServer,
+  type Refusal,
   type RosterEntry,
   type ServerMessage,
 } from '../protocol/control.ts';
@@ -49,7 +51,7 @@ const RETURN_MS = 250;
 const MAX_RETURN_MS = 4_000;
 /** How long a server that took a connection may take to let a member in; several wait for each other's word on a room. */
 const ADMISSION_MS = 15_000;
-/** How long the server may be away from a member that does not train. */
+/** How long the server may be away from a member that does not train, or from a tab that asks to be let in. */
 const AWAY_MS = 60_000;
 
 /** One epoch as its trainer sees it. */
@@ -71,6 +73,8 @@ export interface Epoch extends LocalRank {
   /** Aborted when the epoch ends before its run did. */
   readonly signal: AbortSignal;
 }
+
+type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'return' }>;
 
 type Ended = Extract<MembershipEffect, { type: 'end' }>;
 
@@ -153,7 +157,7 @@ export class Rendezvous {
   async start(): Promise<void> {
     this.#browser = await browserId();
     try {
-      await this.#connect({ ...this.#options.hello, browser: this.#browser });
+      await this.#connect(this.#hello());
     } catch (error) {
       this.#fatal(asError(error));
     }
@@ -175,7 +179,7 @@ export class Rendezvous {
     await this.#client?.closed;
   }
 
-  async #connect(hello: Extract<ClientMessage, { type: 'create' | 'join' | 'return' }>): Promise<void> {
+  async #connect(hello: Hello): Promise<void> {
     const { server, clock } = this.#options;
     const client = await SignalingClient.connect(server, clock, {
       onmessage: (message) => this.#receive(message),
@@ -244,11 +248,20 @@ export class Rendezvous {
     const RefusedError = code === 'removed' ? RemovedError : SignalingError;
     const error = new RefusedError(message, { room: this.#admission?.room });
     if (code === 'not-host' || code === 'not-now') return this.#options.onrefused(error);
-    const mayReturn = code === 'silent' || code === 'server-closing' || code === 'not-member';
-    if (!mayReturn || this.#admission === null) return this.#fatal(error);
+    if (!this.#isPassing(code)) return this.#fatal(error);
     // Its place is gone: as somebody new, then.
-    if (code === 'not-member') this.#admission = { ...this.#admission, token: '' };
+    if (code === 'not-member' && this.#admission !== null) this.#admission = { ...this.#admission, token: '' };
     this.#onServerLost(error);
+  }
+
+  /** Whether a later try may be let in where this one was refused. */
+  #isPassing(code: Refusal): boolean {
+    if (code === 'server-closing') return true;
+    if (code === 'silent' || code === 'not-member') return this.#admission !== null;
+    // Of a member that is there `rate-limited` says that it sends too much.
+    if (this.#lostAt === null) return false;
+    // A room that has lost its server is there again once the first of its members is back.
+    return code === 'rate-limited' || (code === 'no-room' && this.#admission === null);
   }
 
   /** The server is gone, or has closed this connection: tries to come back. */
@@ -256,7 +269,8 @@ export class Rendezvous {
     if (this.#isOver || (this.#client === null && this.#lostAt !== null)) return;
     this.#client?.close();
     this.#client = null;
-    if (this.#admission === null) return this.#fatal(error);
+    // A second `create` might open a second room.
+    if (this.#admission === null && this.#options.hello.type === 'create') return this.#fatal(error);
     this.#lostAt ??= this.#options.clock.now();
     this.#dispatch({ type: 'lost' });
     this.#comeBackLater(error);
@@ -270,14 +284,16 @@ export class Rendezvous {
     const wait = Math.min(MAX_RETURN_MS, RETURN_MS * 2 ** this.#returns++);
     // Not all members of all rooms at the same moment.
     this.#cancelReturn = clock.after(wait * (1 + Math.random()), () => {
-      this.#connect(this.#returning()).catch((again: unknown) => {
+      this.#connect(this.#hello()).catch((again: unknown) => {
         if (!this.#isOver) this.#comeBackLater(asError(again));
       });
     });
   }
 
-  #returning(): Extract<ClientMessage, { type: 'join' | 'return' }> {
-    const { member, room, token, hostKey } = this.#admission!;
+  /** The first message of a connection. */
+  #hello(): Hello {
+    if (this.#admission === null) return { ...this.#options.hello, browser: this.#browser };
+    const { member, room, token, hostKey } = this.#admission;
     const { name, rank, watches } = this.#options.hello;
     const who = { version: PROTOCOL_VERSION, name, rank, watches, browser: this.#browser, room } as const;
     const key = hostKey === null ? {} : { hostKey };

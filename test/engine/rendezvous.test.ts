@@ -7,6 +7,10 @@ import { ManualClock } from '../manualClock.ts';
 
 const MEMBER = 'member-0000';
 const JOIN = { type: 'join', version: PROTOCOL_VERSION, name: 'Ada', room: 'K7F3QX' } as const;
+const CREATE: RendezvousOptions['hello'] = {
+  ...{ type: 'create', version: PROTOCOL_VERSION, name: 'Ada' },
+  ...{ job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 8 } },
+};
 
 /** All that is under way between promises and microtasks happens. */
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -118,7 +122,67 @@ async function isQuiet(): Promise<boolean> {
   return sockets.length === before;
 }
 
+describe('a newcomer', () => {
+  test.each([
+    ['its room moves to another server', (socket: FakeSocket) => socket.refuses('server-closing')],
+    ['the connection is lost', (socket: FakeSocket) => socket.closed()],
+  ])('asks again where %s before it is let in', async (_, lose) => {
+    lose(await begin());
+    const second = await connection(2);
+    expect(fatal).toEqual([]);
+    expect(second.sent).toEqual([expect.objectContaining(JOIN)]);
+    second.admits();
+    expect(await isQuiet()).toBe(true);
+  });
+
+  test('waits for a room that moves until its members have brought it back', async () => {
+    (await begin()).refuses('server-closing');
+    (await connection(2)).refuses('no-room');
+    (await connection(3)).refuses('rate-limited');
+    (await connection(4)).admits();
+    expect(fatal).toEqual([]);
+  });
+
+  test('gives up after a minute', async () => {
+    (await begin()).refuses('server-closing');
+    for (let number = 2; fatal.length === 0; number++) (await connection(number)).refuses('server-closing');
+    expect(fatal).toEqual(['Refused: server-closing.']);
+    expect(clock.now()).toBeGreaterThan(60_000);
+    expect(clock.now()).toBeLessThan(80_000);
+  });
+
+  test.each(['no-room', 'rate-limited', 'room-full'] as const)('is told at once of %s', async (code) => {
+    (await begin()).refuses(code);
+    expect(fatal).toEqual([`Refused: ${code}.`]);
+    expect(await isQuiet()).toBe(true);
+  });
+
+  test('opens no second room where the connection is lost', async () => {
+    (await begin({ hello: CREATE })).closed();
+    expect(fatal).toEqual(['The connection to the signaling server is gone.']);
+    expect(await isQuiet()).toBe(true);
+  });
+});
+
 describe('a member that returns', () => {
+  test('tries later where the server takes no more members back for now', async () => {
+    const first = await begin();
+    first.admits();
+    first.closed();
+    (await connection(2)).refuses('rate-limited');
+    const third = await connection(3);
+    expect(third.sent).toEqual([expect.objectContaining({ type: 'return', member: MEMBER })]);
+    third.admits();
+    expect(fatal).toEqual([]);
+  });
+
+  test('is out where it sends too fast while it is there', async () => {
+    const first = await begin();
+    first.admits();
+    first.refuses('rate-limited');
+    expect(fatal).toEqual(['Refused: rate-limited.']);
+  });
+
   test('keeps its connection when the one before closes late', async () => {
     const first = await begin();
     first.admits();
