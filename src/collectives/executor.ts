@@ -103,7 +103,8 @@ const News = v.variant('type', [
     type: v.literal('abort'),
     name: v.string(),
     message: v.string(),
-    /** Where it happened, as far as the sender's error knows. */
+    /** Where it happened, as far as the sender's error knows; the sender is not always the rank that found it. */
+    rank: v.optional(v.number()),
     op: v.optional(v.string()),
     seq: v.optional(v.number()),
     missing: v.optional(v.array(v.number())),
@@ -201,7 +202,7 @@ export class Executor {
     return this.#failure;
   }
 
-  /** Where every error of this rank happened. */
+  /** Where every error that this rank finds happened. */
   get #context(): ErrorContext {
     const { rank, worldSize, epoch } = this.#options.mesh;
     return { rank, worldSize, epoch };
@@ -455,9 +456,9 @@ export class Executor {
     if (!this.#options.ranks.includes(from)) return;
     switch (news.type) {
       case 'abort': {
-        const { name, message, op, seq, missing } = news;
+        const { name, message, rank = from, op, seq, missing } = news;
         const Reason = ABORT_ERRORS.get(name) ?? PeerGoneError;
-        return this.fail(new Reason(message, { ...this.#context, op, seq, missing }), { tell: false });
+        return this.fail(new Reason(message, { ...this.#context, rank, op, seq, missing }), { tell: false });
       }
       case 'inquiry':
         return this.#inquiry.answer(news.seq);
@@ -523,7 +524,9 @@ function takesTurns({ op }: OpDescriptor): boolean {
 }
 
 function abortNews(error: Error): News {
-  const { op, seq, missing }: ErrorContext = error instanceof PeergradError ? error.context : {};
-  const where = Object.fromEntries(Object.entries({ op, seq, missing }).filter(([, value]) => value !== undefined));
+  const { rank, op, seq, missing }: ErrorContext = error instanceof PeergradError ? error.context : {};
+  const where = Object.fromEntries(
+    Object.entries({ rank, op, seq, missing }).filter(([, value]) => value !== undefined),
+  );
   return { type: 'abort', name: error.name, message: error.message.slice(0, MAX_REASON_LENGTH), ...where };
 }

@@ -42,6 +42,8 @@ import { SignalingClient } from './signaling.ts';
  * hears of a closed tab within milliseconds.
  */
 const VERDICT_GRACE_MS = 500;
+/** How much longer a rank waits that has only been told of a loss or a deadline: the rank that found it knows the link. */
+const HEARSAY_GRACE_MS = 500;
 
 /** How long links stay open after a run that no server ended: a slower neighbour may still need the last frames. */
 const FAREWELL_MS = 2_000;
@@ -412,17 +414,20 @@ export class Rendezvous {
     // A fixed world that is broken stays so, and nobody is there to say what follows.
     if (this.#isFixed && !this.#client?.isOpen) return this.#fatal(failure);
     const self = live.members.findIndex(({ member }) => member === this.#membership.member);
-    const missing =
-      failure instanceof PeergradError ? failure.context.missing?.find((rank) => rank !== self) : undefined;
-    const peer = missing === undefined ? undefined : live.members[missing]?.member;
+    const { rank = self, missing = [] } = failure instanceof PeergradError ? failure.context : {};
+    const peer = live.members[missing.find((each) => each !== self) ?? -1]?.member;
     const isAboutPeers = failure instanceof PeerGoneError || failure instanceof TimeoutError;
+    const isHearsay = isAboutPeers && rank !== self;
     const scope = isAboutPeers ? 'epoch' : this.#options.scopeOf(error);
     const event: MembershipEvent =
-      isAboutPeers && peer !== undefined
+      isAboutPeers && !isHearsay && peer !== undefined
         ? { type: 'broken', epoch, peer }
         : { type: 'failed', epoch, message: failure.message.slice(0, 1000), scope };
-    if (failure instanceof PeerGoneError) this.#dispatchUnlessOver(epoch, event);
-    else this.#dispatch(event);
+    const graceMs = (failure instanceof PeerGoneError ? VERDICT_GRACE_MS : 0) + (isHearsay ? HEARSAY_GRACE_MS : 0);
+    if (graceMs === 0) return this.#dispatch(event);
+    this.#options.clock.after(graceMs, () => {
+      if (this.#live.has(epoch)) this.#dispatch(event);
+    });
   }
 
   get #watches(): boolean {
@@ -431,13 +436,6 @@ export class Rendezvous {
 
   get #isFixed(): boolean {
     return this.#lastRoom !== null && (this.#lastRoom.nodes === null || !isElastic(this.#lastRoom.job));
-  }
-
-  /** The server may know better: it hears of members that leave. */
-  #dispatchUnlessOver(epoch: number, event: MembershipEvent): void {
-    this.#options.clock.after(VERDICT_GRACE_MS, () => {
-      if (this.#live.has(epoch)) this.#dispatch(event);
-    });
   }
 
   #onLinkLost(member: string, error: Error | null): void {

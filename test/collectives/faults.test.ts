@@ -117,6 +117,28 @@ describe('late ranks', () => {
   });
 });
 
+describe('lost links', () => {
+  test('a rank that is told of one knows whose it was', async () => {
+    const { meshes, links } = createMeshes(4);
+    const groups = meshes.map((mesh) => new ProcessGroup(mesh));
+    const works = groups.map((group) => errorOf(group.allReduce(new Float32Array(10), { timeoutMs: 2000 })));
+    links[0]!.get(1)!.close();
+    for (const { context } of await Promise.all(works)) {
+      expect(new Set([context.rank, ...context.missing!])).toEqual(new Set([0, 1]));
+    }
+  });
+
+  test('a rank that passes the error on to another group leaves it as it is', async () => {
+    const errors = await runWorld(3, async (world) => {
+      const pair = await world.newGroup([1, 2]);
+      const lost = new PeerGoneError('Rank 0 lost its link to rank 1.', { rank: 0, missing: [1] });
+      if (world.rank === 2) pair.abort(lost);
+      return world.rank === 1 ? errorOf(pair.barrier({ timeoutMs: 2000 })) : null;
+    });
+    expect(errors[1]!.context).toMatchObject({ rank: 0, missing: [1] });
+  });
+});
+
 describe('hostile ranks', () => {
   test.each([
     [

@@ -1,8 +1,21 @@
 /** A member's connection to the signaling server, and what it reports: the test speaks for the server and for the other ranks. */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { PeerConnector } from '../../src/engine/linking.ts';
+import type { StateReport } from '../../src/engine/membership.ts';
 import { Rendezvous, type RendezvousOptions } from '../../src/engine/rendezvous.ts';
-import { PROTOCOL_VERSION, type ClientMessage, type Refusal, type ServerMessage } from '../../src/protocol/control.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import {
+  PROTOCOL_VERSION,
+  type ClientMessage,
+  type Refusal,
+  type RosterEntry,
+  type ServerMessage,
+} from '../../src/protocol/control.ts';
+import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
+import { handshake, type Hello } from '../../src/transport/handshake.ts';
+import type { Link } from '../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { deferred, type Deferred } from '../../src/util/deferred.ts';
+import { PeerGoneError, TimeoutError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 
 const MEMBER = 'member-0000';
@@ -64,6 +77,17 @@ class FakeSocket extends EventTarget {
     this.says({ type: 'refused', code, message: `Refused: ${code}.` });
   }
 }
+
+const EPOCH = 3;
+/** The member is rank 2 of these. Its id is the lowest, so it initiates all its links. */
+const RING = ['member-1111', 'member-2222', MEMBER, 'member-3333'].map((member): RosterEntry => ({
+  member,
+  name: 'tab',
+  device: { backend: 'cpu', adapter: '' },
+  browser: 0,
+  rank: null,
+}));
+const RANK = 2;
 
 let clock: ManualClock;
 /** The connections that the member has made, in order. */
@@ -206,5 +230,76 @@ describe('a member that returns', () => {
     expect(onadmitted).toHaveBeenCalledTimes(1);
     third.admits();
     expect(onadmitted).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe('a rank whose training fails', () => {
+  let socket: FakeSocket;
+  let training: Deferred<StateReport>;
+
+  /** What the member has reported of its epoch since it trains. */
+  const reports = (): ClientMessage[] =>
+    socket.sent.filter(({ type }) => type === 'broken' || type === 'failed' || type === 'finished');
+
+  beforeEach(async () => {
+    const attempts: Deferred<Link>[] = [];
+    const connectPeer: PeerConnector = ({ onsignal }) => {
+      const link = deferred<Link>();
+      const sdp = String(attempts.push(link) - 1);
+      queueMicrotask(() => onsignal({ type: 'offer', sdp }));
+      return { link: link.promise, signal: () => {}, abort: () => {} };
+    };
+    training = deferred();
+    socket = await begin({
+      ...{ connectPeer, enter: () => Promise.resolve({ step: 0, stateHash: 'state' }), train: () => training.promise },
+    });
+    socket.admits();
+    socket.says({
+      ...{ type: 'prepare', epoch: EPOCH, run: 1, members: RING, job: parseJob({ transport: 'webrtc' }) },
+      ...{ relayed: [], parted: [] },
+    });
+    await settle();
+    for (const message of socket.sent) {
+      if (message.type !== 'signal' || message.signal.type !== 'offer') continue;
+      const [mine, theirs] = createMemoryLinkPair();
+      attempts[Number(message.signal.sdp)]!.resolve(mine);
+      const helloOf = (rank: number): Hello => ({ room: 'K7F3QX', epoch: EPOCH, member: RING[rank]!.member, rank });
+      const peer = RING.findIndex(({ member }) => member === message.to);
+      await handshake(theirs, helloOf(peer), helloOf(RANK), { timeoutMs: 1000, clock });
+    }
+    await settle();
+    socket.says({ type: 'sync', epoch: EPOCH });
+    await settle();
+    socket.says({ type: 'go', epoch: EPOCH });
+    await settle();
+    expect(socket.sent.map(({ type }) => type)).toEqual(expect.arrayContaining(['linked', 'synced']));
+  });
+
+  test('reports the link that it has lost, unless the server speaks first', async () => {
+    training.reject(new PeerGoneError('Rank 2 lost its link to rank 1.', { rank: RANK, missing: [1] }));
+    await settle();
+    clock.advance(499);
+    expect(reports()).toEqual([]);
+    clock.advance(1);
+    expect(reports()).toEqual([{ type: 'broken', epoch: EPOCH, peer: 'member-2222' }]);
+  });
+
+  test.each([
+    ['a link', new PeerGoneError('Rank 1 lost its link to rank 0.', { rank: 1, missing: [0] }), 500],
+    ['a deadline', new TimeoutError('Timed out: rank 1 waited.', { rank: 1, missing: [0] }), 0],
+  ])('leaves it to another rank to report %s of that rank', async (_, error, reportedAfterMs) => {
+    training.reject(error);
+    await settle();
+    clock.advance(reportedAfterMs + 400);
+    expect(reports()).toEqual([]);
+    // That rank may be gone by now.
+    clock.advance(100);
+    expect(reports()).toEqual([{ type: 'failed', epoch: EPOCH, message: error.message, scope: 'epoch' }]);
+  });
+
+  test('reports the rank that its deadline names', async () => {
+    training.reject(new TimeoutError('Timed out: rank 2 waited.', { rank: RANK, missing: [0] }));
+    await settle();
+    expect(reports()).toEqual([{ type: 'broken', epoch: EPOCH, peer: 'member-1111' }]);
   });
 });
