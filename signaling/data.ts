@@ -10,6 +10,8 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
 export const DATA_PATH = '/data/';
+/** The list of what is there. */
+export const INDEX_PATH = `${DATA_PATH}index.json`;
 /** The whole name of a file of IDX arrays. */
 export const IDX_FILE = /^[\w-]+-idx\d-ubyte(\.gz)?$/;
 /** In a folder, which is its class. */
@@ -54,7 +56,7 @@ export class DataFiles {
   async serve(pathname: string, req: IncomingMessage, res: ServerResponse): Promise<boolean> {
     const name = decoded(pathname.slice(DATA_PATH.length));
     res.setHeader('cache-control', 'no-cache');
-    if (name === 'index.json') {
+    if (pathname === INDEX_PATH) {
       const listed = await this.#list();
       res.setHeader('content-type', 'application/json').end(JSON.stringify(listed));
       return true;

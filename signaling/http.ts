@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import send from 'send';
 import { clientAddress, isLoopback } from './address.ts';
-import { DATA_PATH, DataFiles } from './data.ts';
+import { DATA_PATH, DataFiles, INDEX_PATH } from './data.ts';
 import { pageHeaders } from './headers.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -68,6 +68,8 @@ export function createHttpHandler(options: HttpOptions) {
       if (!(await data.serve(pathname, req, res))) plain(res, 404, 'There is no such data file.');
       return;
     }
+    // The page asks what there is, whether a folder was given or not.
+    if (pathname === INDEX_PATH) return json(res, 200, []);
     if (dist === null) return nothingHere(res);
     serveApp(dist, pathname, req, res);
   }

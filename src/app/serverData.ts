@@ -7,7 +7,7 @@ export const SERVER_DATA = '/data/';
 const found = signal(false);
 export const serverHasData: ReadonlySignal<boolean> = found;
 
-/** Asks once; a server without data answers 404, or with its start page. */
+/** Asks once; a server without data lists none, and another than ours may answer 404, or with its start page. */
 export async function askForServerData(): Promise<void> {
   try {
     const response = await fetch(`${SERVER_DATA}index.json`);

@@ -180,9 +180,13 @@ describe('over HTTP', () => {
     await moved.close();
   });
 
-  test('has no data where no folder was given', async () => {
+  test('lists no data where no folder was given', async () => {
     const bare = await startSignaling({ logLevel: 'silent' });
-    expect((await fetch(`${bare.url}/data/index.json`)).status).toBe(404);
+    // The page asks for it: a 404 would be an error in every visitor's console.
+    const index = await fetch(`${bare.url}/data/index.json`);
+    expect(index.status).toBe(200);
+    expect(await index.json()).toEqual([]);
+    expect((await fetch(`${bare.url}/data/train-labels-idx1-ubyte`)).status).toBe(404);
     expect((await fetch(`${bare.url}/`)).status).toBe(404);
     await bare.close();
   });
