@@ -4,7 +4,7 @@ import type { JobSpec } from '../protocol/job.ts';
 import { isRunOver } from '../parallel/progress.ts';
 import type { Clock } from '../util/clock.ts';
 import { messageOf } from '../util/errors.ts';
-import type { Checkpoints } from './checkpoints.ts';
+import { isSameRun, type Checkpoints } from './checkpoints.ts';
 import { toCheckpoint } from './runCheckpoint.ts';
 import type { RunState } from './trainingRun.ts';
 
@@ -61,19 +61,25 @@ export class Autosave {
     this.#do(async () => {
       try {
         await this.#keep(await state, worldSize);
+      } catch (error) {
+        this.#note(error);
       } finally {
         this.#isSaving = false;
       }
     });
   }
 
-  /** The run has finished: nobody will go on with it. */
-  discard(): void {
+  /** The run has finished after `step` steps: nobody will go on with it. */
+  discard(step: number): void {
     const { openCheckpoints, room, job, origin } = this.#options;
     this.#do(async () => {
-      const checkpoints = await openCheckpoints();
-      await checkpoints.removeRun({ room, job });
-      if (origin) await checkpoints.removeRun(origin);
+      try {
+        const checkpoints = await openCheckpoints();
+        await checkpoints.removeRun({ room, job });
+        if (origin) await checkpoints.removeRun(origin, step);
+      } catch {
+        // What is left can be removed on the front page.
+      }
     });
   }
 
@@ -91,15 +97,19 @@ export class Autosave {
     const checkpoints = await openCheckpoints();
     await checkpoints.save(meta, arrays);
     this.#options.onsaved(step);
-    if (origin) await checkpoints.removeRun(origin);
+    // Later ones may be of a run that went another way from there.
+    if (origin && !isSameRun(origin, { room, job })) await checkpoints.removeRun(origin, step);
   }
 
+  #note(error: unknown): void {
+    if (!this.#hasFailed) {
+      this.#options.onnote(`Training goes on, but cannot go on later from here: ${messageOf(error)}`);
+    }
+    this.#hasFailed = true;
+  }
+
+  /** @param task never rejects. */
   #do(task: () => Promise<void>): void {
-    this.#work = this.#work.then(task).catch((error: unknown) => {
-      if (!this.#hasFailed) {
-        this.#options.onnote(`Training goes on, but cannot go on later from here: ${messageOf(error)}`);
-      }
-      this.#hasFailed = true;
-    });
+    this.#work = this.#work.then(task);
   }
 }

@@ -39,8 +39,8 @@ export class Checkpoints {
   }
 
   /**
-   * Keeps `arrays` as they are now, then removes the oldest of the same room and job beyond {@link CHECKPOINTS_KEPT}. Tabs may
-   * save at the same time, under different ids.
+   * Keeps `arrays` as they are now, then removes the oldest of the same room and job beyond {@link CHECKPOINTS_KEPT}, as far as
+   * storage lets it. Tabs may save at the same time, under different ids.
    *
    * @throws (rejects) UsageError where `meta` is not what it must be, StorageError where there is no room for it.
    */
@@ -48,11 +48,12 @@ export class Checkpoints {
     const bytes = encodeCheckpoint(meta, arrays);
     const size = `${(bytes.length / 2 ** 20).toFixed(1)} MiB`;
     await explained(`keep a checkpoint of ${size}`, this.#store.write(meta.id, bytes));
-    const { checkpoints } = await this.list();
-    const own = checkpoints.find(({ id }) => id === meta.id) ?? meta;
-    const others = checkpoints.filter((other) => other.id !== own.id && isSameRun(other, own));
-    // The latest come first, whatever the clock says of this one.
-    for (const { id } of others.slice(CHECKPOINTS_KEPT - 1)) await this.remove(id);
+    await this.#removeOld((checkpoints) => {
+      const own = checkpoints.find(({ id }) => id === meta.id) ?? meta;
+      const others = checkpoints.filter((other) => other.id !== own.id && isSameRun(other, own));
+      // The latest come first, whatever the clock says of this one.
+      return others.slice(CHECKPOINTS_KEPT - 1);
+    });
   }
 
   /** All checkpoints that are whole. Whether their bytes are right is seen when they are loaded. */
@@ -86,10 +87,19 @@ export class Checkpoints {
     await explained(`remove checkpoint ${id}`, this.#store.remove(id));
   }
 
-  /** Removes all of one job in one room. */
-  async removeRun(run: RunOf): Promise<void> {
-    const { checkpoints } = await this.list();
-    for (const one of checkpoints) if (isSameRun(one, run)) await this.remove(one.id);
+  /** Removes those of one job in one room after at most `upTo` steps, as far as storage lets it. */
+  async removeRun(run: RunOf, upTo = Infinity): Promise<void> {
+    await this.#removeOld((checkpoints) => checkpoints.filter((one) => isSameRun(one, run) && one.step <= upTo));
+  }
+
+  /** Removes what nobody needs any more. What another tab reads or writes at this moment stays: one too many does no harm. */
+  async #removeOld(choose: (checkpoints: readonly CheckpointMeta[]) => CheckpointMeta[]): Promise<void> {
+    try {
+      const { checkpoints } = await this.list();
+      await Promise.allSettled(choose(checkpoints).map(({ id }) => this.remove(id)));
+    } catch {
+      // The next save looks again.
+    }
   }
 }
 
@@ -116,7 +126,7 @@ async function explained<T>(what: string, work: Promise<T>): Promise<T> {
     throw new StorageError(
       isFull
         ? `This browser's storage is full and could not ${what}: remove old checkpoints, or free space on the disk.`
-        : `This browser's storage could not ${what}: ${messageOf(error)}.`,
+        : `This browser's storage could not ${what}: ${messageOf(error).replace(/\.$/, '')}.`,
     );
   }
 }

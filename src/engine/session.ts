@@ -554,7 +554,7 @@ export class Session {
 
   #onEnded(outcome: 'finished' | 'stopped' | 'failed', message: string): void {
     const result = this.#trained?.result ?? null;
-    if (outcome === 'finished') this.#training?.autosave?.discard();
+    if (outcome === 'finished') this.#training?.autosave?.discard(result?.steps ?? 0);
     if (outcome === 'finished' && result) this.#options.emit({ type: 'finished', result });
     // A lesson's last state has told.
     else if (outcome !== 'finished' || !(this.#current instanceof LessonRun))

@@ -23,8 +23,8 @@ const storage = {
     if (isFull) throw new StorageError('This browser’s storage is full.');
     asked.push(`save ${id}`);
   },
-  async removeRun({ room }: Pick<CheckpointMeta, 'room' | 'job'>): Promise<void> {
-    asked.push(`remove ${room}`);
+  async removeRun({ room }: Pick<CheckpointMeta, 'room' | 'job'>, upTo?: number): Promise<void> {
+    asked.push(`remove ${room}${upTo === undefined ? '' : ` up to ${upTo}`}`);
   },
 };
 
@@ -88,16 +88,26 @@ test('there is nothing to save before the first step, nor after the last', async
 
 test('a finished run is removed, after what is still being saved', async () => {
   autosave.save(run(20));
-  autosave.discard();
+  autosave.discard(30);
   await autosave.idle;
   expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove K7F3QX']);
 });
 
-test('a run that goes on from a checkpoint replaces it once it has its own', async () => {
+test('a run that goes on from a checkpoint replaces it, and none of later steps, once it has its own', async () => {
   autosave = autosaveFrom(ORIGIN);
   autosave.save(run(20));
   await autosave.idle;
-  expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove AAAAAA']);
+  expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove AAAAAA up to 20']);
+  autosave.discard(50);
+  await autosave.idle;
+  expect(asked.slice(2)).toEqual(['remove K7F3QX', 'remove AAAAAA up to 50']);
+});
+
+test('a run that goes on in the room of its checkpoint keeps what it saves', async () => {
+  autosave = autosaveFrom({ ...ORIGIN, room: 'K7F3QX' });
+  autosave.save(run(20));
+  await autosave.idle;
+  expect(asked).toEqual(['save K7F3QX-member-ada-20']);
 });
 
 test('a run that cannot be saved says so once, and is tried again', async () => {
