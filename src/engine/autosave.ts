@@ -4,6 +4,7 @@ import type { JobSpec } from '../protocol/job.ts';
 import { isRunOver } from '../parallel/progress.ts';
 import type { Clock } from '../util/clock.ts';
 import { messageOf } from '../util/errors.ts';
+import type { BrowserLock } from './browserLock.ts';
 import { isSameRun, type Checkpoints } from './checkpoints.ts';
 import { toCheckpoint } from './runCheckpoint.ts';
 import type { RunState } from './trainingRun.ts';
@@ -13,13 +14,15 @@ export const AUTOSAVE_MS = 10_000;
 
 export interface AutosaveOptions {
   room: string;
-  /** Of this tab: others of its browser save there as well. */
+  /** Of this tab: another of its browser may have saved there before. */
   member: string;
   job: JobSpec;
   clock: Clock;
   /** Milliseconds since 1970. */
   today: () => number;
   openCheckpoints: () => Promise<Pick<Checkpoints, 'save' | 'removeRun'>>;
+  /** Of this browser and room: the tab that holds it saves for all. Taken over. */
+  lock: Pick<BrowserLock, 'take' | 'release'>;
   /** What this run goes on from, which it replaces. */
   origin: CheckpointMeta | null;
   /** The state after so many steps is saved. */
@@ -51,7 +54,7 @@ export class Autosave {
     if (this.#options.clock.now() - this.#savedAt >= AUTOSAVE_MS) this.save(run);
   }
 
-  /** Saves `run` as it is now, unless the last time still takes. */
+  /** Saves `run` as it is now, unless the last time still takes, or another tab of this browser saves it. */
   save(run: Saved): void {
     if (this.#isSaving) return;
     this.#isSaving = true;
@@ -60,7 +63,8 @@ export class Autosave {
     const state = run.snapshot();
     this.#do(async () => {
       try {
-        await this.#keep(await state, worldSize);
+        const [snapshot, isOurs] = await Promise.all([state, this.#options.lock.take()]);
+        if (isOurs) await this.#keep(snapshot, worldSize);
       } catch (error) {
         this.#note(error);
       } finally {
@@ -71,9 +75,10 @@ export class Autosave {
 
   /** The run has finished after `step` steps: nobody will go on with it. */
   discard(step: number): void {
-    const { openCheckpoints, room, job, origin } = this.#options;
+    const { openCheckpoints, lock, room, job, origin } = this.#options;
     this.#do(async () => {
       try {
+        if (!(await lock.take())) return;
         const checkpoints = await openCheckpoints();
         await checkpoints.removeRun({ room, job });
         if (origin) await checkpoints.removeRun(origin, step);
@@ -81,6 +86,11 @@ export class Autosave {
         // What is left can be removed on the front page.
       }
     });
+  }
+
+  /** Lets another tab of this browser save, once all that was begun is done. */
+  close(): void {
+    this.#do(async () => this.#options.lock.release());
   }
 
   /** Resolves once all that was begun is done. */

@@ -17,6 +17,7 @@ import { demandsOf, hasPreview } from '../protocol/preview.ts';
 import { systemClock } from '../util/clock.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import { Autosave, type AutosaveOptions } from './autosave.ts';
+import { BrowserLock } from './browserLock.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 import { answer } from './learned.ts';
@@ -466,6 +467,7 @@ export class Session {
     return new Autosave({
       ...{ room: this.#code, member: this.#member, job, origin, clock: this.#clock, today: Date.now },
       openCheckpoints: () => Checkpoints.open(),
+      lock: new BrowserLock(`peergrad-autosave-${this.#code}`),
       onsaved: (step) => this.#options.emit({ type: 'saved', step }),
       onnote: (message) => this.#options.emit({ type: 'note', message }),
     });
@@ -476,6 +478,7 @@ export class Session {
     this.#recording = this.#current?.recording ?? this.#recording;
     this.#current?.dispose();
     this.#retired?.model.dispose();
+    this.#training?.autosave?.close();
     this.#current = null;
     this.#retired = null;
     this.#training = null;

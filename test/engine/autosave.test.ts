@@ -27,11 +27,14 @@ const storage = {
     asked.push(`remove ${room}${upTo === undefined ? '' : ` up to ${upTo}`}`);
   },
 };
+/** Whether another tab of this browser saves for all. */
+let isTaken: boolean;
 
 function autosaveFrom(origin: CheckpointMeta | null): Autosave {
   return new Autosave({
     ...{ room: 'K7F3QX', member: 'member-ada', job: JOB, clock, today: () => 1, origin },
     openCheckpoints: () => Promise.resolve(storage),
+    lock: { take: () => Promise.resolve(!isTaken), release: () => asked.push('release') },
     onsaved: (step) => saved.push(step),
     onnote: (message) => notes.push(message),
   });
@@ -39,7 +42,7 @@ function autosaveFrom(origin: CheckpointMeta | null): Autosave {
 
 beforeEach(() => {
   clock = new ManualClock();
-  [asked, notes, saved, isFull] = [[], [], [], false];
+  [asked, notes, saved, isFull, isTaken] = [[], [], [], false, false];
   autosave = autosaveFrom(null);
 });
 
@@ -89,8 +92,21 @@ test('there is nothing to save before the first step, nor after the last', async
 test('a finished run is removed, after what is still being saved', async () => {
   autosave.save(run(20));
   autosave.discard(30);
+  autosave.close();
   await autosave.idle;
-  expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove K7F3QX']);
+  expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove K7F3QX', 'release']);
+});
+
+test('one tab of a browser saves and removes, another once that one is gone', async () => {
+  isTaken = true;
+  autosave.save(run(20));
+  autosave.discard(30);
+  await autosave.idle;
+  expect([asked, saved, notes]).toEqual([[], [], []]);
+  isTaken = false;
+  autosave.save(run(40));
+  await autosave.idle;
+  expect(saved).toEqual([40]);
 });
 
 test('a run that goes on from a checkpoint replaces it, and none of later steps, once it has its own', async () => {

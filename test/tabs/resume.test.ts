@@ -14,6 +14,10 @@ function steps(tab: Tab) {
   return tab.events.filter((event) => event.type === 'step');
 }
 
+function savesOf(tab: Tab): number {
+  return tab.events.filter(({ type }) => type === 'saved').length;
+}
+
 /** Runs in a page. */
 async function hasCheckpoint(): Promise<boolean> {
   const root = await navigator.storage.getDirectory();
@@ -65,4 +69,17 @@ test('goes on from the last checkpoint of one that comes back, with others, each
       return button(back, /^Go on with/).count();
     })
     .toBe(0);
+});
+
+test('one of two tabs of a browser saves their run, and the other once that one is closed', async () => {
+  const room = world.createRoom({ maxSteps: 100_000, hashEvery: HASH_EVERY }, 2, { min: 1, max: 8 });
+  const ann = await world.join(room, 'ann');
+  const ben = await world.join(room, 'ben', { beside: ann });
+  const { step } = await Promise.race([ann, ben].map((tab) => tab.event('saved')));
+  // By then both would have saved that state.
+  await Promise.all([ann, ben].map((tab) => tab.event('hashes', (event) => event.step >= step + HASH_EVERY)));
+  expect([savesOf(ann), savesOf(ben)].toSorted((a, b) => a - b)).toEqual([0, 1]);
+  const [saver, other] = savesOf(ann) > 0 ? [ann, ben] : [ben, ann];
+  await saver.page.close();
+  await other.event('saved');
 });
