@@ -29,7 +29,7 @@ import type { Codec } from './codecs.ts';
 import { algorithmName, describeOp, isSameOp, opName, type OpDescriptor } from './descriptor.ts';
 import { diagnose, Report } from './diagnosis.ts';
 import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
-import { Inquiry } from './inquiry.ts';
+import { Inquiry, type Reports } from './inquiry.ts';
 import type { Mesh } from './mesh.ts';
 import { MonitoredBarrier, type MonitoredBarrierOptions } from './monitoredBarrier.ts';
 import { Parking } from './parking.ts';
@@ -281,6 +281,7 @@ export class Executor {
     // Its turn was when its number was taken: other ranks may wait for it before they issue what is in flight here.
     if (isReserved) this.#launch(flight);
     else this.#launchNext();
+    this.#inquiry.called(seq);
     return work;
   }
 
@@ -490,22 +491,23 @@ export class Executor {
 
   #mismatch(seq: number): void {
     if (this.#failure) return;
-    this.#inquiry.ask({ seq, isForDeadline: false, waitMs: INQUIRY_MS }, (reports) => {
+    const conclude = (reports: Reports): void => {
       const { text } = diagnose(reports);
       const rule = 'Every rank must issue the same collectives in the same order.';
       const message = `Ranks disagree about collective #${seq}. ${text} ${rule}`;
       this.fail(new MismatchError(message, { ...this.#context, seq }));
-    });
+    };
+    this.#inquiry.ask({ seq, isForDeadline: false, waitMs: INQUIRY_MS, conclude });
   }
 
   #expire({ seq, op, record: { call }, timeoutMs, flows }: Flight): void {
-    const waitMs = Math.min(INQUIRY_MS, timeoutMs / 2);
-    this.#inquiry.ask({ seq, isForDeadline: true, waitMs }, (reports) => {
+    const conclude = (reports: Reports): void => {
       const { missing, text } = diagnose(reports);
       const lacking = missing.length > 0 ? '' : this.#lacking(op, flows);
       const waited = `rank ${this.#options.mesh.rank} waited ${timeoutMs} ms in collective #${seq} ${call}${lacking}`;
       this.fail(new TimeoutError(`Timed out: ${waited}. ${text}`, { ...this.#context, op: call, seq, missing }));
-    });
+    };
+    this.#inquiry.ask({ seq, isForDeadline: true, waitMs: Math.min(INQUIRY_MS, timeoutMs / 2), conclude });
   }
 
   /** Where all have called an op and it does not end, what has not come says most: `; it has 0 of 40 elements of rank 1`. */

@@ -1,6 +1,7 @@
 /** Ranks that are late, frozen, hostile or gone, and what the others make of it. */
 import { describe, expect, test } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
+import type { ProcessGroupOptions } from '../../src/collectives/options.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import {
   Algorithm,
@@ -21,6 +22,7 @@ import {
   TimeoutError,
   type PeergradError,
 } from '../../src/util/errors.ts';
+import { ManualClock } from '../manualClock.ts';
 
 async function errorOf(promise: PromiseLike<unknown>): Promise<PeergradError> {
   try {
@@ -34,9 +36,9 @@ async function errorOf(promise: PromiseLike<unknown>): Promise<PeergradError> {
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Rank 0 of two, and the end of its link that the test holds. */
-function hostage() {
+function hostage(options: ProcessGroupOptions = {}) {
   const [mine, theirs] = createMemoryLinkPair();
-  const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 2, epoch: 1, links: new Map([[1, mine]]) }));
+  const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 2, epoch: 1, links: new Map([[1, mine]]) }), options);
   return { group, theirs };
 }
 
@@ -72,6 +74,26 @@ describe('late ranks', () => {
       // Either way ranks agree with their group.
       expect(group.failure === null).toBe(outcome === 'done');
     });
+  });
+
+  test('an op that nobody answers ends, also where its deadline passes while another is inquired about', async () => {
+    const clock = new ManualClock();
+    const { group, theirs } = hostage({ clock, timeoutMs: 200 });
+    const late = group.broadcast(new Float32Array(1), 1);
+    const lost = group.broadcast(new Float32Array(1), 1);
+    clock.advance(200);
+    // Rank 1 comes to the first one during the inquiry.
+    const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, algorithm: Algorithm.RING, root: 1, count: 1 };
+    await theirs.send(createFrame({ ...emptyHeader(FrameKind.DATA, 1), ...header }, 4));
+    await theirs.send(createFrame({ ...emptyHeader(FrameKind.CALL, 1), ...header, step: 1 }, 0));
+    await late;
+    expect(lost.isCompleted()).toBe(false);
+    clock.advance(100);
+    expect(lost.isCompleted()).toBe(true);
+    const error = await errorOf(lost);
+    expect(error).toBeInstanceOf(TimeoutError);
+    expect(error.message).toMatch(/rank 0 waited 200 ms in collective #1 broadcast/);
+    expect(error.context.missing).toEqual([1]);
   });
 
   test('a timeout is told by what is in flight, however many messages have passed since', async () => {
