@@ -15,7 +15,6 @@ import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '.
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
 import {
-  asError,
   MismatchError,
   messageOf,
   PeerGoneError,
@@ -163,8 +162,9 @@ export class Executor {
     });
     this.messages = new PointToPoint({
       ...{ group: this.id, rank: this.rank, ranks, epoch: mesh.epoch, segmentElements, clock, recorder: mesh.recorder },
-      transmit: (to, frame) => this.#transmit(to, frame),
+      transmit: (to, frame, count) => this.#transmit(to, frame, count),
       fail: (error) => this.fail(error),
+      crash: (call, error) => this.#crash(call, error),
       failure: () => this.#failure,
       context: () => this.#context,
     });
@@ -239,6 +239,7 @@ export class Executor {
       ...{ descriptor, dtype, plan: plan(this.rank), source, target, codec, lost, header, worldSize: ranks.length },
       segmentElements: Math.min(segmentElements, codec?.maxSegment ?? maxSegment(dtype)),
       emit: (peer, frame) => this.#emit(flight, peer, frame),
+      onfailure: (error) => this.#crash(call, error, seq),
       ondone: () => {
         flight.isThrough = true;
         this.#settle(flight);
@@ -260,19 +261,22 @@ export class Executor {
       const isReady = op.bytes('send', peer) <= EAGER_BYTES;
       flows.set(peer, { isReady, eagerLeft: EAGER_BYTES, release: null });
     }
+    const record = mesh.recorder.add(
+      {
+        ...{ group: this.id, kind: 'collective', seq, op: opName(descriptor.op), dtype: dtype.name },
+        ...{ algorithm: algorithmName(descriptor.algorithm), count: descriptor.count, call },
+      },
+      scheduledAt,
+    );
     const flight: Flight = {
-      ...{ seq, op, timeoutMs, flows },
+      ...{ seq, op, record, timeoutMs, flows },
       agreement: createAgreement(descriptor, this.rank, ranks.length),
-      record: mesh.recorder.add(
-        {
-          ...{ group: this.id, kind: 'collective', seq, op: opName(descriptor.op), dtype: dtype.name },
-          ...{ algorithm: algorithmName(descriptor.algorithm), count: descriptor.count, call },
-        },
-        scheduledAt,
-      ),
       finish: () => work.complete(result(), trace?.(op, scheduledAt) ?? null),
       fail: (error) => work.fail(error),
-      sent: (bytes) => work.sent(bytes),
+      sent: (bytes) => {
+        work.sent(bytes);
+        record.bytesSent += bytes;
+      },
       cancelDeadline: clock.after(timeoutMs, () => this.#expire(flight)),
       ...{ isLaunched: false, isThrough: false },
     };
@@ -295,7 +299,7 @@ export class Executor {
     if (this.#failure) return;
     this.#failure = error;
     const { mesh, clock } = this.#options;
-    if (tell) this.#spread(abortNews(error));
+    if (tell) mesh.spread(this.id, abortNews(error));
     mesh.unregister(this.id);
     this.#inquiry.drop();
     for (const { cancelDeadline, fail, record } of this.#flights.values()) {
@@ -331,6 +335,8 @@ export class Executor {
   }
 
   #deliver(flight: Flight, header: FrameHeader, frame: ArrayBuffer, from: number): void {
+    // What was parked behind the frame that has failed the group.
+    if (this.#failure) return;
     if (!isSameOp(header, flight.op.descriptor) || !flight.op.expects(header, from)) return this.#mismatch(flight.seq);
     if (header.kind === FrameKind.CALL) flight.agreement.hear(header.step, from);
     else if (header.kind === FrameKind.READY) {
@@ -342,6 +348,7 @@ export class Executor {
         flight.op.receive(header, frame, from);
       } catch (error) {
         const { call } = flight.record;
+        if (!(error instanceof ProtocolError)) return this.#crash(call, error, flight.seq);
         throw new ProtocolError(
           `Rank ${this.#global(from)} is out of step in collective #${flight.seq} ${call}: ${messageOf(error)}.`,
           { ...this.#context, op: call, seq: flight.seq },
@@ -362,6 +369,7 @@ export class Executor {
   #launch(flight: Flight): void {
     const { clock } = this.#options;
     const { op, seq, record } = flight;
+    const { call } = record;
     flight.isLaunched = true;
     this.#launched += 1;
     record.state = 'started';
@@ -373,9 +381,10 @@ export class Executor {
       this.#parked.delete(seq);
       for (const { frame, from } of parked) this.#parking.leave(frame, from);
       for (const { header, frame, from } of parked) this.#deliver(flight, header, frame, from);
-      op.start();
+      if (!this.#failure) op.start();
     } catch (error) {
-      this.fail(asError(error));
+      if (error instanceof ProtocolError) this.fail(error);
+      else this.#crash(call, error, seq);
     }
   }
 
@@ -394,17 +403,26 @@ export class Executor {
   #announce(flight: Flight, kind: FrameKind, to: number, step = 0): void {
     const { mesh } = this.#options;
     const header = { ...emptyHeader(kind, mesh.epoch), ...flight.op.descriptor, group: this.id, seq: flight.seq, step };
-    void this.#send(flight, to, createFrame(header, 0));
+    const { call } = flight.record;
+    const sent = this.#transmit(to, createFrame(header, 0), flight.sent);
+    sent.catch((error: unknown) => this.#crash(call, error, flight.seq));
   }
 
   #settle(flight: Flight): void {
-    if (!flight.isThrough || !flight.agreement.isReached || !this.#flights.delete(flight.seq)) return;
+    const { seq, record } = flight;
+    if (!flight.isThrough || !flight.agreement.isReached || !this.#flights.has(seq)) return;
+    try {
+      flight.finish();
+    } catch (error) {
+      // Its result, for which there may be no memory.
+      return this.#crash(record.call, error, seq);
+    }
+    this.#flights.delete(seq);
     this.#launched -= 1;
     flight.cancelDeadline();
-    flight.record.state = 'completed';
-    flight.record.endedAt = this.#options.clock.now();
-    this.#inquiry.ended(flight.seq);
-    flight.finish();
+    record.state = 'completed';
+    record.endedAt = this.#options.clock.now();
+    this.#inquiry.ended(seq);
     this.#launchNext();
   }
 
@@ -413,20 +431,15 @@ export class Executor {
     const flow = flight.flows.get(peer)!;
     const mustWait = !flow.isReady && flow.eagerLeft < frame.byteLength;
     flow.eagerLeft -= frame.byteLength;
-    if (!mustWait) return this.#send(flight, peer, frame);
-    return new Promise<void>((release) => (flow.release = release)).then(() => this.#send(flight, peer, frame));
+    const send = (): Promise<void> => this.#transmit(peer, frame, flight.sent);
+    return mustWait ? new Promise<void>((release) => (flow.release = release)).then(send) : send();
   }
 
-  #send(flight: Flight, to: number, frame: ArrayBuffer): Promise<void> {
-    // A failed op has nothing more to say: its receiver has given it up too.
-    if (this.#failure) return Promise.resolve();
-    flight.sent(frame.byteLength);
-    flight.record.bytesSent += frame.byteLength;
-    return this.#transmit(to, frame);
-  }
-
-  #transmit(to: number, frame: ArrayBuffer): Promise<void> {
+  /** Every frame's way out. Rejects once the group has failed: receivers have given it up too, and senders are to stop. */
+  #transmit(to: number, frame: ArrayBuffer, count?: (bytes: number) => void): Promise<void> {
+    if (this.#failure) return Promise.reject(this.#failure);
     this.#bytesSent += frame.byteLength;
+    count?.(frame.byteLength);
     return this.#options.mesh.send(this.#global(to), frame);
   }
 
@@ -448,7 +461,15 @@ export class Executor {
   }
 
   #spread(news: News): void {
-    this.#options.mesh.spread(this.id, news);
+    if (!this.#failure) this.#options.mesh.spread(this.id, news);
+  }
+
+  /** This rank cannot go on with an op, for which no other rank is to blame. */
+  #crash(call: string, error: unknown, seq?: number): void {
+    if (this.#failure) return;
+    const what = seq === undefined ? call : `collective #${seq} ${call}`;
+    const message = `Rank ${this.#options.mesh.rank} cannot go on with ${what}: ${messageOf(error)}. Do not change or transfer its tensors before it is done, and see that there is memory for its result.`;
+    this.fail(new PeergradError(message, { ...this.#context, op: call, seq }, { cause: error }));
   }
 
   #hear(news: News, from: number): void {
@@ -490,7 +511,6 @@ export class Executor {
   }
 
   #mismatch(seq: number): void {
-    if (this.#failure) return;
     const conclude = (reports: Reports): void => {
       const { text } = diagnose(reports);
       const rule = 'Every rank must issue the same collectives in the same order.';

@@ -1,5 +1,5 @@
 /** Ranks that are late, frozen, hostile or gone, and what the others make of it. */
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import type { ProcessGroupOptions } from '../../src/collectives/options.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
@@ -15,6 +15,7 @@ import {
 } from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { deferred } from '../../src/util/deferred.ts';
 import {
   MismatchError,
   PeerGoneError,
@@ -33,6 +34,8 @@ async function errorOf(promise: PromiseLike<unknown>): Promise<PeergradError> {
   throw new Error('expected a rejection');
 }
 
+afterEach(() => vi.restoreAllMocks());
+
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Rank 0 of two, and the end of its link that the test holds. */
@@ -40,6 +43,18 @@ function hostage(options: ProcessGroupOptions = {}) {
   const [mine, theirs] = createMemoryLinkPair();
   const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 2, epoch: 1, links: new Map([[1, mine]]) }), options);
   return { group, theirs };
+}
+
+/** Two ranks without time, so that nothing ends by its deadline. */
+function timelessPair(): [ProcessGroup, ProcessGroup] {
+  const clock = new ManualClock();
+  const [one, other] = createMeshes(2).meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
+  return [one!, other!];
+}
+
+/** What happens to a tensor that its owner hands to a worker too early. */
+function giveAway(tensor: Float32Array): void {
+  structuredClone(tensor, { transfer: [tensor.buffer] });
 }
 
 describe('late ranks', () => {
@@ -193,6 +208,128 @@ describe('hostile ranks', () => {
     const error = await errorOf(work);
     expect([ProtocolError, PeerGoneError]).toContain(error.constructor);
     expect(error.message).toMatch(/Rank 1 sent something that cannot be read|over/);
+  });
+});
+
+describe('a group that has failed', () => {
+  test('sends no more of a message, whose record says that it failed', async () => {
+    const { meshes, links } = createMeshes(2);
+    const [sender, receiver] = meshes.map((mesh) => new ProcessGroup(mesh));
+    const link = links[0]!.get(1)!;
+    const send = link.send.bind(link);
+    const hasRoom = deferred();
+    const sends = vi.spyOn(link, 'send').mockImplementation(async (frame) => {
+      await send(frame);
+      await hasRoom.promise;
+    });
+    const work = sender!.isend(new Float32Array(100_000), 1);
+    void receiver!.irecv(new Float32Array(100_000), 0);
+    await pause(0);
+    sender!.abort(new Error('over'));
+    const before = sends.mock.calls.length;
+    hasRoom.resolve();
+    await pause(0);
+    expect(sends).toHaveBeenCalledTimes(before);
+    expect((await errorOf(work)).message).toBe('over');
+    const [record] = sender!.flightRecording.records;
+    expect(record).toMatchObject({ state: 'failed', bytesSent: work.bytesSent });
+    expect(record!.bytesSent).toBeLessThan(70_000);
+  });
+
+  test('does not end a message that has just been sent', async () => {
+    const { meshes, links } = createMeshes(2);
+    const [sender, receiver] = meshes.map((mesh) => new ProcessGroup(mesh));
+    const link = links[0]!.get(1)!;
+    const hasRoom = deferred();
+    const work = sender!.isend(Float32Array.of(1), 1);
+    const send = link.send.bind(link);
+    vi.spyOn(link, 'send').mockImplementation((frame) => send(frame).then(() => hasRoom.promise));
+    const last = sender!.isend(Float32Array.of(2), 1, { tag: 1 });
+    await Promise.all([
+      work,
+      receiver!.irecv(new Float32Array(1), 0),
+      receiver!.irecv(new Float32Array(1), 0, { tag: 1 }),
+    ]);
+    await pause(0);
+    sender!.abort(new Error('over'));
+    hasRoom.resolve();
+    await pause(0);
+    expect((await errorOf(last)).message).toBe('over');
+    expect(sender!.flightRecording.records.map(({ state }) => state)).toEqual(['completed', 'failed']);
+  });
+});
+
+describe('a rank that cannot go on itself', () => {
+  test('because a result does not fit its memory fails the op and the group', async () => {
+    const groups = timelessPair();
+    const works = groups.map((group) => group.allGather(new Float32Array(1000)));
+    vi.spyOn(Float32Array.prototype, 'slice').mockImplementationOnce(() => {
+      throw new RangeError('Array buffer allocation failed');
+    });
+    const outcomes = await Promise.allSettled(works);
+    const at = outcomes.findIndex(({ status }) => status === 'rejected');
+    const error = groups[at]!.failure as PeergradError;
+    expect(error.message).toMatch(
+      `Rank ${at} cannot go on with collective #0 allGather(2000 float32): Array buffer allocation failed.`,
+    );
+    expect(error.cause).toBeInstanceOf(RangeError);
+    expect(error.context).toMatchObject({ rank: at, seq: 0 });
+    expect(groups[at]!.flightRecording.records[0]!.state).toBe('failed');
+    await pause(0);
+    expect(groups[1 - at]!.failure).toBeInstanceOf(PeerGoneError);
+    expect(groups[1 - at]!.failure!.message).toBe(error.message);
+  });
+
+  test.each([
+    [
+      'a message that it sends',
+      async ([one, other]: [ProcessGroup, ProcessGroup]) => {
+        const tensor = new Float32Array(100_000);
+        const work = one.isend(tensor, 1);
+        await pause(0);
+        giveAway(tensor);
+        return [work, other.irecv(new Float32Array(100_000), 0)];
+      },
+      'Rank 0 cannot go on with send(100000 float32 to rank 1, tag 0): ',
+    ],
+    [
+      'a message of which a part is sent',
+      async ([one, other]: [ProcessGroup, ProcessGroup]) => {
+        const tensor = new Float32Array(100_000);
+        const work = one.isend(tensor, 1);
+        // Between its first and its second segment.
+        giveAway(tensor);
+        return [work, other.irecv(new Float32Array(100_000), 0)];
+      },
+      'Rank 0 cannot go on with send(100000 float32 to rank 1, tag 0): ',
+    ],
+    [
+      'a message that it receives',
+      async ([one, other]: [ProcessGroup, ProcessGroup]) => {
+        const tensor = new Float32Array(100_000);
+        const work = other.irecv(tensor, 0);
+        giveAway(tensor);
+        return [work, one.isend(new Float32Array(100_000), 1)];
+      },
+      'Rank 1 cannot go on with recv(100000 float32 from rank 0, tag 0): ',
+    ],
+    [
+      'a collective',
+      async ([one, other]: [ProcessGroup, ProcessGroup]) => {
+        const tensor = new Float32Array(100_000);
+        const work = one.allReduce(tensor);
+        await pause(0);
+        giveAway(tensor);
+        return [work, other.allReduce(new Float32Array(100_000))];
+      },
+      'Rank 0 cannot go on with collective #0 allReduce(100000 float32, SUM): ',
+    ],
+  ])('because the tensor of %s was given away says so on all ranks', async (_what, main, message) => {
+    const [first, second] = await main(timelessPair());
+    const error = await errorOf(first!);
+    expect(error.message).toContain(message);
+    expect(error.message).toContain('detached');
+    expect((await errorOf(second!)).message).toBe(error.message);
   });
 });
 
