@@ -91,7 +91,8 @@ export class ProcessGroup {
     this.#mesh = mesh;
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.ranks = ranks ?? Array.from({ length: mesh.worldSize }, (_, rank) => rank);
+    // A copy: everything that the group does goes by it.
+    this.ranks = Object.freeze(ranks ? [...ranks] : Array.from({ length: mesh.worldSize }, (_, rank) => rank));
     this.worldSize = this.ranks.length;
     this.epoch = mesh.epoch;
     this.localRank = options.localRank ?? 0;

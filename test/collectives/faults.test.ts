@@ -354,6 +354,31 @@ describe('groups', () => {
     expect(worlds[1]!.failure).toBeNull();
   });
 
+  test('keep their ranks, whatever becomes of the array that named them', async () => {
+    const { meshes } = createMeshes(4);
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+    const made = await Promise.all(
+      worlds.map(async (world) => {
+        const members = [0, 1];
+        const one = world.newGroup(members);
+        members.splice(0, 2, 2, 3);
+        const two = world.newGroup(members);
+        members.length = 0;
+        return Promise.all([one, two]);
+      }),
+    );
+    const mine = made.map(([one, two], rank) => (rank < 2 ? one : two));
+    expect(mine.map(({ ranks }) => ranks)).toEqual([
+      [0, 1],
+      [0, 1],
+      [2, 3],
+      [2, 3],
+    ]);
+    const sums = await Promise.all(mine.map((group) => group.allReduce(Float32Array.of(group.ranks[group.rank]!))));
+    expect(sums.map(([sum]) => sum)).toEqual([1, 1, 5, 5]);
+    expect(() => (mine[0]!.ranks as number[]).reverse()).toThrow(TypeError);
+  });
+
   test("fail everywhere when one rank's reduction makes no sense to the others", async () => {
     const errors = await runWorld(3, (group) =>
       errorOf(group.allReduce(Int32Array.of(1), { op: group.rank === 1 ? ReduceOp.BOR : ReduceOp.SUM })),
