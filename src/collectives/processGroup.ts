@@ -390,7 +390,8 @@ export class ProcessGroup {
    * also those that will be no members. Resolves once all have.
    *
    * @param options its `timeoutMs` is the deadline of making it, and of its ops; by default this group's.
-   * @throws (rejects) UsageError for ranks that do not exist, are named twice, or none; MismatchError where ranks named others.
+   * @throws (rejects) UsageError for ranks that do not exist, are named twice, or none, and beyond 65 536 groups of one epoch;
+   * MismatchError where ranks named others.
    */
   async newGroup(ranks: readonly number[], { timeoutMs = this.timeoutMs }: TimeoutOption = {}): Promise<ProcessGroup> {
     if (this.worldSize !== this.#mesh.worldSize) {

@@ -21,6 +21,7 @@ import {
   PeerGoneError,
   ProtocolError,
   TimeoutError,
+  UsageError,
   type PeergradError,
 } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
@@ -352,6 +353,20 @@ describe('groups', () => {
     expect((await errorOf(work)).message).toBe('the room closed');
     expect((await errorOf(worlds[0]!.barrier())).message).toBe('the room closed');
     expect(worlds[1]!.failure).toBeNull();
+  });
+
+  test('are refused beyond as many as frames can number, and those that are there go on', async () => {
+    const { meshes } = createMeshes(2);
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+    const listener = { onframe: vi.fn(), onnews: vi.fn(), onlost: vi.fn(), onbroken: vi.fn(), onend: vi.fn() };
+    for (const mesh of meshes) for (let i = 1; i < 65_535; i++) mesh.unregister(mesh.register(listener));
+    const last = await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
+    const errors = await Promise.all(worlds.map((world) => errorOf(world.newGroup([0, 1]))));
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(UsageError);
+      expect(error.message).toMatch(/65536 process groups/);
+    }
+    await Promise.all([...last, ...worlds].map((group) => group.barrier()));
   });
 
   test('keep their ranks, whatever becomes of the array that named them', async () => {
