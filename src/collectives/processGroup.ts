@@ -398,17 +398,17 @@ export class ProcessGroup {
       throw new UsageError('Make groups from the world group: all its ranks must take part.');
     }
     checkMembers(ranks, this.worldSize);
+    if (this.failure) throw this.failure;
     // Ready to hear before anyone is told to speak.
     const group = new ProcessGroup(this.#mesh, { ...this.#options, timeoutMs }, ranks);
-    const said = await this.allGather(Uint32Array.of(mixSeed(...ranks)), { timeoutMs });
-    const other = said.findIndex(([hash]) => hash !== said[0]![0]);
-    if (other < 0) return group;
-    const error = new MismatchError(
-      `newGroup was called with other ranks on rank ${other} than on rank 0; rank ${this.rank} said ${ranks.join(', ')}.`,
-      { rank: this.rank, worldSize: this.worldSize },
-    );
-    this.abort(error);
-    throw error;
+    try {
+      await this.#agreeOn(group.ranks, timeoutMs);
+      return group;
+    } catch (error) {
+      // Nobody else has it to destroy.
+      group.destroy();
+      throw error;
+    }
   }
 
   /**
@@ -422,8 +422,13 @@ export class ProcessGroup {
       throw new UsageError(`A world of ${this.worldSize} cannot be cut into groups of ${size}.`);
     }
     const groups: ProcessGroup[] = [];
-    for (let first = 0; first < this.worldSize; first += size) {
-      groups.push(await this.newGroup(Array.from({ length: size }, (_, i) => first + i)));
+    try {
+      for (let first = 0; first < this.worldSize; first += size) {
+        groups.push(await this.newGroup(Array.from({ length: size }, (_, i) => first + i)));
+      }
+    } catch (error) {
+      for (const group of groups) group.destroy();
+      throw error;
     }
     return [groups[Math.floor(this.rank / size)]!, groups];
   }
@@ -443,6 +448,20 @@ export class ProcessGroup {
 
   get #isMember(): boolean {
     return this.rank >= 0;
+  }
+
+  /** Resolves once all ranks have named the same members of a new group. */
+  async #agreeOn(members: readonly number[], timeoutMs: number): Promise<void> {
+    const said = await this.allGather(Uint32Array.of(mixSeed(...members)), { timeoutMs });
+    const other = said.findIndex(([hash]) => hash !== said[0]![0]);
+    if (other < 0) return;
+    const { rank, worldSize } = this.#mesh;
+    const error = new MismatchError(
+      `newGroup was called with other ranks on rank ${this.ranks[other]} than on rank ${this.ranks[0]}; rank ${rank} said ${members.join(', ')}.`,
+      { rank, worldSize },
+    );
+    this.abort(error);
+    throw error;
   }
 
   #nothing<T>(value: T): Work<T> {

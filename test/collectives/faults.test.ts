@@ -58,6 +58,23 @@ function giveAway(tensor: Float32Array): void {
   structuredClone(tensor, { transfer: [tensor.buffer] });
 }
 
+/** Numbers of the groups that are made from now on and have not ended on this rank. */
+function watchGroups(mesh: Mesh): Set<number> {
+  const groups = new Set<number>();
+  const register = mesh.register.bind(mesh);
+  vi.spyOn(mesh, 'register').mockImplementation((...args) => {
+    const group = register(...args);
+    groups.add(group);
+    return group;
+  });
+  const unregister = mesh.unregister.bind(mesh);
+  vi.spyOn(mesh, 'unregister').mockImplementation((group) => {
+    groups.delete(group);
+    unregister(group);
+  });
+  return groups;
+}
+
 describe('late ranks', () => {
   test('an object collective does not wait behind ops that other ranks issue only after it', async () => {
     const sums = await runWorld(
@@ -353,6 +370,53 @@ describe('groups', () => {
     expect((await errorOf(work)).message).toBe('the room closed');
     expect((await errorOf(worlds[0]!.barrier())).message).toBe('the room closed');
     expect(worlds[1]!.failure).toBeNull();
+  });
+
+  test('that cannot be made leave nothing behind', async () => {
+    const { meshes } = createMeshes(2);
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+    const registered = meshes.map(watchGroups);
+    const errors = await Promise.all(
+      worlds.map((world) => errorOf(world.newGroup(world.rank === 0 ? [0, 1] : [1, 0]))),
+    );
+    for (const error of errors) expect(error).toBeInstanceOf(MismatchError);
+    expect(registered).toEqual([new Set(), new Set()]);
+  });
+
+  test('that cannot all be made leave none behind', async () => {
+    const { meshes } = createMeshes(2);
+    const [world, other] = meshes.map((mesh) => new ProcessGroup(mesh));
+    const registered = watchGroups(meshes[0]!);
+    const subgroups = world!.newSubgroups(1);
+    await other!.newGroup([0]);
+    await pause(0);
+    expect(registered.size).toBe(1);
+    other!.abort(new Error('over'));
+    expect((await errorOf(subgroups)).message).toBe('over');
+    expect(registered.size).toBe(0);
+  });
+
+  test('are not made of one that is over: links stay with their new owner', async () => {
+    const { meshes, links } = createMeshes(2);
+    const world = new ProcessGroup(meshes[0]!);
+    world.destroy();
+    const link = links[0]!.get(1)!;
+    const [onframe, onclose] = [vi.fn(), vi.fn()];
+    Object.assign(link, { onframe, onclose });
+    expect((await errorOf(world.newGroup([0, 1]))).message).toMatch(/Rank 0 has left this process group/);
+    expect([link.onframe, link.onclose]).toEqual([onframe, onclose]);
+  });
+
+  test('of a world in another order name its ranks where they cannot be made', async () => {
+    const { meshes } = createMeshes(2);
+    const order = [1, 0];
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh, {}, order));
+    const errors = await Promise.all(worlds.map((world, rank) => errorOf(world.newGroup([rank]))));
+    expect(errors.map(({ message }) => message)).toEqual([
+      'newGroup was called with other ranks on rank 0 than on rank 1; rank 0 said 0.',
+      'newGroup was called with other ranks on rank 0 than on rank 1; rank 1 said 1.',
+    ]);
+    expect(errors.map(({ context }) => context.rank)).toEqual([0, 1]);
   });
 
   test('are refused beyond as many as frames can number, and those that are there go on', async () => {
