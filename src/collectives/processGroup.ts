@@ -30,7 +30,7 @@ import {
   splitSizes,
   type Caller,
 } from './arguments.ts';
-import { coalesce, concatenate, forArray, split } from './coalesce.ts';
+import { coalesce, concatenate, split } from './coalesce.ts';
 import { amountOf, digestOf } from './descriptor.ts';
 import { copyInto, dtypeOf, emptyLike, view, type Dtype, type TypedArray } from './dtypes.ts';
 import { Executor, type Issue } from './executor.ts';
@@ -49,6 +49,7 @@ import type {
   SizesOptions,
   TimeoutOption,
 } from './options.ts';
+import type { PlanOp } from './planOp.ts';
 import { cutsOf, directAllToAll, directGather, directScatter, ringReduceScatter, type Cuts } from './plans.ts';
 import { scale } from './reduce.ts';
 import { traceOfRing } from './ringTrace.ts';
@@ -57,10 +58,14 @@ import { Work } from './work.ts';
 /** Deadline of one op, unless it or its group says otherwise. Gloo's 30 minutes are too long for people who watch. */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
 
-/** An op but for its deadline, which may be the group's. */
-type Unissued<T> = Omit<Issue<T>, 'timeoutMs'> & { timeoutMs: number | undefined };
+/** An op whose arguments are checked. Its deadline may be the group's. */
+interface Unissued<T> extends Omit<Issue<T>, 'timeoutMs'> {
+  timeoutMs: number | undefined;
+  /** Writes to the caller's arrays what the op begins with. Not before it is issued: a refused call changes nothing. */
+  before?: (() => void) | undefined;
+}
 
-interface InPlace extends Choice, Pick<AllReduceOptions, 'op' | 'timeoutMs'> {
+interface InPlace extends Choice, Pick<AllReduceOptions, 'op' | 'factor' | 'timeoutMs'> {
   root?: number;
   tag?: number;
   amount?: string;
@@ -142,29 +147,14 @@ export class ProcessGroup {
    * @throws UsageError where the op or the codec makes no sense for the dtype.
    */
   allReduce<T extends TypedArray>(tensor: T, options: AllReduceOptions = {}): Work<T> {
-    const { worldSize: n, rank } = this;
-    const dtype = dtypeOf(tensor, options.dtype);
-    const { bucket: tag = 0 } = options;
-    checkTag('bucket', tag);
-    this.#prepare(tensor, dtype, options);
-    const codec = checkCodec(tensor, dtype, options);
-    const choice = allReduceOf(tensor, n, codec);
-    const plain = this.#inPlace(OpCode.ALL_REDUCE, tensor, dtype, { ...options, ...choice, tag });
-    // Also where values go as they are: who names another codec means another sum.
-    const descriptor = { ...plain.descriptor, dtype: codec?.code ?? dtype.code };
-    const { lost = null } = options;
-    const isEncoded = choice.algorithm === Algorithm.RING && n > 1;
-    if (!codec || !isEncoded) lost?.fill(0);
-    const issue = { ...plain, descriptor, ...(codec && isEncoded && { codec, lost }) };
-    if (choice.algorithm !== Algorithm.RING) return this.#issue(issue);
-    return this.#issue({ ...issue, trace: (op, startedAt) => traceOfRing(op, startedAt, rank, n) });
+    return this.#issue(this.#checkedAllReduce(tensor, options));
   }
 
   /** Combines `tensor` over all ranks into `dst`'s, in place. What is in the others' afterwards is undefined. */
   reduce<T extends TypedArray>(tensor: T, dst: number, options: ReduceOptions & RootedOptions = {}): Work<T> {
     const root = rootRank(this.#caller, dst);
     const dtype = dtypeOf(tensor, options.dtype);
-    this.#prepare(tensor, dtype, options);
+    checkReduction(dtype, options);
     const choice = reduceOf(tensor, root, this.worldSize, options);
     return this.#issue(this.#inPlace(OpCode.REDUCE, tensor, dtype, { ...options, ...choice, root }));
   }
@@ -245,7 +235,7 @@ export class ProcessGroup {
     const sizes = splitSizes(this.#caller, tensor, options.sizes, 'sizes');
     const cuts = cutsOf(sizes);
     const copy = tensor.slice() as T;
-    this.#prepare(copy, dtype, options);
+    checkReduction(dtype, options);
     const issue = this.#inPlace(OpCode.REDUCE_SCATTER, copy, dtype, {
       ...{ ...options, algorithm: Algorithm.RING, plan: () => ringReduceScatter(rank, n, cuts) },
       ...{ tag: digestOf(sizes), amount: amountOf(sizes) },
@@ -295,16 +285,16 @@ export class ProcessGroup {
 
   /** {@link allReduce} of several tensors at once, one op per dtype; in place. */
   allReduceCoalesced<T extends readonly TypedArray[]>(tensors: T, options: AllReduceOptions = {}): Work<T> {
-    // All of them before any is sent.
-    for (const tensor of tensors) checkReduction(dtypeOf(tensor, forArray(tensor, options).dtype), options);
-    return coalesce(tensors, this.#clock, (flat) => this.allReduce(flat, forArray(flat, options)));
+    return coalesce(tensors, options, this.#clock, (flat, own) => {
+      const issue = this.#checkedAllReduce(flat, own);
+      return () => this.#issue(issue);
+    });
   }
 
   /** {@link broadcast} of several tensors at once, one op per dtype; in place. */
   broadcastCoalesced<T extends readonly TypedArray[]>(tensors: T, src: number, options: OpOptions = {}): Work<T> {
     rootRank(this.#caller, src);
-    for (const tensor of tensors) dtypeOf(tensor, forArray(tensor, options).dtype);
-    return coalesce(tensors, this.#clock, (flat) => this.broadcast(flat, src, forArray(flat, options)));
+    return coalesce(tensors, options, this.#clock, (flat, own) => () => this.broadcast(flat, src, own));
   }
 
   /** {@link allGather} of several tensors of one dtype at once: resolves with each rank's tensors, in rank order. */
@@ -470,24 +460,44 @@ export class ProcessGroup {
     return work;
   }
 
-  #issue<T>({ timeoutMs, ...issue }: Unissued<T>): Work<T> {
+  #issue<T>({ timeoutMs, before, ...issue }: Unissued<T>): Work<T> {
     if (!this.#isMember) return this.#nothing(issue.result());
+    if (!this.failure) before?.();
     return this.#executor.issue({ ...issue, timeoutMs: timeoutMs ?? this.timeoutMs });
   }
 
   #inPlace<T extends TypedArray>(code: OpCode, tensor: T, dtype: Dtype, options: InPlace): Unissued<T> {
-    const { op = ReduceOp.SUM, algorithm, plan, root = 0, tag = 0, timeoutMs, amount } = options;
+    const { op = ReduceOp.SUM, factor, algorithm, plan, root = 0, tag = 0, timeoutMs, amount } = options;
     return {
       descriptor: { op: code, reduceOp: op, dtype: dtype.code, algorithm, root, tag, count: tensor.length },
       ...{ dtype, plan, source: tensor, target: tensor, amount, timeoutMs },
+      before: factor === undefined ? undefined : () => scale(tensor, dtype, factor),
       result: () => tensor,
     };
   }
 
-  /** Checks a reduction, and does what it does to this rank's tensor first. @throws UsageError */
-  #prepare(tensor: TypedArray, dtype: Dtype, options: ReduceOptions): void {
+  /** @throws UsageError */
+  #checkedAllReduce<T extends TypedArray>(tensor: T, options: AllReduceOptions): Unissued<T> {
+    const { worldSize: n, rank } = this;
+    const dtype = dtypeOf(tensor, options.dtype);
+    const { bucket: tag = 0, lost = null } = options;
+    checkTag('bucket', tag);
     checkReduction(dtype, options);
-    if (options.factor !== undefined && this.#isMember) scale(tensor, dtype, options.factor);
+    const codec = checkCodec(tensor, dtype, options);
+    const choice = allReduceOf(tensor, n, codec);
+    const plain = this.#inPlace(OpCode.ALL_REDUCE, tensor, dtype, { ...options, ...choice, tag });
+    // Also where values go as they are: who names another codec means another sum.
+    const descriptor = { ...plain.descriptor, dtype: codec?.code ?? dtype.code };
+    const isOnRing = choice.algorithm === Algorithm.RING;
+    const isEncoded = codec !== null && isOnRing && n > 1;
+    return {
+      ...{ ...plain, descriptor, ...(isEncoded && { codec, lost }) },
+      ...(isOnRing && { trace: (op: PlanOp, startedAt: number) => traceOfRing(op, startedAt, rank, n) }),
+      before: () => {
+        plain.before?.();
+        if (!isEncoded) lost?.fill(0);
+      },
+    };
   }
 
   #copyOwn(input: TypedArray, inputCuts: Cuts, output: TypedArray, outputCuts: Cuts): void {
