@@ -18,6 +18,8 @@ import { mixSeed } from '../util/rng.ts';
 import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './algorithms.ts';
 import {
   checkCodec,
+  checkCount,
+  checkedCuts,
   checkMembers,
   checkParts,
   checkReduction,
@@ -50,7 +52,7 @@ import type {
   TimeoutOption,
 } from './options.ts';
 import type { PlanOp } from './planOp.ts';
-import { cutsOf, directAllToAll, directGather, directScatter, ringReduceScatter, type Cuts } from './plans.ts';
+import { directAllToAll, directGather, directScatter, ringReduceScatter, type Cuts } from './plans.ts';
 import { scale } from './reduce.ts';
 import { traceOfRing } from './ringTrace.ts';
 import { Work } from './work.ts';
@@ -174,7 +176,7 @@ export class ProcessGroup {
   allGather<T extends TypedArray>(tensor: T, options: SizesOptions = {}): Work<T[]> {
     const dtype = dtypeOf(tensor, options.dtype);
     const sizes = partSizes(this.#caller, tensor, options.sizes);
-    const cuts = cutsOf(sizes);
+    const cuts = checkedCuts(sizes);
     const parts = emptyLike(tensor, cuts.at(-1)!);
     if (this.#isMember) copyInto(parts, tensor, cuts[this.rank]!);
     const issue = this.#inPlace(OpCode.ALL_GATHER, parts, dtype, {
@@ -190,7 +192,7 @@ export class ProcessGroup {
     const root = rootRank(this.#caller, dst);
     const dtype = dtypeOf(tensor, options.dtype);
     const sizes = partSizes(this.#caller, tensor, options.sizes);
-    const cuts = cutsOf(sizes);
+    const cuts = checkedCuts(sizes);
     const isRoot = rank === root;
     const parts = isRoot ? emptyLike(tensor, cuts.at(-1)!) : tensor;
     if (isRoot) copyInto(parts, tensor, cuts[rank]!);
@@ -213,7 +215,7 @@ export class ProcessGroup {
     const dtype = dtypeOf(tensor, options.dtype);
     const passed = checkScattered(this.#caller, src, parts, 'parts');
     if (passed) checkParts(passed, tensor, dtype, options);
-    const cuts = cutsOf(Array.from({ length: n }, () => tensor.length));
+    const cuts = checkedCuts(Array.from({ length: n }, () => tensor.length));
     const all = passed ? concatenate(passed, cuts) : tensor;
     if (passed) copyInto(tensor, passed[rank]!, 0);
     return this.#issue({
@@ -233,7 +235,7 @@ export class ProcessGroup {
     const { rank, worldSize: n } = this;
     const dtype = dtypeOf(tensor, options.dtype);
     const sizes = splitSizes(this.#caller, tensor, options.sizes, 'sizes');
-    const cuts = cutsOf(sizes);
+    const cuts = checkedCuts(sizes);
     const copy = tensor.slice() as T;
     checkReduction(dtype, options);
     const issue = this.#inPlace(OpCode.REDUCE_SCATTER, copy, dtype, {
@@ -249,8 +251,8 @@ export class ProcessGroup {
     const dtype = dtypeOf(tensor, options.dtype);
     const inputSplits = splitSizes(this.#caller, tensor, options.inputSplits, 'inputSplits');
     const outputSplits = checkSizes(this.#caller, options.outputSplits ?? inputSplits, 'outputSplits');
-    const input = cutsOf(inputSplits);
-    const output = cutsOf(outputSplits);
+    const input = checkedCuts(inputSplits);
+    const output = checkedCuts(outputSplits);
     const target = emptyLike(tensor, output.at(-1)!);
     const [sent, received] = [amountOf(inputSplits), amountOf(outputSplits)];
     if (this.#isMember) this.#copyOwn(tensor, input, target, output);
@@ -302,7 +304,7 @@ export class ProcessGroup {
     if (tensors.length === 0) throw new UsageError('allGatherCoalesced requires a non-empty list of tensors.');
     const dtypes = new Set(tensors.map((tensor) => dtypeOf(tensor, options.dtype)));
     if (dtypes.size > 1) throw new UsageError('allGatherCoalesced takes tensors of one dtype: call it once for each.');
-    const cuts = cutsOf(tensors.map(({ length }) => length));
+    const cuts = checkedCuts(tensors.map(({ length }) => length));
     return (await this.allGather(concatenate(tensors, cuts), options)).map((all) => split(all, cuts));
   }
 
@@ -350,6 +352,7 @@ export class ProcessGroup {
     const to = peerRank(this.#caller, dst, 'destination');
     checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
+    checkCount(tensor.length);
     if (!this.#isMember) return this.#nothing<void>(undefined);
     return this.#executor.messages.send(tensor, kind, to, tag, timeoutMs);
   }
@@ -363,6 +366,7 @@ export class ProcessGroup {
     const from = src === null ? null : peerRank(this.#caller, src, 'source');
     checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
+    checkCount(tensor.length);
     if (!this.#isMember) return this.#nothing(-1);
     return this.#executor.messages.receiveInto(tensor, kind, from, tag, timeoutMs);
   }
@@ -468,6 +472,7 @@ export class ProcessGroup {
 
   #inPlace<T extends TypedArray>(code: OpCode, tensor: T, dtype: Dtype, options: InPlace): Unissued<T> {
     const { op = ReduceOp.SUM, factor, algorithm, plan, root = 0, tag = 0, timeoutMs, amount } = options;
+    checkCount(tensor.length);
     return {
       descriptor: { op: code, reduceOp: op, dtype: dtype.code, algorithm, root, tag, count: tensor.length },
       ...{ dtype, plan, source: tensor, target: tensor, amount, timeoutMs },

@@ -393,6 +393,29 @@ describe('failures', () => {
     expect(() => group.allReduce(new Int32Array(1), { dtype: 'float16' })).toThrow(/as a Uint16Array/);
   });
 
+  test('refuses more elements than a frame can count, and makes no room for them', async () => {
+    const group = oneOfTwo(0, createMemoryLinkPair()[0]);
+    // Takes no memory.
+    const huge = Object.defineProperty(new Uint8Array(1), 'length', { value: 2 ** 32 });
+    const none = new Float32Array(0);
+    for (const call of [
+      () => group.allReduce(huge),
+      () => group.broadcast(huge, 0),
+      () => group.reduce(huge, 1),
+      () => group.allGather(none, { sizes: [0, 2 ** 32] }),
+      () => group.gather(none, 1, { sizes: [0, 2 ** 32] }),
+      () => group.scatter(huge, 1, null),
+      () => group.allToAll(none, { inputSplits: [0, 0], outputSplits: [0, 2 ** 32] }),
+      () => group.reduceScatter(huge, { sizes: [0, 2 ** 32] }),
+      () => group.isend(huge, 1),
+      () => group.irecv(huge, 1),
+    ]) {
+      expect(call).toThrow(UsageError);
+      expect(call).toThrow(/4294967295/);
+    }
+    expect(group.flightRecording.records).toEqual([]);
+  });
+
   test('passes on a reason however long it is', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine);
