@@ -320,7 +320,7 @@ export class Executor {
     if (header.op === OpCode.SEND) return this.messages.receive(header, frame, from);
     const flight = this.#flights.get(header.seq);
     if (flight?.isLaunched) return this.#deliver(flight, header, frame, from);
-    if (!flight && header.seq < this.#nextSeq && !this.#reserved.has(header.seq)) {
+    if (this.#isOver(header.seq)) {
       // What only announces may come late; data may not.
       if (header.kind !== FrameKind.DATA) return;
       throw new ProtocolError(
@@ -498,9 +498,14 @@ export class Executor {
     const last = this.#lastRecord;
     return {
       call: record?.call ?? null,
-      state: record?.state ?? null,
+      state: record?.state ?? (this.#isOver(seq) ? 'completed' : null),
       last: last ? { seq: last.seq!, call: last.call, state: last.state } : null,
     };
+  }
+
+  /** Whether this rank has called the collective and is through with it. */
+  #isOver(seq: number): boolean {
+    return seq < this.#nextSeq && !this.#flights.has(seq) && !this.#reserved.has(seq);
   }
 
   /** Of a collective that is over, as long as the recorder has it. */

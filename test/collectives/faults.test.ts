@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import type { ProcessGroupOptions } from '../../src/collectives/options.ts';
-import { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../src/collectives/processGroup.ts';
 import {
   Algorithm,
   createFrame,
@@ -11,6 +11,7 @@ import {
   encodeJsonFrame,
   FrameKind,
   OpCode,
+  readHeader,
   ReduceOp,
 } from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
@@ -143,6 +144,43 @@ describe('late ranks', () => {
       expect(error!.message).toMatch(/Rank 2 has called no collective at all\. Ranks 0, 1 called allReduce/);
       expect(error!.context.missing).toEqual([2]);
     }
+  });
+
+  test('a timeout blames no rank that is through with the op, however many messages have passed since', async () => {
+    const clock = new ManualClock();
+    const { meshes, links } = createMeshes(3);
+    const [late, root, other] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
+    vi.spyOn(links[2]!.get(0)!, 'send').mockImplementation(() => Promise.resolve());
+    const [work] = [late, root, other].map((group) => group!.broadcast(new Float32Array(4), 1));
+    for (let i = 0; i < 1100; i++) {
+      await Promise.all([root!.send(new Float32Array(1), 2), other!.recv(new Float32Array(1), 1)]);
+    }
+    clock.advance(DEFAULT_OP_TIMEOUT_MS);
+    const error = await errorOf(work!);
+    expect(error.message).toMatch(
+      /; it has 0 of 4 elements of rank 2\. Ranks 1, 2 are through with it\. Rank 0 called/,
+    );
+    expect(error.context.missing).toEqual([]);
+  });
+
+  test('a timeout blames the rank that has not sent its object, whatever it has called since', async () => {
+    const clock = new ManualClock();
+    const { meshes, links } = createMeshes(2);
+    const [one, late] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
+    const link = links[0]!.get(1)!;
+    const send = link.send.bind(link);
+    // Rank 1 never learns how large rank 0's object is.
+    vi.spyOn(link, 'send').mockImplementation((frame) =>
+      readHeader(frame).kind === FrameKind.NEWS ? send(frame) : Promise.resolve(),
+    );
+    const objects = errorOf(one!.allGatherObject(1, { timeoutMs: 1000 }));
+    void errorOf(late!.allGatherObject(2));
+    void late!.barrier();
+    await pause(0);
+    clock.advance(1000);
+    const error = await objects;
+    expect(error.message).toMatch(/in collective #1 allGather.*Rank 1 has called nothing after #2 barrier/);
+    expect(error.context.missing).toEqual([1]);
   });
 
   test('a deadline may be as far away as one likes', async () => {
