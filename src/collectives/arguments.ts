@@ -2,9 +2,10 @@
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
 import { codecOf, type Codec } from './codecs.ts';
-import { MAX_TAG } from './descriptor.ts';
+import { MAX_COUNT, MAX_TAG } from './descriptor.ts';
 import { dtypeOf, type Dtype, type TypedArray } from './dtypes.ts';
 import type { AllReduceOptions, OpOptions, ReduceOptions } from './options.ts';
+import { cutsOf, type Cuts } from './plans.ts';
 import { reducerFor } from './reduce.ts';
 
 /** The group as the caller's rank sees it. */
@@ -118,6 +119,21 @@ export function checkCodec({ length }: TypedArray, dtype: Dtype, options: AllRed
     throw new UsageError(`lost has ${lost.length} elements, where the tensor has ${length}: give it as many.`);
   }
   return codec;
+}
+
+/** Cuts of the parts of one op's tensor. @throws UsageError where there are too many elements. */
+export function checkedCuts(sizes: readonly number[]): Cuts {
+  const cuts = cutsOf(sizes);
+  checkCount(cuts.at(-1)!);
+  return cuts;
+}
+
+/** Elements of one collective or message. @throws UsageError */
+export function checkCount(count: number): void {
+  if (count <= MAX_COUNT) return;
+  throw new UsageError(
+    `${count} elements are more than one collective or message can have (${MAX_COUNT}): cut the tensor into several.`,
+  );
 }
 
 export function checkTag(what: 'tag' | 'bucket', value: number): void {

@@ -1,7 +1,7 @@
 /** Several tensors as one, so that small ones do not cost a round trip each. */
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
-import { copyInto, emptyLike, view, type TypedArray } from './dtypes.ts';
+import { copyInto, dtypeOf, emptyLike, view, type TypedArray } from './dtypes.ts';
 import type { OpOptions } from './options.ts';
 import { cutsOf, type Cuts } from './plans.ts';
 import { Work } from './work.ts';
@@ -14,7 +14,7 @@ export function concatenate<T extends TypedArray>(parts: readonly T[], cuts: Cut
 }
 
 /** Options of a coalesced collective for one of its arrays: only an array of 16-bit words can hold halves. */
-export function forArray<Options extends OpOptions>(flat: TypedArray, options: Options): Options {
+function forArray<Options extends OpOptions>(flat: TypedArray, options: Options): Options {
   return flat instanceof Uint16Array ? options : { ...options, dtype: undefined };
 }
 
@@ -26,21 +26,27 @@ export function split<T extends TypedArray>(flat: T, cuts: Cuts): T[] {
 /**
  * Runs an in-place collective once per kind of array in `tensors`, on all arrays of that kind together.
  *
+ * @param check checks the call for one kind; what it returns issues it, once all kinds are checked.
  * @throws UsageError where there is none.
  */
-export function coalesce<T extends readonly TypedArray[]>(
+export function coalesce<T extends readonly TypedArray[], Options extends OpOptions>(
   tensors: T,
+  options: Options,
   clock: Clock,
-  run: (flat: TypedArray) => Work<TypedArray>,
+  check: (flat: TypedArray, options: Options) => () => Work<TypedArray>,
 ): Work<T> {
   if (tensors.length === 0) throw new UsageError('A coalesced collective requires a non-empty list of tensors.');
   const kinds = new Map<unknown, TypedArray[]>();
-  for (const tensor of tensors) kinds.set(tensor.constructor, [...(kinds.get(tensor.constructor) ?? []), tensor]);
-  const parts = Array.from(kinds.values(), (members) => {
+  for (const tensor of tensors) {
+    dtypeOf(tensor, forArray(tensor, options).dtype);
+    kinds.set(tensor.constructor, [...(kinds.get(tensor.constructor) ?? []), tensor]);
+  }
+  const checked = Array.from(kinds.values(), (members) => {
     const cuts = cutsOf(members.map(({ length }) => length));
     const flat = concatenate(members, cuts);
-    return { members, cuts, flat, work: run(flat) };
+    return { members, cuts, flat, issue: check(flat, forArray(flat, options)) };
   });
+  const parts = checked.map(({ issue, ...part }) => ({ ...part, work: issue() }));
   const whole = new Work<T>(`a coalesced collective of ${tensors.length} tensors`, clock);
   const finish = async (): Promise<void> => {
     try {

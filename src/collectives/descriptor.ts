@@ -5,6 +5,8 @@ import { dtypeName } from './dtypes.ts';
 
 /** Largest tag: it has two bytes in a frame. */
 export const MAX_TAG = 0xffff;
+/** Most elements of an op: they have four bytes in a frame. */
+export const MAX_COUNT = 0xffffffff;
 /** Sizes of parts that a message of an error lists. */
 const MAX_SIZES_NAMED = 8;
 

@@ -6,8 +6,9 @@ import * as v from 'valibot';
 
 /** One rank's word on one collective. */
 export const Report = v.strictObject({
-  /** The collective as this rank called it, and how far it is; `null` where it has not called it. */
+  /** The collective as this rank called it; `null` where it has not, or is through with it and no longer knows what it was. */
   call: v.nullable(v.string()),
+  /** How far it is; `null` where this rank has not called it. */
   state: v.nullable(v.picklist(['scheduled', 'started', 'completed', 'failed'])),
   /** The latest collective it has called; `null` for none. */
   last: v.nullable(v.strictObject({ seq: v.number(), call: v.string(), state: v.string() })),
@@ -39,11 +40,13 @@ function put(map: Map<string, number[]>, key: string, rank: number): void {
  */
 export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis {
   const silent: number[] = [];
+  const through: number[] = [];
   const late = new Map<string, number[]>();
   const called = new Map<string, number[]>();
   for (const [rank, report] of reports) {
     if (report === null) silent.push(rank);
     else if (report.call !== null) put(called, `${report.call}${stateWords(report.state)}`, rank);
+    else if (report.state === 'completed') through.push(rank);
     else
       put(late, report.last === null ? 'none' : `#${report.last.seq} ${report.last.call}, ${report.last.state}`, rank);
   }
@@ -53,6 +56,9 @@ export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis
     sentences.push(`${nameRanks(ranks)} ${ranks.length === 1 ? 'has' : 'have'} called ${before}.`);
   }
   if (silent.length > 0) sentences.push(`${nameRanks(silent)} did not answer.`);
+  if (through.length > 0) {
+    sentences.push(`${nameRanks(through)} ${through.length === 1 ? 'is' : 'are'} through with it.`);
+  }
   for (const [call, ranks] of called) sentences.push(`${nameRanks(ranks)} called ${call}.`);
   const missing = [...silent, ...[...late.values()].flat()].toSorted((a, b) => a - b);
   return { missing, text: sentences.join(' ') };

@@ -15,7 +15,6 @@ import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '.
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
 import {
-  asError,
   MismatchError,
   messageOf,
   PeerGoneError,
@@ -29,7 +28,7 @@ import type { Codec } from './codecs.ts';
 import { algorithmName, describeOp, isSameOp, opName, type OpDescriptor } from './descriptor.ts';
 import { diagnose, Report } from './diagnosis.ts';
 import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
-import { Inquiry } from './inquiry.ts';
+import { Inquiry, type Reports } from './inquiry.ts';
 import type { Mesh } from './mesh.ts';
 import { MonitoredBarrier, type MonitoredBarrierOptions } from './monitoredBarrier.ts';
 import { Parking } from './parking.ts';
@@ -164,8 +163,9 @@ export class Executor {
     });
     this.messages = new PointToPoint({
       ...{ group: this.id, rank: this.rank, ranks, epoch: mesh.epoch, segmentElements, clock, recorder: mesh.recorder },
-      transmit: (to, frame) => this.#transmit(to, frame),
+      transmit: (to, frame, count) => this.#transmit(to, frame, count),
       fail: (error) => this.fail(error),
+      crash: (call, error) => this.#crash(call, error),
       failure: () => this.#failure,
       context: () => this.#context,
     });
@@ -240,6 +240,7 @@ export class Executor {
       ...{ descriptor, dtype, plan: plan(this.rank), source, target, codec, lost, header, worldSize: ranks.length },
       segmentElements: Math.min(segmentElements, codec?.maxSegment ?? maxSegment(dtype)),
       emit: (peer, frame) => this.#emit(flight, peer, frame),
+      onfailure: (error) => this.#crash(call, error, seq),
       ondone: () => {
         flight.isThrough = true;
         this.#settle(flight);
@@ -261,19 +262,22 @@ export class Executor {
       const isReady = op.bytes('send', peer) <= EAGER_BYTES;
       flows.set(peer, { isReady, eagerLeft: EAGER_BYTES, release: null });
     }
+    const record = mesh.recorder.add(
+      {
+        ...{ group: this.id, kind: 'collective', seq, op: opName(descriptor.op), dtype: dtype.name },
+        ...{ algorithm: algorithmName(descriptor.algorithm), count: descriptor.count, call },
+      },
+      scheduledAt,
+    );
     const flight: Flight = {
-      ...{ seq, op, timeoutMs, flows },
+      ...{ seq, op, record, timeoutMs, flows },
       agreement: createAgreement(descriptor, this.rank, ranks.length),
-      record: mesh.recorder.add(
-        {
-          ...{ group: this.id, kind: 'collective', seq, op: opName(descriptor.op), dtype: dtype.name },
-          ...{ algorithm: algorithmName(descriptor.algorithm), count: descriptor.count, call },
-        },
-        scheduledAt,
-      ),
       finish: () => work.complete(result(), trace?.(op, scheduledAt) ?? null),
       fail: (error) => work.fail(error),
-      sent: (bytes) => work.sent(bytes),
+      sent: (bytes) => {
+        work.sent(bytes);
+        record.bytesSent += bytes;
+      },
       cancelDeadline: clock.after(timeoutMs, () => this.#expire(flight)),
       ...{ isLaunched: false, isThrough: false },
     };
@@ -282,6 +286,7 @@ export class Executor {
     // Its turn was when its number was taken: other ranks may wait for it before they issue what is in flight here.
     if (isReserved) this.#launch(flight);
     else this.#launchNext();
+    this.#inquiry.called(seq);
     return work;
   }
 
@@ -295,7 +300,7 @@ export class Executor {
     if (this.#failure) return;
     this.#failure = error;
     const { mesh, clock } = this.#options;
-    if (tell) this.#spread(abortNews(error));
+    if (tell) mesh.spread(this.id, abortNews(error));
     mesh.unregister(this.id);
     this.#inquiry.drop();
     for (const { cancelDeadline, fail, record } of this.#flights.values()) {
@@ -316,7 +321,7 @@ export class Executor {
     if (header.op === OpCode.SEND) return this.messages.receive(header, frame, from);
     const flight = this.#flights.get(header.seq);
     if (flight?.isLaunched) return this.#deliver(flight, header, frame, from);
-    if (!flight && header.seq < this.#nextSeq && !this.#reserved.has(header.seq)) {
+    if (this.#isOver(header.seq)) {
       // What only announces may come late; data may not.
       if (header.kind !== FrameKind.DATA) return;
       throw new ProtocolError(
@@ -331,6 +336,8 @@ export class Executor {
   }
 
   #deliver(flight: Flight, header: FrameHeader, frame: ArrayBuffer, from: number): void {
+    // What was parked behind the frame that has failed the group.
+    if (this.#failure) return;
     if (!isSameOp(header, flight.op.descriptor) || !flight.op.expects(header, from)) return this.#mismatch(flight.seq);
     if (header.kind === FrameKind.CALL) flight.agreement.hear(header.step, from);
     else if (header.kind === FrameKind.READY) {
@@ -342,6 +349,7 @@ export class Executor {
         flight.op.receive(header, frame, from);
       } catch (error) {
         const { call } = flight.record;
+        if (!(error instanceof ProtocolError)) return this.#crash(call, error, flight.seq);
         throw new ProtocolError(
           `Rank ${this.#global(from)} is out of step in collective #${flight.seq} ${call}: ${messageOf(error)}.`,
           { ...this.#context, op: call, seq: flight.seq },
@@ -362,6 +370,7 @@ export class Executor {
   #launch(flight: Flight): void {
     const { clock } = this.#options;
     const { op, seq, record } = flight;
+    const { call } = record;
     flight.isLaunched = true;
     this.#launched += 1;
     record.state = 'started';
@@ -373,9 +382,10 @@ export class Executor {
       this.#parked.delete(seq);
       for (const { frame, from } of parked) this.#parking.leave(frame, from);
       for (const { header, frame, from } of parked) this.#deliver(flight, header, frame, from);
-      op.start();
+      if (!this.#failure) op.start();
     } catch (error) {
-      this.fail(asError(error));
+      if (error instanceof ProtocolError) this.fail(error);
+      else this.#crash(call, error, seq);
     }
   }
 
@@ -394,17 +404,26 @@ export class Executor {
   #announce(flight: Flight, kind: FrameKind, to: number, step = 0): void {
     const { mesh } = this.#options;
     const header = { ...emptyHeader(kind, mesh.epoch), ...flight.op.descriptor, group: this.id, seq: flight.seq, step };
-    void this.#send(flight, to, createFrame(header, 0));
+    const { call } = flight.record;
+    const sent = this.#transmit(to, createFrame(header, 0), flight.sent);
+    sent.catch((error: unknown) => this.#crash(call, error, flight.seq));
   }
 
   #settle(flight: Flight): void {
-    if (!flight.isThrough || !flight.agreement.isReached || !this.#flights.delete(flight.seq)) return;
+    const { seq, record } = flight;
+    if (!flight.isThrough || !flight.agreement.isReached || !this.#flights.has(seq)) return;
+    try {
+      flight.finish();
+    } catch (error) {
+      // Its result, for which there may be no memory.
+      return this.#crash(record.call, error, seq);
+    }
+    this.#flights.delete(seq);
     this.#launched -= 1;
     flight.cancelDeadline();
-    flight.record.state = 'completed';
-    flight.record.endedAt = this.#options.clock.now();
-    this.#inquiry.ended(flight.seq);
-    flight.finish();
+    record.state = 'completed';
+    record.endedAt = this.#options.clock.now();
+    this.#inquiry.ended(seq);
     this.#launchNext();
   }
 
@@ -413,20 +432,15 @@ export class Executor {
     const flow = flight.flows.get(peer)!;
     const mustWait = !flow.isReady && flow.eagerLeft < frame.byteLength;
     flow.eagerLeft -= frame.byteLength;
-    if (!mustWait) return this.#send(flight, peer, frame);
-    return new Promise<void>((release) => (flow.release = release)).then(() => this.#send(flight, peer, frame));
+    const send = (): Promise<void> => this.#transmit(peer, frame, flight.sent);
+    return mustWait ? new Promise<void>((release) => (flow.release = release)).then(send) : send();
   }
 
-  #send(flight: Flight, to: number, frame: ArrayBuffer): Promise<void> {
-    // A failed op has nothing more to say: its receiver has given it up too.
-    if (this.#failure) return Promise.resolve();
-    flight.sent(frame.byteLength);
-    flight.record.bytesSent += frame.byteLength;
-    return this.#transmit(to, frame);
-  }
-
-  #transmit(to: number, frame: ArrayBuffer): Promise<void> {
+  /** Every frame's way out. Rejects once the group has failed: receivers have given it up too, and senders are to stop. */
+  #transmit(to: number, frame: ArrayBuffer, count?: (bytes: number) => void): Promise<void> {
+    if (this.#failure) return Promise.reject(this.#failure);
     this.#bytesSent += frame.byteLength;
+    count?.(frame.byteLength);
     return this.#options.mesh.send(this.#global(to), frame);
   }
 
@@ -448,7 +462,15 @@ export class Executor {
   }
 
   #spread(news: News): void {
-    this.#options.mesh.spread(this.id, news);
+    if (!this.#failure) this.#options.mesh.spread(this.id, news);
+  }
+
+  /** This rank cannot go on with an op, for which no other rank is to blame. */
+  #crash(call: string, error: unknown, seq?: number): void {
+    if (this.#failure) return;
+    const what = seq === undefined ? call : `collective #${seq} ${call}`;
+    const message = `Rank ${this.#options.mesh.rank} cannot go on with ${what}: ${messageOf(error)}. Do not change or transfer its tensors before it is done, and see that there is memory for its result.`;
+    this.fail(new PeergradError(message, { ...this.#context, op: call, seq }, { cause: error }));
   }
 
   #hear(news: News, from: number): void {
@@ -477,9 +499,14 @@ export class Executor {
     const last = this.#lastRecord;
     return {
       call: record?.call ?? null,
-      state: record?.state ?? null,
+      state: record?.state ?? (this.#isOver(seq) ? 'completed' : null),
       last: last ? { seq: last.seq!, call: last.call, state: last.state } : null,
     };
+  }
+
+  /** Whether this rank has called the collective and is through with it. */
+  #isOver(seq: number): boolean {
+    return seq < this.#nextSeq && !this.#flights.has(seq) && !this.#reserved.has(seq);
   }
 
   /** Of a collective that is over, as long as the recorder has it. */
@@ -490,23 +517,23 @@ export class Executor {
   }
 
   #mismatch(seq: number): void {
-    if (this.#failure) return;
-    this.#inquiry.ask({ seq, isForDeadline: false, waitMs: INQUIRY_MS }, (reports) => {
+    const conclude = (reports: Reports): void => {
       const { text } = diagnose(reports);
       const rule = 'Every rank must issue the same collectives in the same order.';
       const message = `Ranks disagree about collective #${seq}. ${text} ${rule}`;
       this.fail(new MismatchError(message, { ...this.#context, seq }));
-    });
+    };
+    this.#inquiry.ask({ seq, isForDeadline: false, waitMs: INQUIRY_MS, conclude });
   }
 
   #expire({ seq, op, record: { call }, timeoutMs, flows }: Flight): void {
-    const waitMs = Math.min(INQUIRY_MS, timeoutMs / 2);
-    this.#inquiry.ask({ seq, isForDeadline: true, waitMs }, (reports) => {
+    const conclude = (reports: Reports): void => {
       const { missing, text } = diagnose(reports);
       const lacking = missing.length > 0 ? '' : this.#lacking(op, flows);
       const waited = `rank ${this.#options.mesh.rank} waited ${timeoutMs} ms in collective #${seq} ${call}${lacking}`;
       this.fail(new TimeoutError(`Timed out: ${waited}. ${text}`, { ...this.#context, op: call, seq, missing }));
-    });
+    };
+    this.#inquiry.ask({ seq, isForDeadline: true, waitMs: Math.min(INQUIRY_MS, timeoutMs / 2), conclude });
   }
 
   /** Where all have called an op and it does not end, what has not come says most: `; it has 0 of 40 elements of rank 1`. */

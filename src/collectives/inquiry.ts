@@ -18,85 +18,126 @@ export interface InquiryEnvironment {
   tell: (news: { type: 'inquiry'; seq: number } | { type: 'report'; seq: number; report: Report }) => void;
 }
 
-/** A question of this rank's, under way. */
-interface Question {
-  readonly seq: number;
-  readonly reports: Map<number, Report | null>;
+export interface Question {
+  seq: number;
   /** Whether it need not be answered once the collective has ended. */
-  readonly isForDeadline: boolean;
-  readonly conclude: () => void;
+  isForDeadline: boolean;
+  /** Longest wait for answers. */
+  waitMs: number;
+  conclude: (reports: Reports) => void;
+}
+
+interface Asked {
+  readonly question: Question;
+  readonly reports: Map<number, Report | null>;
   readonly cancel: () => void;
 }
 
+/** Collectives whose reports are kept: ranks may ask about different ones at the same time, each about one. */
+const MAX_COLLECTIVES_TOLD = 16;
+
 export class Inquiry {
   readonly #env: InquiryEnvironment;
-  /** The collective that was asked for last, and what ranks have told of it: a group fails once. */
-  #seq = -1;
-  #told = new Map<number, Report>();
-  #question: Question | null = null;
+  /** The reports of all ranks, by collective, those first asked about long ago first. */
+  readonly #told = new Map<number, Map<number, Report>>();
+  #asked: Asked | null = null;
+  /** Questions that came up during one for a deadline. They wait: the group fails with the first one that concludes. */
+  #waiting: Question[] = [];
 
   constructor(env: InquiryEnvironment) {
     this.#env = env;
   }
 
-  /** Asks, unless this rank is asking already; `conclude` gets the answers, after `waitMs` at the latest. */
-  ask(
-    { seq, isForDeadline, waitMs }: { seq: number; isForDeadline: boolean; waitMs: number },
-    conclude: (reports: Reports) => void,
-  ): void {
-    if (this.#question) return;
-    const { ranks, clock, tell } = this.#env;
-    const isAsked = this.#seq === seq;
-    this.answer(seq);
-    const reports = new Map(ranks.toSorted((a, b) => a - b).map((rank) => [rank, this.#told.get(rank) ?? null]));
-    const end = (): void => {
-      this.drop();
-      conclude(reports);
-    };
-    this.#question = { seq, reports, isForDeadline, conclude: end, cancel: clock.after(waitMs, end) };
-    // Where another rank has asked before, all are telling.
-    if (!isAsked) tell({ type: 'inquiry', seq });
-    this.#concludeIfComplete();
+  /** Asks now, or once the question before it is dropped; `conclude` gets the answers, at most `waitMs` after the asking. */
+  ask(question: Question): void {
+    if (!this.#asked) return this.#begin(question);
+    // Every frame of a rank that calls something else finds the mismatch.
+    const { seq, isForDeadline } = question;
+    const isKnown = this.#waiting.some((other) => other.seq === seq && other.isForDeadline === isForDeadline);
+    if (this.#asked.question.isForDeadline && !isKnown) this.#waiting.push(question);
   }
 
   /** Another rank, or this one, asks: tells all what this rank has called, once. */
   answer(seq: number): void {
-    const { self, reportOn, tell } = this.#env;
-    this.#turnTo(seq);
-    if (this.#told.has(self)) return;
-    const report = reportOn(seq);
-    this.#told.set(self, report);
-    tell({ type: 'report', seq, report });
+    if (!this.#toldOf(seq).has(this.#env.self)) this.#tell(seq);
+  }
+
+  /** This rank has called `seq`: ranks that it has told otherwise must not go on blaming it. */
+  called(seq: number): void {
+    if (this.#told.get(seq)?.has(this.#env.self)) this.#tell(seq);
   }
 
   /** Rank `from` tells what it has called. */
   hear(seq: number, report: Report, from: number): void {
-    this.#turnTo(seq);
-    this.#told.set(from, report);
-    if (this.#question?.seq !== seq) return;
-    this.#question.reports.set(from, report);
+    this.#toldOf(seq).set(from, report);
+    if (this.#asked?.question.seq !== seq) return;
+    this.#asked.reports.set(from, report);
     this.#concludeIfComplete();
   }
 
   /** Collective `seq` has ended: it was late, not lost. */
   ended(seq: number): void {
-    if (this.#question?.seq === seq && this.#question.isForDeadline) this.drop();
+    const isSettled = (question: Question): boolean => question.seq === seq && question.isForDeadline;
+    this.#waiting = this.#waiting.filter((question) => !isSettled(question));
+    if (!this.#asked || !isSettled(this.#asked.question)) return;
+    this.#asked.cancel();
+    this.#asked = null;
+    const next = this.#waiting.reduce<Question | null>(moreUrgent, null);
+    if (!next) return;
+    this.#waiting.splice(this.#waiting.indexOf(next), 1);
+    this.#begin(next);
   }
 
-  /** Ends this rank's question without a word. */
+  /** Ends this rank's questions without a word. */
   drop(): void {
-    this.#question?.cancel();
-    this.#question = null;
+    this.#asked?.cancel();
+    this.#asked = null;
+    this.#waiting = [];
   }
 
-  #turnTo(seq: number): void {
-    if (this.#seq === seq) return;
-    this.#seq = seq;
-    this.#told = new Map();
+  #begin(question: Question): void {
+    const { ranks, clock, tell } = this.#env;
+    const { seq, waitMs } = question;
+    const isAsked = this.#told.has(seq);
+    this.answer(seq);
+    const told = this.#toldOf(seq);
+    const reports = new Map(ranks.toSorted((a, b) => a - b).map((rank) => [rank, told.get(rank) ?? null]));
+    this.#asked = { question, reports, cancel: clock.after(waitMs, () => this.#conclude()) };
+    // Where another rank has asked before, all are telling.
+    if (!isAsked) tell({ type: 'inquiry', seq });
+    this.#concludeIfComplete();
+  }
+
+  #tell(seq: number): void {
+    const { self, reportOn, tell } = this.#env;
+    const report = reportOn(seq);
+    this.#toldOf(seq).set(self, report);
+    tell({ type: 'report', seq, report });
+  }
+
+  #toldOf(seq: number): Map<number, Report> {
+    const known = this.#told.get(seq);
+    if (known) return known;
+    const [oldest] = this.#told.keys();
+    if (this.#told.size >= MAX_COLLECTIVES_TOLD) this.#told.delete(oldest!);
+    const told = new Map<number, Report>();
+    this.#told.set(seq, told);
+    return told;
   }
 
   #concludeIfComplete(): void {
-    const question = this.#question;
-    if (question && ![...question.reports.values()].includes(null)) question.conclude();
+    if (![...this.#asked!.reports.values()].includes(null)) this.#conclude();
   }
+
+  #conclude(): void {
+    const { question, reports } = this.#asked!;
+    this.drop();
+    question.conclude(reports);
+  }
+}
+
+/** A mismatch ends the group for certain. Among deadlines the latest collective counts: it is called after all the others. */
+function moreUrgent(one: Question | null, other: Question): Question {
+  if (one === null || (one.isForDeadline && !other.isForDeadline)) return other;
+  return one.isForDeadline === other.isForDeadline && other.seq > one.seq ? other : one;
 }

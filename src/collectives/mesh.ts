@@ -49,6 +49,8 @@ const News = v.strictObject({
   body: v.unknown(),
 });
 
+/** Largest number of a group: it has two bytes in a frame. Numbers are not used again, because frames may come late. */
+const MAX_GROUP = 0xffff;
 /** News remembered so as not to pass it on twice; it crosses the mesh in seconds. */
 const MAX_NEWS_REMEMBERED = 10_000;
 
@@ -85,8 +87,17 @@ export class Mesh {
     for (const [peer, link] of links) this.#links.set(peer, link);
   }
 
-  /** Makes a group hear its frames. Groups are numbered in the order they are made, which is the same on all ranks. */
+  /**
+   * Makes a group hear its frames. Groups are numbered in the order they are made, which is the same on all ranks.
+   *
+   * @throws UsageError where a frame has no number for the group: another group's would end the world.
+   */
   register(listener: MeshListener): number {
+    if (this.#lastGroup >= MAX_GROUP) {
+      throw new UsageError(
+        `An epoch has at most ${MAX_GROUP + 1} process groups, destroyed ones included: use groups again instead of making new ones.`,
+      );
+    }
     const group = ++this.#lastGroup;
     this.#groups.set(group, listener);
     return group;

@@ -35,8 +35,10 @@ export interface PlanOpOptions {
   segmentElements: number;
   /** The header of the op's DATA frames; what says which segment one carries is written into it. Taken over. */
   header: FrameHeader;
-  /** Hands a frame to a rank. Resolves when that rank wants more; never rejects. */
+  /** Hands a frame to a rank. Resolves when that rank wants more; rejects where the op must not go on. */
   emit: (peer: number, frame: ArrayBuffer) => Promise<void>;
+  /** The op cannot go on after a frame that was emitted. What fails in `start` and `receive` is thrown there. */
+  onfailure: (error: unknown) => void;
   /** Called for each receive once those before it that combine with the same elements are done. */
   onturn: (peer: number) => void;
   /** Called once, when all is sent and received. */
@@ -259,12 +261,15 @@ export class PlanOp {
       if (end === move.end) lane.next += 1;
       lane.isBusy = true;
       this.#busyLanes += 1;
-      void this.#options.emit(peer, frame).then(() => {
-        lane.isBusy = false;
-        this.#busyLanes -= 1;
-        this.#pump(peer);
-        return this.#settle();
-      });
+      this.#options
+        .emit(peer, frame)
+        .then(() => {
+          lane.isBusy = false;
+          this.#busyLanes -= 1;
+          this.#pump(peer);
+          return this.#settle();
+        })
+        .catch(this.#options.onfailure);
       for (const next of progress.after) this.#wake(next);
     }
   }

@@ -40,8 +40,11 @@ export interface PointToPointEnvironment {
   segmentElements: number;
   clock: Clock;
   recorder: FlightRecorder;
-  transmit: (to: number, frame: ArrayBuffer) => Promise<void>;
+  /** Rejects once the group has failed. */
+  transmit: (to: number, frame: ArrayBuffer, count?: (bytes: number) => void) => Promise<void>;
   fail: (error: Error) => void;
+  /** This rank itself cannot go on with the message of `call`. */
+  crash: (call: string, error: unknown) => void;
   failure: () => Error | null;
   context: () => ErrorContext;
 }
@@ -210,36 +213,41 @@ export class PointToPoint {
 
   async #transmit(dst: number, sender: Sender, outgoing: Outgoing): Promise<void> {
     const { tensor, dtype, tag, id, ready, record, work } = outgoing;
-    const { clock, transmit } = this.#env;
+    const { clock, transmit, crash, failure } = this.#env;
+    const countBytes = (bytes: number): void => {
+      record.bytesSent += bytes;
+      work.sent(bytes);
+    };
+    // A tensor whose buffer is transferred has no length any more.
+    const { count } = record;
     const segmentElements = Math.min(this.#env.segmentElements, maxSegment(dtype));
     record.state = 'started';
     record.startedAt = clock.now();
-    const whole = { ...this.#header(FrameKind.DATA, id), dtype: dtype.code, tag, count: tensor.length };
+    const whole = { ...this.#header(FrameKind.DATA, id), dtype: dtype.code, tag, count };
     const emit = (at: number, segment: TypedArray): Promise<void> => {
       const frame = createFrame({ ...whole, offset: at }, segment.byteLength);
       copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), segment, 0);
-      record.bytesSent += frame.byteLength;
-      work.sent(frame.byteLength);
-      return transmit(dst, frame);
+      return transmit(dst, frame, countBytes);
     };
     try {
       let eager = EAGER_BYTES;
-      if (sender.outgoing.size > MAX_AHEAD && tensor.length > 0) {
+      if (sender.outgoing.size > MAX_AHEAD && count > 0) {
         await emit(0, view(tensor, 0, 0));
         await ready.promise;
       }
       // An empty tensor is a message too.
-      for (let at = 0; at < tensor.length || at === 0; at += segmentElements) {
-        const segment = view(tensor, at, Math.min(at + segmentElements, tensor.length));
+      for (let at = 0; at < count || at === 0; at += segmentElements) {
+        const segment = view(tensor, at, Math.min(at + segmentElements, count));
         if (segment.byteLength > eager) await ready.promise;
         eager -= segment.byteLength;
         await emit(at, segment);
       }
       await ready.promise;
-    } catch {
-      // The group has failed, and `fail` has told.
-      return;
+    } catch (error) {
+      return crash(record.call, error);
     }
+    // With the group, `fail` has ended the message.
+    if (failure()) return;
     sender.outgoing.delete(id);
     this.#end(outgoing, 'completed');
     work.complete(undefined);
@@ -251,24 +259,25 @@ export class PointToPoint {
   }
 
   #match(posted: Posted, incoming: Incoming): void {
-    const { ranks, rank, clock, context, transmit, fail } = this.#env;
+    const { ranks, rank, clock, context, transmit, fail, crash } = this.#env;
     const { header, from } = incoming;
+    const { dtype, tag, record } = posted;
     this.#posted.delete(posted);
     incoming.posted = posted;
     for (const { frame } of incoming.frames) this.#parking.leave(frame, from);
-    posted.record.seq = header.seq;
-    posted.record.state = 'started';
-    posted.record.startedAt = clock.now();
-    const { tensor, dtype, tag } = posted;
-    if (header.count !== tensor.length || header.dtype !== dtype.code) {
+    record.seq = header.seq;
+    record.state = 'started';
+    record.startedAt = clock.now();
+    if (header.count !== record.count || header.dtype !== dtype.code) {
       return fail(
         new MismatchError(
-          `Rank ${ranks[from]} sent ${header.count} ${dtypeName(header.dtype)} with tag ${tag}, where rank ${ranks[rank]} receives ${tensor.length} ${dtype.name}.`,
+          `Rank ${ranks[from]} sent ${header.count} ${dtypeName(header.dtype)} with tag ${tag}, where rank ${ranks[rank]} receives ${record.count} ${dtype.name}.`,
           context(),
         ),
       );
     }
-    void transmit(from, createFrame(this.#header(FrameKind.READY, header.seq), 0));
+    const ready = createFrame(this.#header(FrameKind.READY, header.seq), 0);
+    transmit(from, ready).catch((error: unknown) => crash(record.call, error));
     this.#absorb(incoming);
   }
 
@@ -276,22 +285,27 @@ export class PointToPoint {
   #absorb(incoming: Incoming): void {
     const { posted, frames, header, from } = incoming;
     if (!posted) return;
-    const { tensor, dtype, work } = posted;
+    const { tensor, dtype, work, record } = posted;
+    const { fail, crash, ranks, context } = this.#env;
     for (const { offset, frame } of frames.splice(0)) {
       const elements = (frame.byteLength - FRAME_HEADER_BYTES) / dtype.bytes;
-      const fitsIn = Number.isInteger(elements) && offset === incoming.received && offset + elements <= tensor.length;
+      const fitsIn = Number.isInteger(elements) && offset === incoming.received && offset + elements <= record.count;
       if (!fitsIn) {
-        return this.#env.fail(
+        return fail(
           new ProtocolError(
-            `Rank ${this.#env.ranks[from]} sent ${elements} elements at ${offset} of a message of ${tensor.length}, where they do not belong.`,
-            this.#env.context(),
+            `Rank ${ranks[from]} sent ${elements} elements at ${offset} of a message of ${record.count}, where they do not belong.`,
+            context(),
           ),
         );
       }
-      copyInto(tensor, new dtype.array(frame, FRAME_HEADER_BYTES), offset);
+      try {
+        copyInto(tensor, new dtype.array(frame, FRAME_HEADER_BYTES), offset);
+      } catch (error) {
+        return crash(record.call, error);
+      }
       incoming.received += elements;
     }
-    if (incoming.received < tensor.length) return;
+    if (incoming.received < record.count) return;
     this.#incoming.delete(`${from}/${header.seq}`);
     this.#end(posted, 'completed');
     work.complete(this.#env.ranks[from]!);

@@ -18,6 +18,8 @@ import { mixSeed } from '../util/rng.ts';
 import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './algorithms.ts';
 import {
   checkCodec,
+  checkCount,
+  checkedCuts,
   checkMembers,
   checkParts,
   checkReduction,
@@ -30,7 +32,7 @@ import {
   splitSizes,
   type Caller,
 } from './arguments.ts';
-import { coalesce, concatenate, forArray, split } from './coalesce.ts';
+import { coalesce, concatenate, split } from './coalesce.ts';
 import { amountOf, digestOf } from './descriptor.ts';
 import { copyInto, dtypeOf, emptyLike, view, type Dtype, type TypedArray } from './dtypes.ts';
 import { Executor, type Issue } from './executor.ts';
@@ -49,7 +51,8 @@ import type {
   SizesOptions,
   TimeoutOption,
 } from './options.ts';
-import { cutsOf, directAllToAll, directGather, directScatter, ringReduceScatter, type Cuts } from './plans.ts';
+import type { PlanOp } from './planOp.ts';
+import { directAllToAll, directGather, directScatter, ringReduceScatter, type Cuts } from './plans.ts';
 import { scale } from './reduce.ts';
 import { traceOfRing } from './ringTrace.ts';
 import { Work } from './work.ts';
@@ -57,10 +60,14 @@ import { Work } from './work.ts';
 /** Deadline of one op, unless it or its group says otherwise. Gloo's 30 minutes are too long for people who watch. */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
 
-/** An op but for its deadline, which may be the group's. */
-type Unissued<T> = Omit<Issue<T>, 'timeoutMs'> & { timeoutMs: number | undefined };
+/** An op whose arguments are checked. Its deadline may be the group's. */
+interface Unissued<T> extends Omit<Issue<T>, 'timeoutMs'> {
+  timeoutMs: number | undefined;
+  /** Writes to the caller's arrays what the op begins with. Not before it is issued: a refused call changes nothing. */
+  before?: (() => void) | undefined;
+}
 
-interface InPlace extends Choice, Pick<AllReduceOptions, 'op' | 'timeoutMs'> {
+interface InPlace extends Choice, Pick<AllReduceOptions, 'op' | 'factor' | 'timeoutMs'> {
   root?: number;
   tag?: number;
   amount?: string;
@@ -91,7 +98,8 @@ export class ProcessGroup {
     this.#mesh = mesh;
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.ranks = ranks ?? Array.from({ length: mesh.worldSize }, (_, rank) => rank);
+    // A copy: everything that the group does goes by it.
+    this.ranks = Object.freeze(ranks ? [...ranks] : Array.from({ length: mesh.worldSize }, (_, rank) => rank));
     this.worldSize = this.ranks.length;
     this.epoch = mesh.epoch;
     this.localRank = options.localRank ?? 0;
@@ -141,29 +149,14 @@ export class ProcessGroup {
    * @throws UsageError where the op or the codec makes no sense for the dtype.
    */
   allReduce<T extends TypedArray>(tensor: T, options: AllReduceOptions = {}): Work<T> {
-    const { worldSize: n, rank } = this;
-    const dtype = dtypeOf(tensor, options.dtype);
-    const { bucket: tag = 0 } = options;
-    checkTag('bucket', tag);
-    this.#prepare(tensor, dtype, options);
-    const codec = checkCodec(tensor, dtype, options);
-    const choice = allReduceOf(tensor, n, codec);
-    const plain = this.#inPlace(OpCode.ALL_REDUCE, tensor, dtype, { ...options, ...choice, tag });
-    // Also where values go as they are: who names another codec means another sum.
-    const descriptor = { ...plain.descriptor, dtype: codec?.code ?? dtype.code };
-    const { lost = null } = options;
-    const isEncoded = choice.algorithm === Algorithm.RING && n > 1;
-    if (!codec || !isEncoded) lost?.fill(0);
-    const issue = { ...plain, descriptor, ...(codec && isEncoded && { codec, lost }) };
-    if (choice.algorithm !== Algorithm.RING) return this.#issue(issue);
-    return this.#issue({ ...issue, trace: (op, startedAt) => traceOfRing(op, startedAt, rank, n) });
+    return this.#issue(this.#checkedAllReduce(tensor, options));
   }
 
   /** Combines `tensor` over all ranks into `dst`'s, in place. What is in the others' afterwards is undefined. */
   reduce<T extends TypedArray>(tensor: T, dst: number, options: ReduceOptions & RootedOptions = {}): Work<T> {
     const root = rootRank(this.#caller, dst);
     const dtype = dtypeOf(tensor, options.dtype);
-    this.#prepare(tensor, dtype, options);
+    checkReduction(dtype, options);
     const choice = reduceOf(tensor, root, this.worldSize, options);
     return this.#issue(this.#inPlace(OpCode.REDUCE, tensor, dtype, { ...options, ...choice, root }));
   }
@@ -183,7 +176,7 @@ export class ProcessGroup {
   allGather<T extends TypedArray>(tensor: T, options: SizesOptions = {}): Work<T[]> {
     const dtype = dtypeOf(tensor, options.dtype);
     const sizes = partSizes(this.#caller, tensor, options.sizes);
-    const cuts = cutsOf(sizes);
+    const cuts = checkedCuts(sizes);
     const parts = emptyLike(tensor, cuts.at(-1)!);
     if (this.#isMember) copyInto(parts, tensor, cuts[this.rank]!);
     const issue = this.#inPlace(OpCode.ALL_GATHER, parts, dtype, {
@@ -199,7 +192,7 @@ export class ProcessGroup {
     const root = rootRank(this.#caller, dst);
     const dtype = dtypeOf(tensor, options.dtype);
     const sizes = partSizes(this.#caller, tensor, options.sizes);
-    const cuts = cutsOf(sizes);
+    const cuts = checkedCuts(sizes);
     const isRoot = rank === root;
     const parts = isRoot ? emptyLike(tensor, cuts.at(-1)!) : tensor;
     if (isRoot) copyInto(parts, tensor, cuts[rank]!);
@@ -222,7 +215,7 @@ export class ProcessGroup {
     const dtype = dtypeOf(tensor, options.dtype);
     const passed = checkScattered(this.#caller, src, parts, 'parts');
     if (passed) checkParts(passed, tensor, dtype, options);
-    const cuts = cutsOf(Array.from({ length: n }, () => tensor.length));
+    const cuts = checkedCuts(Array.from({ length: n }, () => tensor.length));
     const all = passed ? concatenate(passed, cuts) : tensor;
     if (passed) copyInto(tensor, passed[rank]!, 0);
     return this.#issue({
@@ -242,9 +235,9 @@ export class ProcessGroup {
     const { rank, worldSize: n } = this;
     const dtype = dtypeOf(tensor, options.dtype);
     const sizes = splitSizes(this.#caller, tensor, options.sizes, 'sizes');
-    const cuts = cutsOf(sizes);
+    const cuts = checkedCuts(sizes);
     const copy = tensor.slice() as T;
-    this.#prepare(copy, dtype, options);
+    checkReduction(dtype, options);
     const issue = this.#inPlace(OpCode.REDUCE_SCATTER, copy, dtype, {
       ...{ ...options, algorithm: Algorithm.RING, plan: () => ringReduceScatter(rank, n, cuts) },
       ...{ tag: digestOf(sizes), amount: amountOf(sizes) },
@@ -258,8 +251,8 @@ export class ProcessGroup {
     const dtype = dtypeOf(tensor, options.dtype);
     const inputSplits = splitSizes(this.#caller, tensor, options.inputSplits, 'inputSplits');
     const outputSplits = checkSizes(this.#caller, options.outputSplits ?? inputSplits, 'outputSplits');
-    const input = cutsOf(inputSplits);
-    const output = cutsOf(outputSplits);
+    const input = checkedCuts(inputSplits);
+    const output = checkedCuts(outputSplits);
     const target = emptyLike(tensor, output.at(-1)!);
     const [sent, received] = [amountOf(inputSplits), amountOf(outputSplits)];
     if (this.#isMember) this.#copyOwn(tensor, input, target, output);
@@ -294,16 +287,16 @@ export class ProcessGroup {
 
   /** {@link allReduce} of several tensors at once, one op per dtype; in place. */
   allReduceCoalesced<T extends readonly TypedArray[]>(tensors: T, options: AllReduceOptions = {}): Work<T> {
-    // All of them before any is sent.
-    for (const tensor of tensors) checkReduction(dtypeOf(tensor, forArray(tensor, options).dtype), options);
-    return coalesce(tensors, this.#clock, (flat) => this.allReduce(flat, forArray(flat, options)));
+    return coalesce(tensors, options, this.#clock, (flat, own) => {
+      const issue = this.#checkedAllReduce(flat, own);
+      return () => this.#issue(issue);
+    });
   }
 
   /** {@link broadcast} of several tensors at once, one op per dtype; in place. */
   broadcastCoalesced<T extends readonly TypedArray[]>(tensors: T, src: number, options: OpOptions = {}): Work<T> {
     rootRank(this.#caller, src);
-    for (const tensor of tensors) dtypeOf(tensor, forArray(tensor, options).dtype);
-    return coalesce(tensors, this.#clock, (flat) => this.broadcast(flat, src, forArray(flat, options)));
+    return coalesce(tensors, options, this.#clock, (flat, own) => () => this.broadcast(flat, src, own));
   }
 
   /** {@link allGather} of several tensors of one dtype at once: resolves with each rank's tensors, in rank order. */
@@ -311,7 +304,7 @@ export class ProcessGroup {
     if (tensors.length === 0) throw new UsageError('allGatherCoalesced requires a non-empty list of tensors.');
     const dtypes = new Set(tensors.map((tensor) => dtypeOf(tensor, options.dtype)));
     if (dtypes.size > 1) throw new UsageError('allGatherCoalesced takes tensors of one dtype: call it once for each.');
-    const cuts = cutsOf(tensors.map(({ length }) => length));
+    const cuts = checkedCuts(tensors.map(({ length }) => length));
     return (await this.allGather(concatenate(tensors, cuts), options)).map((all) => split(all, cuts));
   }
 
@@ -359,6 +352,7 @@ export class ProcessGroup {
     const to = peerRank(this.#caller, dst, 'destination');
     checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
+    checkCount(tensor.length);
     if (!this.#isMember) return this.#nothing<void>(undefined);
     return this.#executor.messages.send(tensor, kind, to, tag, timeoutMs);
   }
@@ -372,6 +366,7 @@ export class ProcessGroup {
     const from = src === null ? null : peerRank(this.#caller, src, 'source');
     checkTag('tag', tag);
     const kind = dtypeOf(tensor, dtype);
+    checkCount(tensor.length);
     if (!this.#isMember) return this.#nothing(-1);
     return this.#executor.messages.receiveInto(tensor, kind, from, tag, timeoutMs);
   }
@@ -389,24 +384,25 @@ export class ProcessGroup {
    * also those that will be no members. Resolves once all have.
    *
    * @param options its `timeoutMs` is the deadline of making it, and of its ops; by default this group's.
-   * @throws (rejects) UsageError for ranks that do not exist, are named twice, or none; MismatchError where ranks named others.
+   * @throws (rejects) UsageError for ranks that do not exist, are named twice, or none, and beyond 65 536 groups of one epoch;
+   * MismatchError where ranks named others.
    */
   async newGroup(ranks: readonly number[], { timeoutMs = this.timeoutMs }: TimeoutOption = {}): Promise<ProcessGroup> {
     if (this.worldSize !== this.#mesh.worldSize) {
       throw new UsageError('Make groups from the world group: all its ranks must take part.');
     }
     checkMembers(ranks, this.worldSize);
+    if (this.failure) throw this.failure;
     // Ready to hear before anyone is told to speak.
     const group = new ProcessGroup(this.#mesh, { ...this.#options, timeoutMs }, ranks);
-    const said = await this.allGather(Uint32Array.of(mixSeed(...ranks)), { timeoutMs });
-    const other = said.findIndex(([hash]) => hash !== said[0]![0]);
-    if (other < 0) return group;
-    const error = new MismatchError(
-      `newGroup was called with other ranks on rank ${other} than on rank 0; rank ${this.rank} said ${ranks.join(', ')}.`,
-      { rank: this.rank, worldSize: this.worldSize },
-    );
-    this.abort(error);
-    throw error;
+    try {
+      await this.#agreeOn(group.ranks, timeoutMs);
+      return group;
+    } catch (error) {
+      // Nobody else has it to destroy.
+      group.destroy();
+      throw error;
+    }
   }
 
   /**
@@ -420,8 +416,13 @@ export class ProcessGroup {
       throw new UsageError(`A world of ${this.worldSize} cannot be cut into groups of ${size}.`);
     }
     const groups: ProcessGroup[] = [];
-    for (let first = 0; first < this.worldSize; first += size) {
-      groups.push(await this.newGroup(Array.from({ length: size }, (_, i) => first + i)));
+    try {
+      for (let first = 0; first < this.worldSize; first += size) {
+        groups.push(await this.newGroup(Array.from({ length: size }, (_, i) => first + i)));
+      }
+    } catch (error) {
+      for (const group of groups) group.destroy();
+      throw error;
     }
     return [groups[Math.floor(this.rank / size)]!, groups];
   }
@@ -443,30 +444,65 @@ export class ProcessGroup {
     return this.rank >= 0;
   }
 
+  /** Resolves once all ranks have named the same members of a new group. */
+  async #agreeOn(members: readonly number[], timeoutMs: number): Promise<void> {
+    const said = await this.allGather(Uint32Array.of(mixSeed(...members)), { timeoutMs });
+    const other = said.findIndex(([hash]) => hash !== said[0]![0]);
+    if (other < 0) return;
+    const { rank, worldSize } = this.#mesh;
+    const error = new MismatchError(
+      `newGroup was called with other ranks on rank ${this.ranks[other]} than on rank ${this.ranks[0]}; rank ${rank} said ${members.join(', ')}.`,
+      { rank, worldSize },
+    );
+    this.abort(error);
+    throw error;
+  }
+
   #nothing<T>(value: T): Work<T> {
     const work = new Work<T>('a call of a rank that is no member', this.#clock);
     work.complete(value);
     return work;
   }
 
-  #issue<T>({ timeoutMs, ...issue }: Unissued<T>): Work<T> {
+  #issue<T>({ timeoutMs, before, ...issue }: Unissued<T>): Work<T> {
     if (!this.#isMember) return this.#nothing(issue.result());
+    if (!this.failure) before?.();
     return this.#executor.issue({ ...issue, timeoutMs: timeoutMs ?? this.timeoutMs });
   }
 
   #inPlace<T extends TypedArray>(code: OpCode, tensor: T, dtype: Dtype, options: InPlace): Unissued<T> {
-    const { op = ReduceOp.SUM, algorithm, plan, root = 0, tag = 0, timeoutMs, amount } = options;
+    const { op = ReduceOp.SUM, factor, algorithm, plan, root = 0, tag = 0, timeoutMs, amount } = options;
+    checkCount(tensor.length);
     return {
       descriptor: { op: code, reduceOp: op, dtype: dtype.code, algorithm, root, tag, count: tensor.length },
       ...{ dtype, plan, source: tensor, target: tensor, amount, timeoutMs },
+      before: factor === undefined ? undefined : () => scale(tensor, dtype, factor),
       result: () => tensor,
     };
   }
 
-  /** Checks a reduction, and does what it does to this rank's tensor first. @throws UsageError */
-  #prepare(tensor: TypedArray, dtype: Dtype, options: ReduceOptions): void {
+  /** @throws UsageError */
+  #checkedAllReduce<T extends TypedArray>(tensor: T, options: AllReduceOptions): Unissued<T> {
+    const { worldSize: n, rank } = this;
+    const dtype = dtypeOf(tensor, options.dtype);
+    const { bucket: tag = 0, lost = null } = options;
+    checkTag('bucket', tag);
     checkReduction(dtype, options);
-    if (options.factor !== undefined && this.#isMember) scale(tensor, dtype, options.factor);
+    const codec = checkCodec(tensor, dtype, options);
+    const choice = allReduceOf(tensor, n, codec);
+    const plain = this.#inPlace(OpCode.ALL_REDUCE, tensor, dtype, { ...options, ...choice, tag });
+    // Also where values go as they are: who names another codec means another sum.
+    const descriptor = { ...plain.descriptor, dtype: codec?.code ?? dtype.code };
+    const isOnRing = choice.algorithm === Algorithm.RING;
+    const isEncoded = codec !== null && isOnRing && n > 1;
+    return {
+      ...{ ...plain, descriptor, ...(isEncoded && { codec, lost }) },
+      ...(isOnRing && { trace: (op: PlanOp, startedAt: number) => traceOfRing(op, startedAt, rank, n) }),
+      before: () => {
+        plain.before?.();
+        if (!isEncoded) lost?.fill(0);
+      },
+    };
   }
 
   #copyOwn(input: TypedArray, inputCuts: Cuts, output: TypedArray, outputCuts: Cuts): void {

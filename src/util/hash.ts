@@ -14,7 +14,7 @@ const C2 = 0x1b873593;
  */
 function murmur3(bytes: Uint8Array, seeds: readonly [number, number]): [number, number] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const whole = bytes.byteLength & ~3;
+  const whole = wholeWords(bytes.byteLength);
   let [a, b] = seeds;
   for (let i = 0; i < whole; i += 4) {
     const word = scramble(view.getUint32(i, true));
@@ -25,6 +25,11 @@ function murmur3(bytes: Uint8Array, seeds: readonly [number, number]): [number, 
   for (let i = bytes.byteLength - 1; i >= whole; i--) tail = (tail << 8) | bytes[i]!;
   const last = scramble(tail) ^ bytes.byteLength;
   return [finish(a ^ last), finish(b ^ last)];
+}
+
+/** Bytes of the whole 32-bit words of so many. By division: bitwise operators give a negative number from 2 GiB on. */
+export function wholeWords(byteLength: number): number {
+  return byteLength - (byteLength % 4);
 }
 
 function scramble(word: number): number {

@@ -1,7 +1,8 @@
 /** Ranks that are late, frozen, hostile or gone, and what the others make of it. */
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
-import { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import type { ProcessGroupOptions } from '../../src/collectives/options.ts';
+import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../src/collectives/processGroup.ts';
 import {
   Algorithm,
   createFrame,
@@ -10,17 +11,21 @@ import {
   encodeJsonFrame,
   FrameKind,
   OpCode,
+  readHeader,
   ReduceOp,
 } from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { deferred } from '../../src/util/deferred.ts';
 import {
   MismatchError,
   PeerGoneError,
   ProtocolError,
   TimeoutError,
+  UsageError,
   type PeergradError,
 } from '../../src/util/errors.ts';
+import { ManualClock } from '../manualClock.ts';
 
 async function errorOf(promise: PromiseLike<unknown>): Promise<PeergradError> {
   try {
@@ -31,13 +36,44 @@ async function errorOf(promise: PromiseLike<unknown>): Promise<PeergradError> {
   throw new Error('expected a rejection');
 }
 
+afterEach(() => vi.restoreAllMocks());
+
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Rank 0 of two, and the end of its link that the test holds. */
-function hostage() {
+function hostage(options: ProcessGroupOptions = {}) {
   const [mine, theirs] = createMemoryLinkPair();
-  const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 2, epoch: 1, links: new Map([[1, mine]]) }));
+  const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 2, epoch: 1, links: new Map([[1, mine]]) }), options);
   return { group, theirs };
+}
+
+/** Two ranks without time, so that nothing ends by its deadline. */
+function timelessPair(): [ProcessGroup, ProcessGroup] {
+  const clock = new ManualClock();
+  const [one, other] = createMeshes(2).meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
+  return [one!, other!];
+}
+
+/** What happens to a tensor that its owner hands to a worker too early. */
+function giveAway(tensor: Float32Array): void {
+  structuredClone(tensor, { transfer: [tensor.buffer] });
+}
+
+/** Numbers of the groups that are made from now on and have not ended on this rank. */
+function watchGroups(mesh: Mesh): Set<number> {
+  const groups = new Set<number>();
+  const register = mesh.register.bind(mesh);
+  vi.spyOn(mesh, 'register').mockImplementation((...args) => {
+    const group = register(...args);
+    groups.add(group);
+    return group;
+  });
+  const unregister = mesh.unregister.bind(mesh);
+  vi.spyOn(mesh, 'unregister').mockImplementation((group) => {
+    groups.delete(group);
+    unregister(group);
+  });
+  return groups;
 }
 
 describe('late ranks', () => {
@@ -74,6 +110,26 @@ describe('late ranks', () => {
     });
   });
 
+  test('an op that nobody answers ends, also where its deadline passes while another is inquired about', async () => {
+    const clock = new ManualClock();
+    const { group, theirs } = hostage({ clock, timeoutMs: 200 });
+    const late = group.broadcast(new Float32Array(1), 1);
+    const lost = group.broadcast(new Float32Array(1), 1);
+    clock.advance(200);
+    // Rank 1 comes to the first one during the inquiry.
+    const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, algorithm: Algorithm.RING, root: 1, count: 1 };
+    await theirs.send(createFrame({ ...emptyHeader(FrameKind.DATA, 1), ...header }, 4));
+    await theirs.send(createFrame({ ...emptyHeader(FrameKind.CALL, 1), ...header, step: 1 }, 0));
+    await late;
+    expect(lost.isCompleted()).toBe(false);
+    clock.advance(100);
+    expect(lost.isCompleted()).toBe(true);
+    const error = await errorOf(lost);
+    expect(error).toBeInstanceOf(TimeoutError);
+    expect(error.message).toMatch(/rank 0 waited 200 ms in collective #1 broadcast/);
+    expect(error.context.missing).toEqual([1]);
+  });
+
   test('a timeout is told by what is in flight, however many messages have passed since', async () => {
     const errors = await runWorld(3, async (group) => {
       if (group.rank === 2) return pause(700).then(() => null);
@@ -88,6 +144,43 @@ describe('late ranks', () => {
       expect(error!.message).toMatch(/Rank 2 has called no collective at all\. Ranks 0, 1 called allReduce/);
       expect(error!.context.missing).toEqual([2]);
     }
+  });
+
+  test('a timeout blames no rank that is through with the op, however many messages have passed since', async () => {
+    const clock = new ManualClock();
+    const { meshes, links } = createMeshes(3);
+    const [late, root, other] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
+    vi.spyOn(links[2]!.get(0)!, 'send').mockImplementation(() => Promise.resolve());
+    const [work] = [late, root, other].map((group) => group!.broadcast(new Float32Array(4), 1));
+    for (let i = 0; i < 1100; i++) {
+      await Promise.all([root!.send(new Float32Array(1), 2), other!.recv(new Float32Array(1), 1)]);
+    }
+    clock.advance(DEFAULT_OP_TIMEOUT_MS);
+    const error = await errorOf(work!);
+    expect(error.message).toMatch(
+      /; it has 0 of 4 elements of rank 2\. Ranks 1, 2 are through with it\. Rank 0 called/,
+    );
+    expect(error.context.missing).toEqual([]);
+  });
+
+  test('a timeout blames the rank that has not sent its object, whatever it has called since', async () => {
+    const clock = new ManualClock();
+    const { meshes, links } = createMeshes(2);
+    const [one, late] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
+    const link = links[0]!.get(1)!;
+    const send = link.send.bind(link);
+    // Rank 1 never learns how large rank 0's object is.
+    vi.spyOn(link, 'send').mockImplementation((frame) =>
+      readHeader(frame).kind === FrameKind.NEWS ? send(frame) : Promise.resolve(),
+    );
+    const objects = errorOf(one!.allGatherObject(1, { timeoutMs: 1000 }));
+    void errorOf(late!.allGatherObject(2));
+    void late!.barrier();
+    await pause(0);
+    clock.advance(1000);
+    const error = await objects;
+    expect(error.message).toMatch(/in collective #1 allGather.*Rank 1 has called nothing after #2 barrier/);
+    expect(error.context.missing).toEqual([1]);
   });
 
   test('a deadline may be as far away as one likes', async () => {
@@ -196,6 +289,128 @@ describe('hostile ranks', () => {
   });
 });
 
+describe('a group that has failed', () => {
+  test('sends no more of a message, whose record says that it failed', async () => {
+    const { meshes, links } = createMeshes(2);
+    const [sender, receiver] = meshes.map((mesh) => new ProcessGroup(mesh));
+    const link = links[0]!.get(1)!;
+    const send = link.send.bind(link);
+    const hasRoom = deferred();
+    const sends = vi.spyOn(link, 'send').mockImplementation(async (frame) => {
+      await send(frame);
+      await hasRoom.promise;
+    });
+    const work = sender!.isend(new Float32Array(100_000), 1);
+    void receiver!.irecv(new Float32Array(100_000), 0);
+    await pause(0);
+    sender!.abort(new Error('over'));
+    const before = sends.mock.calls.length;
+    hasRoom.resolve();
+    await pause(0);
+    expect(sends).toHaveBeenCalledTimes(before);
+    expect((await errorOf(work)).message).toBe('over');
+    const [record] = sender!.flightRecording.records;
+    expect(record).toMatchObject({ state: 'failed', bytesSent: work.bytesSent });
+    expect(record!.bytesSent).toBeLessThan(70_000);
+  });
+
+  test('does not end a message that has just been sent', async () => {
+    const { meshes, links } = createMeshes(2);
+    const [sender, receiver] = meshes.map((mesh) => new ProcessGroup(mesh));
+    const link = links[0]!.get(1)!;
+    const hasRoom = deferred();
+    const work = sender!.isend(Float32Array.of(1), 1);
+    const send = link.send.bind(link);
+    vi.spyOn(link, 'send').mockImplementation((frame) => send(frame).then(() => hasRoom.promise));
+    const last = sender!.isend(Float32Array.of(2), 1, { tag: 1 });
+    await Promise.all([
+      work,
+      receiver!.irecv(new Float32Array(1), 0),
+      receiver!.irecv(new Float32Array(1), 0, { tag: 1 }),
+    ]);
+    await pause(0);
+    sender!.abort(new Error('over'));
+    hasRoom.resolve();
+    await pause(0);
+    expect((await errorOf(last)).message).toBe('over');
+    expect(sender!.flightRecording.records.map(({ state }) => state)).toEqual(['completed', 'failed']);
+  });
+});
+
+describe('a rank that cannot go on itself', () => {
+  test('because a result does not fit its memory fails the op and the group', async () => {
+    const groups = timelessPair();
+    const works = groups.map((group) => group.allGather(new Float32Array(1000)));
+    vi.spyOn(Float32Array.prototype, 'slice').mockImplementationOnce(() => {
+      throw new RangeError('Array buffer allocation failed');
+    });
+    const outcomes = await Promise.allSettled(works);
+    const at = outcomes.findIndex(({ status }) => status === 'rejected');
+    const error = groups[at]!.failure as PeergradError;
+    expect(error.message).toMatch(
+      `Rank ${at} cannot go on with collective #0 allGather(2000 float32): Array buffer allocation failed.`,
+    );
+    expect(error.cause).toBeInstanceOf(RangeError);
+    expect(error.context).toMatchObject({ rank: at, seq: 0 });
+    expect(groups[at]!.flightRecording.records[0]!.state).toBe('failed');
+    await pause(0);
+    expect(groups[1 - at]!.failure).toBeInstanceOf(PeerGoneError);
+    expect(groups[1 - at]!.failure!.message).toBe(error.message);
+  });
+
+  test.each([
+    [
+      'a message that it sends',
+      async ([one, other]: [ProcessGroup, ProcessGroup]) => {
+        const tensor = new Float32Array(100_000);
+        const work = one.isend(tensor, 1);
+        await pause(0);
+        giveAway(tensor);
+        return [work, other.irecv(new Float32Array(100_000), 0)];
+      },
+      'Rank 0 cannot go on with send(100000 float32 to rank 1, tag 0): ',
+    ],
+    [
+      'a message of which a part is sent',
+      async ([one, other]: [ProcessGroup, ProcessGroup]) => {
+        const tensor = new Float32Array(100_000);
+        const work = one.isend(tensor, 1);
+        // Between its first and its second segment.
+        giveAway(tensor);
+        return [work, other.irecv(new Float32Array(100_000), 0)];
+      },
+      'Rank 0 cannot go on with send(100000 float32 to rank 1, tag 0): ',
+    ],
+    [
+      'a message that it receives',
+      async ([one, other]: [ProcessGroup, ProcessGroup]) => {
+        const tensor = new Float32Array(100_000);
+        const work = other.irecv(tensor, 0);
+        giveAway(tensor);
+        return [work, one.isend(new Float32Array(100_000), 1)];
+      },
+      'Rank 1 cannot go on with recv(100000 float32 from rank 0, tag 0): ',
+    ],
+    [
+      'a collective',
+      async ([one, other]: [ProcessGroup, ProcessGroup]) => {
+        const tensor = new Float32Array(100_000);
+        const work = one.allReduce(tensor);
+        await pause(0);
+        giveAway(tensor);
+        return [work, other.allReduce(new Float32Array(100_000))];
+      },
+      'Rank 0 cannot go on with collective #0 allReduce(100000 float32, SUM): ',
+    ],
+  ])('because the tensor of %s was given away says so on all ranks', async (_what, main, message) => {
+    const [first, second] = await main(timelessPair());
+    const error = await errorOf(first!);
+    expect(error.message).toContain(message);
+    expect(error.message).toContain('detached');
+    expect((await errorOf(second!)).message).toBe(error.message);
+  });
+});
+
 describe('groups', () => {
   test('a receive from anybody in a subgroup tells the global rank', async () => {
     const senders = await runWorld(4, async (world) => {
@@ -215,6 +430,92 @@ describe('groups', () => {
     expect((await errorOf(work)).message).toBe('the room closed');
     expect((await errorOf(worlds[0]!.barrier())).message).toBe('the room closed');
     expect(worlds[1]!.failure).toBeNull();
+  });
+
+  test('that cannot be made leave nothing behind', async () => {
+    const { meshes } = createMeshes(2);
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+    const registered = meshes.map(watchGroups);
+    const errors = await Promise.all(
+      worlds.map((world) => errorOf(world.newGroup(world.rank === 0 ? [0, 1] : [1, 0]))),
+    );
+    for (const error of errors) expect(error).toBeInstanceOf(MismatchError);
+    expect(registered).toEqual([new Set(), new Set()]);
+  });
+
+  test('that cannot all be made leave none behind', async () => {
+    const { meshes } = createMeshes(2);
+    const [world, other] = meshes.map((mesh) => new ProcessGroup(mesh));
+    const registered = watchGroups(meshes[0]!);
+    const subgroups = world!.newSubgroups(1);
+    await other!.newGroup([0]);
+    await pause(0);
+    expect(registered.size).toBe(1);
+    other!.abort(new Error('over'));
+    expect((await errorOf(subgroups)).message).toBe('over');
+    expect(registered.size).toBe(0);
+  });
+
+  test('are not made of one that is over: links stay with their new owner', async () => {
+    const { meshes, links } = createMeshes(2);
+    const world = new ProcessGroup(meshes[0]!);
+    world.destroy();
+    const link = links[0]!.get(1)!;
+    const [onframe, onclose] = [vi.fn(), vi.fn()];
+    Object.assign(link, { onframe, onclose });
+    expect((await errorOf(world.newGroup([0, 1]))).message).toMatch(/Rank 0 has left this process group/);
+    expect([link.onframe, link.onclose]).toEqual([onframe, onclose]);
+  });
+
+  test('of a world in another order name its ranks where they cannot be made', async () => {
+    const { meshes } = createMeshes(2);
+    const order = [1, 0];
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh, {}, order));
+    const errors = await Promise.all(worlds.map((world, rank) => errorOf(world.newGroup([rank]))));
+    expect(errors.map(({ message }) => message)).toEqual([
+      'newGroup was called with other ranks on rank 0 than on rank 1; rank 0 said 0.',
+      'newGroup was called with other ranks on rank 0 than on rank 1; rank 1 said 1.',
+    ]);
+    expect(errors.map(({ context }) => context.rank)).toEqual([0, 1]);
+  });
+
+  test('are refused beyond as many as frames can number, and those that are there go on', async () => {
+    const { meshes } = createMeshes(2);
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+    const listener = { onframe: vi.fn(), onnews: vi.fn(), onlost: vi.fn(), onbroken: vi.fn(), onend: vi.fn() };
+    for (const mesh of meshes) for (let i = 1; i < 65_535; i++) mesh.unregister(mesh.register(listener));
+    const last = await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
+    const errors = await Promise.all(worlds.map((world) => errorOf(world.newGroup([0, 1]))));
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(UsageError);
+      expect(error.message).toMatch(/65536 process groups/);
+    }
+    await Promise.all([...last, ...worlds].map((group) => group.barrier()));
+  });
+
+  test('keep their ranks, whatever becomes of the array that named them', async () => {
+    const { meshes } = createMeshes(4);
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+    const made = await Promise.all(
+      worlds.map(async (world) => {
+        const members = [0, 1];
+        const one = world.newGroup(members);
+        members.splice(0, 2, 2, 3);
+        const two = world.newGroup(members);
+        members.length = 0;
+        return Promise.all([one, two]);
+      }),
+    );
+    const mine = made.map(([one, two], rank) => (rank < 2 ? one : two));
+    expect(mine.map(({ ranks }) => ranks)).toEqual([
+      [0, 1],
+      [0, 1],
+      [2, 3],
+      [2, 3],
+    ]);
+    const sums = await Promise.all(mine.map((group) => group.allReduce(Float32Array.of(group.ranks[group.rank]!))));
+    expect(sums.map(([sum]) => sum)).toEqual([1, 1, 5, 5]);
+    expect(() => (mine[0]!.ranks as number[]).reverse()).toThrow(TypeError);
   });
 
   test("fail everywhere when one rank's reduction makes no sense to the others", async () => {

@@ -108,6 +108,55 @@ describe('allReduce', () => {
     },
   );
 
+  test.each([
+    ['a codec that is not for the op', { codec: 'fp16' }],
+    ['losses of another length', { lost: new Float32Array(3) }],
+    ['a bucket that is none', { bucket: -1 }],
+  ] as const)('leaves the tensor alone where it refuses %s', (_what, wrong) => {
+    const tensor = Float32Array.of(8, 8);
+    const options = { op: ReduceOp.PREMUL_SUM, factor: 0.5, ...wrong };
+    expect(() => alone().allReduce(tensor, options)).toThrow(UsageError);
+    expect(tensor).toEqual(Float32Array.of(8, 8));
+  });
+
+  test('leaves the tensor alone where the group has failed', async () => {
+    const group = alone();
+    group.destroy();
+    const tensor = Float32Array.of(8);
+    for (const call of [
+      () => group.allReduce(tensor, { op: ReduceOp.PREMUL_SUM, factor: 0.5 }),
+      () => group.reduce(tensor, 0, { op: ReduceOp.PREMUL_SUM, factor: 0.5 }),
+    ]) {
+      await errorOf(call());
+      expect(tensor).toEqual(Float32Array.of(8));
+    }
+  });
+
+  test('multiplies first, with PREMUL_SUM, once', async () => {
+    const premultiplied = { op: ReduceOp.PREMUL_SUM, factor: 0.5 };
+    const results = await runWorld(2, async (group) => [
+      await group.allReduce(Float32Array.of(8), premultiplied),
+      await group.reduce(Float32Array.of(4), 0, premultiplied),
+      await group.reduceScatter(Float32Array.of(2, 2), premultiplied),
+      ...(await group.allReduceCoalesced([Float32Array.of(8)], premultiplied)),
+    ]);
+    expect(results[0]!.map(([sum]) => sum)).toEqual([8, 4, 2, 8]);
+  });
+
+  test.each([
+    ['the codec', { codec: 'fp16' }],
+    ['the number of losses', { lost: new Float32Array(1).fill(7) }],
+  ] as const)('of several tensors sends none where %s does not fit all of them', async (_what, options) => {
+    await runWorld(2, async (group) => {
+      const tensors = [Float32Array.of(1), Int32Array.of(1, 2)];
+      if (group.rank === 0) expect(() => group.allReduceCoalesced(tensors, options)).toThrow(UsageError);
+      if ('lost' in options) expect(options.lost[0]).toBe(7);
+      expect(group.flightRecording.records).toEqual([]);
+      // Nothing has taken a number: ranks are still in step.
+      await group.barrier();
+    });
+  });
+
   test('averages with AVG', async () => {
     const results = await runWorld(2, (group) =>
       Promise.resolve(group.allReduce(new Float32Array(1024).fill(group.rank === 0 ? 3 : 8), { op: ReduceOp.AVG })),
@@ -342,6 +391,29 @@ describe('failures', () => {
       expect(() => group.allGather(odd)).toThrow(message);
     }
     expect(() => group.allReduce(new Int32Array(1), { dtype: 'float16' })).toThrow(/as a Uint16Array/);
+  });
+
+  test('refuses more elements than a frame can count, and makes no room for them', async () => {
+    const group = oneOfTwo(0, createMemoryLinkPair()[0]);
+    // Takes no memory.
+    const huge = Object.defineProperty(new Uint8Array(1), 'length', { value: 2 ** 32 });
+    const none = new Float32Array(0);
+    for (const call of [
+      () => group.allReduce(huge),
+      () => group.broadcast(huge, 0),
+      () => group.reduce(huge, 1),
+      () => group.allGather(none, { sizes: [0, 2 ** 32] }),
+      () => group.gather(none, 1, { sizes: [0, 2 ** 32] }),
+      () => group.scatter(huge, 1, null),
+      () => group.allToAll(none, { inputSplits: [0, 0], outputSplits: [0, 2 ** 32] }),
+      () => group.reduceScatter(huge, { sizes: [0, 2 ** 32] }),
+      () => group.isend(huge, 1),
+      () => group.irecv(huge, 1),
+    ]) {
+      expect(call).toThrow(UsageError);
+      expect(call).toThrow(/4294967295/);
+    }
+    expect(group.flightRecording.records).toEqual([]);
   });
 
   test('passes on a reason however long it is', async () => {

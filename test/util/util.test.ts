@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { hashState } from '../../src/util/hash.ts';
+import { hashState, wholeWords } from '../../src/util/hash.ts';
 import { createRng, mixSeed, permutation } from '../../src/util/rng.ts';
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
@@ -33,6 +33,15 @@ describe('hashState', () => {
       ),
     );
   });
+
+  test.each([0, 3, 4, 2 ** 31 - 1, 2 ** 31, 2 ** 31 + 9, 2 ** 33 + 2])(
+    'takes %i bytes word by word but for the last ones',
+    (bytes) => {
+      expect(wholeWords(bytes) % 4).toBe(0);
+      expect(bytes - wholeWords(bytes)).toBeGreaterThanOrEqual(0);
+      expect(bytes - wholeWords(bytes)).toBeLessThan(4);
+    },
+  );
 
   test('does not depend on where in a buffer the values lie', () => {
     const values = Float32Array.of(0, 1, 2, 3);

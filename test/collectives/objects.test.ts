@@ -1,0 +1,46 @@
+/** Values as bytes, for the object collectives. */
+import { describe, expect, test } from 'vitest';
+import { decodeObject, encodeObject } from '../../src/collectives/objects.ts';
+
+const SECRET = 'what lies beside it';
+const roundTrip = (value: unknown): unknown => decodeObject(encodeObject(value));
+
+/** Bytes among others. */
+function surrounded(buffer: ArrayBuffer | SharedArrayBuffer): Uint8Array {
+  const all = new Uint8Array(buffer);
+  all.set(new TextEncoder().encode(SECRET), 24);
+  return all;
+}
+
+describe('a view of a part of its buffer', () => {
+  test.each([
+    ['Uint8Array', (buffer: ArrayBuffer) => new Uint8Array(buffer, 8, 3)],
+    ['Float64Array', (buffer: ArrayBuffer) => new Float64Array(buffer, 8, 2)],
+    ['BigInt64Array', (buffer: ArrayBuffer) => new BigInt64Array(buffer, 0, 1)],
+    ['DataView', (buffer: ArrayBuffer) => new DataView(buffer, 3, 5)],
+    ['Buffer of a pool', (buffer: ArrayBuffer) => Buffer.from(buffer, 16, 8)],
+    ['empty Int32Array', (buffer: ArrayBuffer) => new Int32Array(buffer, 4, 0)],
+  ])('arrives as %s without what lies beside it', (_name, viewOf) => {
+    const view = viewOf(surrounded(new ArrayBuffer(1000)).buffer as ArrayBuffer);
+    new Uint8Array(view.buffer, view.byteOffset, view.byteLength).fill(7);
+    expect(encodeObject(view).length).toBeLessThan(100);
+    const received = roundTrip([view, view]) as [ArrayBufferView, ArrayBufferView];
+    expect(received[0].byteLength).toBe(view.byteLength);
+    expect(received[0].buffer.byteLength).toBe(view.byteLength);
+    expect(new Uint8Array(received[0].buffer)).toEqual(new Uint8Array(view.byteLength).fill(7));
+    expect(Object.prototype.toString.call(received[0])).toBe(Object.prototype.toString.call(view));
+    expect(received[1]).toBe(received[0]);
+  });
+
+  test('may be one of memory that threads share', () => {
+    const view = surrounded(new SharedArrayBuffer(1000)).subarray(24, 28);
+    expect(roundTrip(view)).toEqual(new TextEncoder().encode(SECRET.slice(0, 4)));
+  });
+});
+
+test('views of a whole buffer share it where they arrive', () => {
+  const words = Uint32Array.of(1, 2);
+  const [received, bytes] = roundTrip([words, new Uint8Array(words.buffer)]) as [Uint32Array, Uint8Array];
+  expect(received).toEqual(words);
+  expect(bytes.buffer).toBe(received.buffer);
+});
