@@ -317,8 +317,10 @@ export class Executor {
 
   #receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
     if (from < 0) throw new ProtocolError(`A rank that is no member sent frames of group ${this.id}.`, this.#context);
-    this.#bytesReceived += frame.byteLength;
-    if (header.op === OpCode.SEND) return this.messages.receive(header, frame, from);
+    if (header.op === OpCode.SEND) {
+      this.#bytesReceived += frame.byteLength;
+      return this.messages.receive(header, frame, from);
+    }
     const flight = this.#flights.get(header.seq);
     if (flight?.isLaunched) return this.#deliver(flight, header, frame, from);
     if (this.#isOver(header.seq)) {
@@ -336,6 +338,8 @@ export class Executor {
   }
 
   #deliver(flight: Flight, header: FrameHeader, frame: ArrayBuffer, from: number): void {
+    // A frame that came before the call counts with it, and not with what ran then.
+    this.#bytesReceived += frame.byteLength;
     // What was parked behind the frame that has failed the group.
     if (this.#failure) return;
     if (!isSameOp(header, flight.op.descriptor) || !flight.op.expects(header, from)) return this.#mismatch(flight.seq);

@@ -119,7 +119,7 @@ export class ProcessGroup {
     return this.#executor.bytesSent;
   }
 
-  /** Bytes of frames that have come for this rank's ops. */
+  /** Bytes of frames that this rank's ops have received since the group began; of frames that came early, once their op is called. */
   get bytesReceived(): number {
     return this.#executor.bytesReceived;
   }

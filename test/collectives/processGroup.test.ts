@@ -483,6 +483,18 @@ describe('failures', () => {
     expect(error.message).toMatch(message);
   });
 
+  test('counts the bytes of frames that come before their op with that op', async () => {
+    const received = await runWorld(2, async (group) => {
+      const work = group.rank === 1 ? group.broadcast(new Float32Array(100), 1) : null;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      const before = group.bytesReceived;
+      await (work ?? group.broadcast(new Float32Array(100), 1));
+      return [before, group.bytesReceived];
+    });
+    expect(received[0]![0]).toBe(0);
+    expect(received[0]![1]).toBeGreaterThan(400);
+  });
+
   test('wait(timeoutMs) gives up waiting, not the op', async () => {
     await runWorld(2, async (group) => {
       if (group.rank === 1) await new Promise((resolve) => setTimeout(resolve, 30));
