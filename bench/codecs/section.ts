@@ -65,7 +65,7 @@ same code encodes, adds up and applies the same gradients, and bytes are counted
 
 ${codecTables(result)}
 
-The wire limits it, not the CPU: to encode or decode a value takes 2 to 4 ns, of the 100 ns that its four bytes take at 40 MB/s. int8's
+The wire limits it, not the CPU: to encode or decode a value takes 2 to 5 ns, of the 100 ns that its four bytes take at 40 MB/s. int8's
 scales, 4 bytes for every 128 values, keep it from 4 times; per-frame work and the ring's latency from what the bytes allow. PowerSGD takes
 two all-reduces, one after the other, and the first two steps are plain; of small models its round trips cost more than its bytes save.
 `;

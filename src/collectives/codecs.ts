@@ -11,7 +11,7 @@
  */
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
-import { fromHalf, toHalf } from '../util/float16.ts';
+import { fromHalf, MIN_HALF_EXPONENT, toHalf } from '../util/float16.ts';
 
 /** How the values of an all-reduce travel: `fp32` is as they are. */
 export type CodecName = 'fp32' | 'fp16' | 'int8';
@@ -43,14 +43,13 @@ const FLOAT_EXPONENT_BIAS = 127;
 const FLOAT_MANTISSA_BITS = 23;
 /** A segment's largest value is scaled to [2^14, 2^15), which rounding cannot bring to infinity. */
 const LARGEST_HALF_EXPONENT = 14;
-/** The smallest half, 2^-24, times 2^-125 is the smallest float32: decoding stays exact. */
-const SMALLEST_EXPONENT = -125;
 
 /**
- * Half the bytes: IEEE binary16, 11 bits of mantissa. A segment's values share a power of two, its exponent an int16 in front of them, so
- * that its largest value neither overflows nor loses bits, whatever its magnitude; values 2^28 times smaller become subnormal halves. A
- * segment with an infinity or a NaN has exponent 0: infinities stay infinities, from 65520 on values become ones, and a NaN stays a NaN.
- * Our own conversion and not Float16Array's, which leaves to the browser what becomes of a NaN's bits, and which not every browser has.
+ * Half the bytes: IEEE binary16, 11 bits of mantissa. A segment's values share a power of two, whose exponent is an int16 in front of
+ * them. So the segment's largest value neither overflows nor loses bits, whatever its magnitude; values 2^28 times smaller become
+ * subnormal halves. A segment with an infinity or a NaN has exponent 0: a NaN stays a NaN, and values from 65520 on become infinite. So
+ * has a segment whose largest value would be rounded to 2^128. Our own conversion and not Float16Array's, which leaves to the browser
+ * what becomes of a NaN's bits, and which not every browser has.
  */
 const fp16: Codec = {
   code: DtypeCode.FLOAT32_AS_FLOAT16,
@@ -58,21 +57,18 @@ const fp16: Codec = {
   bytesOf: (elements) => (elements === 0 ? 0 : (1 + elements) * HALF_BYTES),
   elementsOf: (bytes) => (bytes === 0 ? 0 : bytes === HALF_BYTES ? Number.NaN : bytes / HALF_BYTES - 1),
   encode: (values, frame, lost) => {
-    const { length } = values;
-    if (length === 0) return;
-    const { exponent, halves } = fp16Views(frame, length);
+    if (values.length === 0) return;
+    const { exponent, halves } = fp16Views(frame, values.length);
     exponent[0] = sharedExponent(values);
-    if (exponent[0] === 0) toHalf(values, halves);
-    else toHalf(scaled(values, 2 ** -exponent[0], scratch.subarray(0, length)), halves);
+    toHalf(values, halves, exponent[0]);
     if (lost === null) return;
-    fp16.decode(frame, lost);
-    keepRest(values, lost);
+    fromHalf(halves, lost, exponent[0]);
+    toResidual(values, lost);
   },
   decode: (frame, into) => {
     if (into.length === 0) return;
     const { exponent, halves } = fp16Views(frame, into.length);
-    fromHalf(halves, into);
-    if (exponent[0] !== 0) scaled(into, 2 ** exponent[0]!, into);
+    fromHalf(halves, into, exponent[0]);
   },
   addTo: (into, frame) => {
     const values = scratch.subarray(0, into.length);
@@ -84,7 +80,7 @@ const fp16: Codec = {
 /** A segment's worth of decoded halves: conversions and sums run faster apart. */
 const scratch = new Float32Array(fp16.maxSegment);
 
-/** The power of two by which a segment's values are divided: the largest's after rounding, so that decoded values give the same. */
+/** The exponent of a segment's largest value after rounding, so that decoded values have the same, relative to a half's. */
 function sharedExponent(values: Float32Array): number {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   let largest = 0;
@@ -99,19 +95,14 @@ function sharedExponent(values: Float32Array): number {
   const exponent = ((largest + half - 1 + isOdd) >>> FLOAT_MANTISSA_BITS) - FLOAT_EXPONENT_BIAS;
   // Infinity, NaN, or rounded to infinity.
   if (exponent > FLOAT_EXPONENT_BIAS) return 0;
-  return Math.max(exponent - LARGEST_HALF_EXPONENT, SMALLEST_EXPONENT);
+  return Math.max(exponent - LARGEST_HALF_EXPONENT, MIN_HALF_EXPONENT);
 }
 
-function scaled(values: Float32Array, factor: number, into: Float32Array): Float32Array {
-  for (let i = 0; i < values.length; i++) into[i] = values[i]! * factor;
-  return into;
-}
-
-/** Makes decoded values what encoding took from `values`; 0 where that is no finite number: the next step must not inherit it. */
-function keepRest(values: Float32Array, decoded: Float32Array): void {
+/** Replaces decoded values by residuals, `values` minus decoded; by 0 where that is not finite: no step may inherit it. */
+function toResidual(values: Float32Array, decoded: Float32Array): void {
   for (let i = 0; i < values.length; i++) {
-    const rest = values[i]! - decoded[i]!;
-    decoded[i] = rest - rest === 0 ? rest : 0;
+    const residual = values[i]! - decoded[i]!;
+    decoded[i] = residual - residual === 0 ? residual : 0;
   }
 }
 
@@ -170,10 +161,12 @@ const int8: Codec = {
         const perScale = 1 / scales[block]!;
         for (let i = start; i < end; i++) levels[i] = values[i]! * perScale + ROUND_TO_INTEGER - ROUND_TO_INTEGER;
       }
+      if (lost === null) continue;
+      const scale = scales[block]!;
+      // A block that is NaN leaves nothing to the next step.
+      if (Number.isNaN(scale)) lost.fill(0, start, end);
+      else for (let i = start; i < end; i++) lost[i] = values[i]! - levels[i]! * scale;
     }
-    if (lost === null) return;
-    int8.decode(frame, lost);
-    keepRest(values, lost);
   },
   decode: (frame, into) => {
     const { length } = into;

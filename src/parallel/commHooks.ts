@@ -14,6 +14,11 @@ export interface GradBucket {
   /** Whether it is the step's last. */
   readonly isLast: boolean;
   /**
+   * Whether the step before failed after its buckets were reduced, and was not applied. A hook that keeps residuals then goes on
+   * from those that it had before that step. The same for all buckets of a step.
+   */
+  readonly isRetry: boolean;
+  /**
    * In: this rank's gradient, weighted so that the sum over all ranks is the average. Out: that sum or an approximation of
    * it, the same bits on every rank if replicas are to stay equal.
    */
@@ -40,11 +45,6 @@ export interface GradBucket {
  */
 export interface CommHook {
   (bucket: GradBucket, group: ProcessGroup): Promise<void>;
-  /**
-   * Keeps what the hook took from the gradients of the step whose buckets it reduced last, to add it to the next ones. Called once the
-   * step cannot fail any more; a step that fails is tried again with what was kept before it.
-   */
-  commit?(): void;
   /** Forgets what the hook has kept of this rank's earlier gradients; see {@link DistributedDataParallel.forgetLosses}. */
   forget?(): void;
 }

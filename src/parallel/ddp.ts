@@ -201,7 +201,8 @@ export class DistributedDataParallel {
    *   it to in training mode and the loss of its outputs. Not run where there are no samples, but for what
    *   SyncBatchNormalization layers send, which only the second form does.
    * @throws (rejects) DeviceError; MismatchError on every rank, with `staticGraph`, where the pass uses other parameters than
-   *   the first one, or where samples do not add up to `totalSamples`; EarlyTerminationError, see {@link join}; what the hook and {@link ProcessGroup.allReduce} reject with.
+   *   the first one; MismatchError where samples do not add up to `totalSamples`, which ends the group; EarlyTerminationError,
+   *   see {@link join}; what the hook and {@link ProcessGroup.allReduce} reject with.
    */
   async backward<Outputs extends Tensor | Tensor[] = Tensor>(
     pass: Pass<Outputs>,

@@ -1,7 +1,7 @@
 /**
- * Error feedback: what rounding took from this rank's part of an average is kept and added to what the rank sends next, so that over
- * many steps nothing is lost. What is fed must be averages, not sums: a residual of a sum over 256 samples would count 128 times in an
- * average over 2. Seide et al. (2014), Karimireddy et al. (2019), see `collectives/codecs.ts`.
+ * Error feedback: the residual, which rounding took from this rank's part of an average, is added to what the rank sends next. So over
+ * many steps nothing is lost. Values must be parts of averages, not of sums: the residual of a sum over 256 samples would count 128
+ * times in an average over 2. Seide et al. (2014), Karimireddy et al. (2019), see `collectives/codecs.ts`.
  *
  * Each rank keeps what its own encoding lost, and the ranks together what the sum has lost. It is no part of a replica's state: ranks
  * that hold different memories still get the same sums. A step that fails leaves the memory as it was, for another try.

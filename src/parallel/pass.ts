@@ -24,9 +24,8 @@ export interface PassOptions {
   /** Whether the loss function gives the mean over those samples (default) or their sum. */
   reduction?: 'mean' | 'sum';
   /**
-   * Samples of all ranks together in this reduction, those of `noSync` included, where the caller knows; the same on every rank. A codec
-   * or a hook averages before it sends: told the total, ranks need not count their samples first, which takes 2(n-1) hops. Ignored
-   * inside `join`.
+   * The samples of all ranks in this reduction, including those of `noSync`; the same on every rank. Optional: a codec or a hook
+   * takes averages, so without it ranks add up their samples first, which takes 2(n-1) hops. Ignored inside `join`.
    */
   totalSamples?: number;
 }

@@ -85,8 +85,8 @@ interface SharedState {
  * Buckets are reduced one after another, in the order of the calls, as several all-reduces each would else be issued in
  * different orders on different ranks. For the same reason nothing else may be issued on the group until a step's hooks
  * are done. A hook belongs to one model. On another group it begins anew, plain steps first: ranks that were not in the
- * old one could not know what it shared; each keeps its own memory, as of the last step that was committed, so that a step that failed
- * can be tried again from the same gradients.
+ * old one could not know what it shared; each keeps its own memory, as of the last step that was applied, so that a step that
+ * failed can be tried again from the same gradients.
  *
  * @throws UsageError where an option is out of its range.
  */
@@ -110,8 +110,10 @@ export function createPowerSgdHook({
 
   /** What this rank has not sent yet, by parameter. */
   const memories = new Map<number, Float32Array>();
-  /** What the step under way will make of {@link memories}, once it cannot fail any more; `null`: nothing is left. */
+  /** Memories after the latest step, which replace {@link memories} once it is known to be applied; `null`: nothing is left. */
   const staged = new Map<number, Float32Array | null>();
+  /** Whether the latest step has reduced its last bucket. */
+  let isWhole = false;
   let shared: SharedState | null = null;
   let previous: Promise<void> = Promise.resolve();
 
@@ -121,25 +123,33 @@ export function createPowerSgdHook({
     previous = reduced.catch(() => {});
     return reduced;
   };
-  return Object.assign(hook, { forget: () => memories.clear(), commit });
+  const forget = (): void => {
+    memories.clear();
+    staged.clear();
+  };
+  return Object.assign(hook, { forget });
 
   async function reduce(bucket: GradBucket, group: ProcessGroup): Promise<void> {
-    // Those of a step that failed.
-    if (bucket.index === 0) staged.clear();
+    if (bucket.index === 0) {
+      if (isWhole && !bucket.isRetry) commit();
+      staged.clear();
+      isWhole = false;
+    }
     if (shared?.group !== group) shared = { group, rng: createRng(seed), iteration: 0, lastQ: new Map() };
     const matrices = bucket.parameters.map(matrixOf).filter(pays);
     if (matrices.length > 0 && shared.iteration >= startPowerSgdIter) await compress(bucket.buffer, matrices, shared);
     else await allReduce(bucket.buffer, matrices, group);
-    if (bucket.isLast) shared.iteration += 1;
+    if (!bucket.isLast) return;
+    shared.iteration += 1;
+    isWhole = true;
   }
 
   function commit(): void {
     for (const [parameter, memory] of staged) {
       // One step's infinity must not spoil all later ones.
-      if (memory?.every(Number.isFinite)) memories.set(parameter, memory);
+      if (memory && isFinite(memory)) memories.set(parameter, memory);
       else memories.delete(parameter);
     }
-    staged.clear();
   }
 
   function pays({ rows, cols }: Matrix): boolean {
@@ -251,6 +261,12 @@ async function addUp(values: Float32Array, group: ProcessGroup): Promise<void> {
 function addTo(values: Float32Array, memory: Float32Array | undefined): Float32Array {
   if (memory) for (let i = 0; i < values.length; i++) values[i]! += memory[i]!;
   return values;
+}
+
+function isFinite(values: Float32Array): boolean {
+  // Of an infinity or a NaN, the difference is NaN.
+  for (let i = 0; i < values.length; i++) if (values[i]! - values[i]! !== 0) return false;
+  return true;
 }
 
 /** Numbers in [-1, 1); uniform is as good as normal here, and exact everywhere. */

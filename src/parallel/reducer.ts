@@ -44,11 +44,10 @@ export interface LocalPass {
   samples: number;
 }
 
-/** What a step's sums are divided by to become averages. */
+/** The divisor that makes averages of a step's sums: ranks, or by default the samples of all of them. */
 export interface Weighting {
-  /** The divisor, where it does not depend on samples. */
   ranks?: number;
-  /** Samples of all ranks, where the caller knows; see `PassOptions`. */
+  /** The samples of all ranks, where the caller knows; see `PassOptions`. */
   totalSamples?: number;
 }
 
@@ -102,6 +101,9 @@ const LOSS = 0;
 const SAMPLES = 1;
 const USES = 2;
 
+/** Relative: the tally is a float32, and samples may be fractions. */
+const TOTAL_TOLERANCE = 1e-5;
+
 export class Reducer {
   /** After {@link reduce}: the average, flat. */
   readonly gradient: Float32Array<ArrayBuffer>;
@@ -118,6 +120,8 @@ export class Reducer {
   #usedRanges: readonly Range[];
   #group: ProcessGroup;
   #pending: Pending | null = null;
+  /** Whether the hook has reduced a step that was not committed. */
+  #isRetry = false;
   /** Buckets of the pass under way that are being copied while the rest is recorded. */
   #early = new Map<number, Reading>();
   /** With `keepsLocal`: this rank's own sum, from step to step. */
@@ -187,13 +191,13 @@ export class Reducer {
   }
 
   /**
-   * Keeps what codec or hook took from the gradient of the last {@link reduce}. To be called once nothing can fail any more: a step that is
-   * tried again needs what was kept before.
+   * Keeps the residuals of the last {@link reduce}. To be called once nothing of the step can fail any more: a step that is tried
+   * again needs the residuals from before it.
    */
   commit(): void {
     // What came of parameters that no rank used is dropped.
     this.#feedback?.commit(rangesOf(this.#layout.slots, ({ parameter }) => !this.#isUsed(parameter)));
-    this.hook?.commit?.();
+    this.#isRetry = false;
   }
 
   /** Forgets what codec or hook have kept of earlier gradients. */
@@ -266,15 +270,15 @@ export class Reducer {
    * Adds up all ranks' passes, those kept by {@link accumulate} included, and divides. Every rank must call it; one without a
    * pass contributes zeros.
    *
-   * A codec and a hook get averages, so that what they lose has the same meaning in a step of any size. Where the divisor is not known
-   * before, ranks count their samples first.
+   * A codec and a hook get averages, so that residuals have the same unit in steps of any size. Where the divisor is not known,
+   * ranks count their samples first.
    *
    * Where it fails, all reads are over; with `keepsLocal`, what this rank has computed is kept if it was the group that failed,
    * and all is dropped if the device did.
    *
    * @param flags this rank's, as many as the options say; their sums come back.
-   * @throws (rejects) DeviceError; MismatchError on every rank, where the samples are not as many as `totalSamples` says; what the hook
-   *   and {@link ProcessGroup.allReduce} reject with.
+   * @throws (rejects) DeviceError; MismatchError where samples do not add up to `totalSamples`, which ends the group; what the
+   *   hook and {@link ProcessGroup.allReduce} reject with.
    */
   async reduce(
     pass: LocalPass | null,
@@ -306,27 +310,23 @@ export class Reducer {
     let computedAt: number;
     let transfer: Transfer;
     try {
-      if (hook) transfer = await this.#runHook(hook, buckets, await this.#divisorOf(samples, weighting));
-      else {
-        const divisor = this.#isEncoded ? await this.#divisorOf(samples, weighting) : null;
-        transfer = await this.#allReduceBuckets(buckets, divisor);
-      }
+      // Issued first: it goes round while the GPU computes.
+      const divisor = hook || this.#isEncoded ? this.#divisorOf(samples, weighting) : null;
+      divisor?.catch(() => {});
+      transfer = hook ? await this.#runHook(hook, buckets, divisor!) : await this.#allReduceBuckets(buckets, divisor);
       computedAt = await reads.firstAt;
     } catch (error) {
-      await Promise.allSettled(buckets);
-      if (keepsLocal) {
-        // The group's failure is reported once all is read and found good.
-        const isWhole = error === this.#group.failure && samples > 0;
-        this.#pending = isWhole ? { gradient: local, used, loss, samples } : null;
-      }
-      throw error;
+      const cause = await this.#causeOf(error, buckets);
+      const isWhole = keepsLocal && cause === this.#group.failure && samples > 0;
+      if (keepsLocal) this.#pending = isWhole ? { gradient: local, used, loss, samples } : null;
+      throw cause;
     }
     const { traces, issuedAt, lastReadAt } = transfer;
     const doneAt = clock.now();
-    this.#pending = null;
-    this.#checkSamples(weighting);
     const by = weighting.ranks ?? this.#tally[SAMPLES]!;
-    if (!hook && !this.#isEncoded) divide(this.gradient, by);
+    if (hook || this.#isEncoded) this.#checkTotal(weighting);
+    else divide(this.gradient, by);
+    this.#pending = null;
 
     if (tracksUsage) {
       unused.forEach(({ parameter, offset }, i) => {
@@ -400,7 +400,22 @@ export class Reducer {
     return this.#reader.start(bucket, [...slots.map(({ parameter }) => gradients[parameter]!), ...rest]);
   }
 
-  /** What sums are divided by, before any is sent. */
+  /**
+   * The error to report where a reduction fails. A device's comes before its group's: the gradients are void then. Waits for all
+   * reads.
+   */
+  async #causeOf(error: unknown, reads: readonly Promise<void>[]): Promise<unknown> {
+    const settled = await Promise.allSettled(reads);
+    for (const read of settled) if (read.status === 'rejected') return read.reason;
+    try {
+      this.#options.checkGradients();
+    } catch (deviceError) {
+      return deviceError;
+    }
+    return error;
+  }
+
+  /** The divisor of this step's sums, known before any is sent: from the caller, or counted by all ranks. */
   async #divisorOf(samples: number, { ranks, totalSamples }: Weighting): Promise<number> {
     const known = ranks ?? totalSamples;
     if (known !== undefined) return known;
@@ -408,19 +423,22 @@ export class Reducer {
     return counted!;
   }
 
-  #checkSamples({ totalSamples }: Weighting): void {
+  /** Ends the group where this rank has divided by a wrong total: the others may have divided by the right one. */
+  #checkTotal({ totalSamples }: Weighting): void {
     const counted = this.#tally[SAMPLES]!;
-    if (totalSamples === undefined || totalSamples === counted) return;
+    if (totalSamples === undefined || Math.abs(counted - totalSamples) <= TOTAL_TOLERANCE * totalSamples) return;
     const { rank, worldSize } = this.#group;
-    throw new MismatchError(
-      `All ranks together had ${counted} samples in this step, and totalSamples says ${totalSamples}: give the sum of all ranks' ` +
-        '`samples`, those of noSync included.',
-      { rank, worldSize },
+    const error = new MismatchError(
+      `All ranks together had ${counted} samples in this step, but totalSamples is ${totalSamples} on rank ${rank}. Pass the sum of ` +
+        '`samples` over all ranks, including those of noSync.',
+      { rank, worldSize, op: 'backward' },
     );
+    this.#group.abort(error);
+    throw error;
   }
 
-  /** @param divisor by which this rank's part is divided before it is sent; `null`: it is sent as it is. */
-  async #allReduceBuckets(reads: readonly Promise<void>[], divisor: number | null): Promise<Transfer> {
+  /** @param divisor of this rank's part, before it is sent; `null`: it is sent as it is. */
+  async #allReduceBuckets(reads: readonly Promise<void>[], divisor: Promise<number> | null): Promise<Transfer> {
     const { clock, checkGradients } = this.#options;
     const group = this.#group;
     let issuedAt = 0;
@@ -436,7 +454,7 @@ export class Reducer {
       // Known once the last bucket is. A few numbers, which need not wait behind it.
       if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally);
       const values = this.#bucketView(bucket);
-      if (divisor !== null) divide(values, divisor);
+      if (divisor) divide(values, await divisor);
       const lost = this.#feedback?.feed(values, this.#layout.buckets[bucket]!.start) ?? null;
       works.push(group.allReduce(values, { bucket, codec, lost }));
     }
@@ -450,7 +468,7 @@ export class Reducer {
   }
 
   /** The tally goes beside the hook; before it, where the hook has to know which parameters were used. */
-  async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: number): Promise<Transfer> {
+  async #runHook(hook: CommHook, reads: readonly Promise<void>[], divisor: Promise<number>): Promise<Transfer> {
     const { clock, shapes, tracksUsage, checkGradients } = this.#options;
     const group = this.#group;
     await Promise.all(reads);
@@ -458,12 +476,13 @@ export class Reducer {
     const lastReadAt = clock.now();
     const tallied = group.allReduce(this.#tally);
     if (tracksUsage) await tallied;
-    divide(this.gradient, divisor);
+    divide(this.gradient, await divisor);
     const { buckets } = this.#layout;
+    const isRetry = this.#isRetry;
+    this.#isRetry = true;
     for (const [index, { slots, start, end }] of buckets.entries()) {
       const bucket: GradBucket = {
-        index,
-        isLast: index === buckets.length - 1,
+        ...{ index, isLast: index === buckets.length - 1, isRetry },
         buffer: this.gradient.subarray(start, end),
         parameters: slots.map(({ parameter, offset }) => ({
           index: parameter,

@@ -9,6 +9,8 @@ import { UsageError } from './errors.ts';
 const HALF_INFINITY = 0x7c00;
 const HALF_QUIET_NAN = 0x7e00;
 const FLOAT_INFINITY = 0x7f800000;
+const FLOAT_MANTISSA_BITS = 23;
+const FLOAT_EXPONENT_BIAS = 127;
 /** Bits of the float32 65536; what is below may still be rounded to a finite half. */
 const FLOAT_TOO_LARGE = (127 + 16) << 23;
 /** Bits of the float32 2^-14, the smallest normal half. */
@@ -21,28 +23,38 @@ const REBIAS_AND_ROUND = ((15 - 127) << 23) + 0xfff;
 const SUBNORMALS_PER_ONE = 16_777_216;
 /** 2^52: doubles from here on are whole numbers, so adding it rounds to one, ties to even. */
 const ROUND_TO_INTEGER = 4_503_599_627_370_496;
-/** 2^112, made of its bits: what a half's bits in a float32's place are too small by. */
-const REBIAS = new Float32Array(Uint32Array.of((127 + 112) << 23).buffer)[0]!;
+/** The factor by which a half's bits in a float32's place are too small. */
+const REBIAS = powerOfTwo(112);
+/** The least exponent of {@link toHalf}: with it, a float32 that is subnormal becomes a half that is. */
+export const MIN_HALF_EXPONENT = -112;
 
 /**
  * Each float32 rounded to the nearest float16, ties to even: from 65520 on infinity, below 2^-14 subnormal. A NaN stays one
  * and keeps the upper bits of its payload.
  *
  * @param into where to write; a new array by default.
+ * @param exponent values are divided by 2^exponent first. From {@link MIN_HALF_EXPONENT} on; not 0 only where all values are finite.
  * @throws UsageError where `into` has another length.
  */
-export function toHalf(from: Float32Array, into: Uint16Array = new Uint16Array(from.length)): Uint16Array {
+export function toHalf(
+  from: Float32Array,
+  into: Uint16Array = new Uint16Array(from.length),
+  exponent = 0,
+): Uint16Array {
   checkLengths(from.length, into.length);
+  const shift = exponent << FLOAT_MANTISSA_BITS;
+  const smallestNormal = FLOAT_SMALLEST_NORMAL + shift;
+  const subnormals = SUBNORMALS_PER_ONE * powerOfTwo(-exponent);
   const bits = new Uint32Array(from.buffer, from.byteOffset, from.length);
   for (let i = 0; i < bits.length; i++) {
     const word = bits[i]!;
     const sign = (word >>> 16) & 0x8000;
     const magnitude = word & 0x7fffffff;
     let half: number;
-    if (magnitude < FLOAT_SMALLEST_NORMAL) {
-      half = Math.abs(from[i]!) * SUBNORMALS_PER_ONE + ROUND_TO_INTEGER - ROUND_TO_INTEGER;
-    } else if (magnitude < FLOAT_TOO_LARGE) {
-      half = (magnitude + REBIAS_AND_ROUND + ((magnitude >>> DROPPED_BITS) & 1)) >>> DROPPED_BITS;
+    if (magnitude < smallestNormal) {
+      half = Math.abs(from[i]!) * subnormals + ROUND_TO_INTEGER - ROUND_TO_INTEGER;
+    } else if (magnitude - shift < FLOAT_TOO_LARGE) {
+      half = (magnitude - shift + REBIAS_AND_ROUND + ((magnitude >>> DROPPED_BITS) & 1)) >>> DROPPED_BITS;
     } else if (magnitude <= FLOAT_INFINITY) {
       half = HALF_INFINITY;
     } else {
@@ -59,10 +71,17 @@ export function toHalf(from: Float32Array, into: Uint16Array = new Uint16Array(f
  * Each float16 as a float32, which is exact.
  *
  * @param into where to write; a new array by default.
+ * @param exponent values are multiplied by 2^exponent, as {@link toHalf} has divided them.
  * @throws UsageError where `into` has another length.
  */
-export function fromHalf(from: Uint16Array, into: Float32Array = new Float32Array(from.length)): Float32Array {
+export function fromHalf(
+  from: Uint16Array,
+  into: Float32Array = new Float32Array(from.length),
+  exponent = 0,
+): Float32Array {
   checkLengths(from.length, into.length);
+  // As doubles, so the product is exact.
+  const factor = REBIAS * powerOfTwo(exponent);
   const bits = new Uint32Array(into.buffer, into.byteOffset, into.length);
   for (let i = 0; i < from.length; i++) {
     const half = from[i]!;
@@ -71,10 +90,15 @@ export function fromHalf(from: Uint16Array, into: Float32Array = new Float32Arra
       bits[i] = word | FLOAT_INFINITY;
     } else {
       bits[i] = word;
-      into[i]! *= REBIAS;
+      into[i]! *= factor;
     }
   }
   return into;
+}
+
+/** 2^exponent, -126 .. 127, made of its bits: engines may round powers. */
+function powerOfTwo(exponent: number): number {
+  return new Float32Array(Uint32Array.of((exponent + FLOAT_EXPONENT_BIAS) << FLOAT_MANTISSA_BITS).buffer)[0]!;
 }
 
 function checkLengths(from: number, into: number): void {

@@ -108,8 +108,8 @@ test('fp16 keeps 11 bits of values of any magnitude', () => {
       const decoded = decode(codec, encode(codec, values), values.length);
       const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
       values.forEach((value, i) => {
-        // Half a unit of a half that has the largest of the segment just below 2^15, and of the smallest float32.
-        const most = Math.max(2 ** -11 * Math.abs(value), 2 ** -39 * largest, 2 ** -150);
+        // Half a unit of the value; of the smallest half where the largest is just below 2^15; and of that at the least exponent.
+        const most = Math.max(2 ** -11 * Math.abs(value), 2 ** -39 * largest, 2 ** (-25 - 112));
         expect(Math.abs(value - decoded[i]!)).toBeLessThanOrEqual(most);
       });
     }),

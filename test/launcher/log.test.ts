@@ -53,7 +53,12 @@ test('say which codec ranks chose, and why', () => {
   const { io, told } = listen();
   const log = createLog(inJsonLines(io), 'a', new ManualClock());
   const choice: CodecChoice = {
-    ...{ codec: 'int8', ownMs: 20, communicateMs: 100, exposedMs: 95, bytesPerMs: 1200, suggestion: null },
+    codec: 'int8',
+    ownMs: 20,
+    communicateMs: 100,
+    exposedMs: 95,
+    bytesPerMs: 1200,
+    suggestion: null,
     expectedMs: { fp32: 95, fp16: 48, int8: 24, powersgd: 30 },
   };
   log.on('a', { type: 'codec', step: 3, choice });

@@ -153,6 +153,28 @@ describe('a step of few samples among steps of many', () => {
     for (const [counted, known] of gradients) expect(known).toEqual(counted);
   });
 
+  test('ends on every rank where one names a total that samples do not add up to', async () => {
+    const errors = await runWorld(2, async (group) => {
+      const [weight, bias] = line(1);
+      const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
+      const backward = (totalSamples: number) =>
+        ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples });
+      // The other rank divides by the right total, and hears of the error in its next step at the latest.
+      if (group.rank === 0) return rejection(backward(4).then(() => backward(4)));
+      return rejection(backward(8));
+    });
+    expect(errors[1]).toBeInstanceOf(MismatchError);
+    for (const error of errors) expect(error.message).toContain('totalSamples is 8 on rank 1');
+  });
+
+  test('takes a total of fractions as it comes', async () => {
+    await runWorld(2, async (group) => {
+      const [weight, bias] = line(1);
+      const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
+      await ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 0.1, totalSamples: 0.2 });
+    });
+  });
+
   test('ends on every rank where the total is not what samples add up to', async () => {
     const errors = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
@@ -161,7 +183,7 @@ describe('a step of few samples among steps of many', () => {
     });
     for (const error of errors) {
       expect(error).toBeInstanceOf(MismatchError);
-      expect(error.message).toContain('All ranks together had 4 samples in this step, and totalSamples says 5');
+      expect(error.message).toContain('All ranks together had 4 samples in this step, but totalSamples is 5 on rank');
     }
   });
 });

@@ -68,6 +68,24 @@ describe('a backward that fails with its group', () => {
     expect((await ddp.backward(noLoss, nothing)).samples).toBe(0);
   });
 
+  test.each(['fp32', 'int8'] as const)('keeps nothing with %s where the device failed with it', async (codec) => {
+    const [pending] = await runWorld(2, async (group) => {
+      const [weight, bias] = line(1);
+      const checkGradients = (): void => {
+        if (group.failure) throw new Error('broken');
+      };
+      const options = { keepGradients: true, codec, checkGradients };
+      const ddp = await DistributedDataParallel.create([weight, bias], group, options);
+      const backward = () => ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 1 });
+      // Orders the buckets.
+      await backward();
+      if (group.rank === 1) group.abort(new Error('over'));
+      else expect((await rejection(backward())).message).toBe('broken');
+      return ddp.pendingSamples;
+    });
+    expect(pending).toBe(0);
+  });
+
   test('keeps nothing otherwise, nor where the device failed', async () => {
     expect((await interrupted({})).ddp.pendingSamples).toBe(0);
     let isBroken = false;

@@ -46,8 +46,7 @@ async function reduced(gradient: number[], useErrorFeedback: boolean): Promise<[
       // Each of two ranks has a half.
       buffer = Float32Array.from(gradient, (value) => value / 2);
       const parameters = [{ index: 0, offset: 0, shape: [ROWS, COLS], isUsed: true }];
-      await hook({ index: 0, isLast: true, buffer, parameters }, group);
-      hook.commit?.();
+      await hook({ index: 0, isLast: true, isRetry: false, buffer, parameters }, group);
       buffer.forEach((value, i) => (mean[i]! += value / STEPS));
     }
     return [[...buffer], [...mean]] satisfies [number[], number[]];
