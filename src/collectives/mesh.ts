@@ -3,7 +3,7 @@
  * them. Process groups share it; each gets the frames of its own. Ranks are global here.
  *
  * News (JSON) reaches every rank that can be reached at all: whoever hears some for the first time passes it on over all its
- * links, so that a frozen rank stops nobody but itself.
+ * links, so that a frozen rank stops nobody but itself. It does so until the epoch ends, also after its own groups have.
  */
 import * as v from 'valibot';
 import {
@@ -110,15 +110,9 @@ export class Mesh {
     for (const [peer, link] of this.#links) this.#attach(peer, link);
   }
 
-  /** The group hears no more; with the last one, links are left to whoever made them. */
+  /** The group hears no more. */
   unregister(group: number): void {
     this.#groups.delete(group);
-    if (this.#groups.size > 0) return;
-    this.#isListening = false;
-    for (const link of this.#links.values()) {
-      link.onframe = null;
-      link.onclose = null;
-    }
   }
 
   /** Takes over a link that was opened by this rank or by `peer`. */
@@ -146,9 +140,14 @@ export class Mesh {
     return this.#links.get(peer) ?? null;
   }
 
-  /** Ends all groups, here: their epoch is over. */
+  /** Ends all groups, here: their epoch is over. Links are left to whoever made them. */
   end(error: Error): void {
     for (const group of [...this.#groups.values()]) group.onend(error);
+    this.#isListening = false;
+    for (const link of this.#links.values()) {
+      link.onframe = null;
+      link.onclose = null;
+    }
   }
 
   /** Tells every rank that can be reached, not this one. */
@@ -184,8 +183,8 @@ export class Mesh {
         this.#broken(peer, this.#explain(error, peer));
       }
     };
-    // What came may have ended the last group.
-    if (this.#groups.size === 0) return;
+    // What came may have ended the epoch.
+    if (!this.#isListening) return;
     link.onclose = (error) => {
       this.#links.delete(peer);
       for (const group of [...this.#groups.values()]) group.onlost(peer, error);
