@@ -29,7 +29,7 @@ import { algorithmName, describeOp, isSameOp, opName, type OpDescriptor } from '
 import { diagnose, Report } from './diagnosis.ts';
 import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
 import { Inquiry, type Reports } from './inquiry.ts';
-import type { Mesh } from './mesh.ts';
+import type { Mesh, MeshListener } from './mesh.ts';
 import { MonitoredBarrier, type MonitoredBarrierOptions } from './monitoredBarrier.ts';
 import { Parking } from './parking.ts';
 import { PlanOp } from './planOp.ts';
@@ -112,7 +112,7 @@ const News = v.variant('type', [
   v.strictObject({ type: v.literal('inquiry'), seq: v.number() }),
   v.strictObject({ type: v.literal('report'), seq: v.number(), report: Report }),
   /** monitoredBarrier number `barrier`: the sender has come; all have. */
-  v.strictObject({ type: v.picklist(['arrived', 'passed']), barrier: v.number() }),
+  v.strictObject({ type: v.picklist(['arrived', 'passed']), barrier: v.pipe(v.number(), v.integer()) }),
 ]);
 type News = v.InferOutput<typeof News>;
 
@@ -152,7 +152,7 @@ export class Executor {
     this.#options = options;
     const { mesh, ranks, clock, segmentElements } = options;
     this.rank = ranks.indexOf(mesh.rank);
-    this.id = mesh.register({
+    const listener: MeshListener = {
       onframe: (header, frame, from) => this.#receive(header, frame, ranks.indexOf(from)),
       onnews: (body, from) => this.#hear(v.parse(News, body), from),
       onlost: (peer, error) => this.#lost(peer, error),
@@ -160,7 +160,8 @@ export class Executor {
         if (ranks.includes(peer)) this.fail(error);
       },
       onend: (error) => this.fail(error, { tell: false }),
-    });
+    };
+    this.id = mesh.register(listener, ranks);
     this.messages = new PointToPoint({
       ...{ group: this.id, rank: this.rank, ranks, epoch: mesh.epoch, segmentElements, clock, recorder: mesh.recorder },
       transmit: (to, frame, count) => this.#transmit(to, frame, count),
@@ -478,8 +479,6 @@ export class Executor {
   }
 
   #hear(news: News, from: number): void {
-    // Who is no member has no say.
-    if (!this.#options.ranks.includes(from)) return;
     switch (news.type) {
       case 'abort': {
         const { name, message, rank = from, op, seq, missing } = news;

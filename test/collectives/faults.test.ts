@@ -15,6 +15,7 @@ import {
   ReduceOp,
 } from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
+import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import {
@@ -52,6 +53,13 @@ function timelessPair(): [ProcessGroup, ProcessGroup] {
   const clock = new ManualClock();
   const [one, other] = createMeshes(2).meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
   return [one!, other!];
+}
+
+function loseAllButNews(link: Link): void {
+  const send = link.send.bind(link);
+  vi.spyOn(link, 'send').mockImplementation((frame) =>
+    readHeader(frame).kind === FrameKind.NEWS ? send(frame) : Promise.resolve(),
+  );
 }
 
 /** What happens to a tensor that its owner hands to a worker too early. */
@@ -150,7 +158,7 @@ describe('late ranks', () => {
     const clock = new ManualClock();
     const { meshes, links } = createMeshes(3);
     const [late, root, other] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
-    vi.spyOn(links[2]!.get(0)!, 'send').mockImplementation(() => Promise.resolve());
+    loseAllButNews(links[2]!.get(0)!);
     const [work] = [late, root, other].map((group) => group!.broadcast(new Float32Array(4), 1));
     for (let i = 0; i < 1100; i++) {
       await Promise.all([root!.send(new Float32Array(1), 2), other!.recv(new Float32Array(1), 1)]);
@@ -167,12 +175,8 @@ describe('late ranks', () => {
     const clock = new ManualClock();
     const { meshes, links } = createMeshes(2);
     const [one, late] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
-    const link = links[0]!.get(1)!;
-    const send = link.send.bind(link);
     // Rank 1 never learns how large rank 0's object is.
-    vi.spyOn(link, 'send').mockImplementation((frame) =>
-      readHeader(frame).kind === FrameKind.NEWS ? send(frame) : Promise.resolve(),
-    );
+    loseAllButNews(links[0]!.get(1)!);
     const objects = errorOf(one!.allGatherObject(1, { timeoutMs: 1000 }));
     void errorOf(late!.allGatherObject(2));
     void late!.barrier();
@@ -483,7 +487,7 @@ describe('groups', () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const listener = { onframe: vi.fn(), onnews: vi.fn(), onlost: vi.fn(), onbroken: vi.fn(), onend: vi.fn() };
-    for (const mesh of meshes) for (let i = 1; i < 65_535; i++) mesh.unregister(mesh.register(listener));
+    for (const mesh of meshes) for (let i = 1; i < 65_535; i++) mesh.unregister(mesh.register(listener, []));
     const last = await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
     const errors = await Promise.all(worlds.map((world) => errorOf(world.newGroup([0, 1]))));
     for (const error of errors) {
