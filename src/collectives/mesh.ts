@@ -9,6 +9,7 @@ import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
 import { asError, messageOf, PeerGoneError, PeergradError, ProtocolError, UsageError } from '../util/errors.ts';
 import { NewsRelay } from './newsRelay.ts';
+import { MAX_PARKED_COLLECTIVE_BYTES, MAX_PARKED_MESSAGE_BYTES, Parking } from './parking.ts';
 
 export interface MeshOptions {
   rank: number;
@@ -44,6 +45,9 @@ export class Mesh {
   readonly epoch: number;
   /** Collectives and messages of all groups of this rank. */
   readonly recorder: FlightRecorder;
+  /** What ranks have sent ahead of this rank's calls, in all groups. */
+  readonly parkedCollectives: Parking;
+  readonly parkedMessages: Parking;
   readonly #connect: MeshOptions['connect'];
   readonly #links = new Map<number, Link>();
   /** Frames for ranks whose link is being opened. */
@@ -67,6 +71,14 @@ export class Mesh {
     this.worldSize = worldSize;
     this.epoch = epoch;
     this.recorder = new FlightRecorder({ rank, worldSize, epoch });
+    const context = { rank, worldSize, epoch };
+    this.parkedCollectives = new Parking({
+      ...{ maxBytes: MAX_PARKED_COLLECTIVE_BYTES, context },
+      what: `collectives that rank ${rank} has not called yet`,
+    });
+    this.parkedMessages = new Parking({
+      ...{ maxBytes: MAX_PARKED_MESSAGE_BYTES, context, what: 'messages that nobody has asked for' },
+    });
     this.#connect = connect;
     for (const [peer, link] of links) this.#links.set(peer, link);
     this.#news = new NewsRelay({

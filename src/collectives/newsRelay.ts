@@ -2,9 +2,10 @@
  * News (JSON) for all ranks. A rank that receives news for the first time sends them on over all its other links, so that a
  * frozen rank stops nobody but itself.
  *
- * News are not signed, so a rank drops what it can tell to be forged, and bounds the rest: news of a rank about a group that it is
- * no member of, news of a ring neighbour that do not come over that neighbour's own link, and news behind a link that takes no
- * more. Ids are random, so that nobody can send a later id first and have the genuine news dropped as old.
+ * News are not signed. A rank drops what it can tell to be forged: news of a rank about a group that it is no member of, and news
+ * of a ring neighbour that do not come over that neighbour's own link. What it cannot tell it bounds: how much waits for a link,
+ * how much is remembered, and how far news go. Ids are random, so that nobody can send an id first and have the genuine news
+ * dropped as old.
  */
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, type FrameHeader } from '../protocol/frame.ts';

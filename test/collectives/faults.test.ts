@@ -13,6 +13,7 @@ import {
   OpCode,
   readHeader,
   ReduceOp,
+  type FrameHeader,
 } from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
@@ -82,6 +83,21 @@ function watchGroups(mesh: Mesh): Set<number> {
     unregister(group);
   });
   return groups;
+}
+
+/** Sends so many bytes ahead, to each of these groups. */
+async function park(
+  link: Link,
+  groups: readonly number[],
+  bytes: number,
+  of: Partial<FrameHeader> = { op: OpCode.ALL_REDUCE, algorithm: Algorithm.RING },
+): Promise<void> {
+  const header = { ...emptyHeader(FrameKind.DATA, 1), ...of, dtype: DtypeCode.FLOAT32, count: 15_000 };
+  for (const group of groups) {
+    for (let seq = 100; seq < 100 + bytes / 60_000; seq++) {
+      await link.send(createFrame({ ...header, group, seq }, 60_000));
+    }
+  }
 }
 
 describe('late ranks', () => {
@@ -258,6 +274,31 @@ describe('hostile ranks', () => {
     const error = await errorOf(work);
     expect(error).toBeInstanceOf(ProtocolError);
     expect(error.message).toMatch(message);
+  });
+
+  test("cannot fill a rank's memory by sending to several groups, each within its bounds", async () => {
+    const { meshes, links } = createMeshes(2);
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+    for (let i = 0; i < 2; i++) await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
+    await park(links[1]!.get(0)!, [0, 1, 2], 18 * 2 ** 20);
+    expect(worlds[0]!.failure).toBeInstanceOf(ProtocolError);
+    expect(worlds[0]!.failure!.message).toMatch(
+      /^Rank 1 sent more than 32 MiB of collectives that rank 0 has not called/,
+    );
+  });
+
+  test.each([
+    ['collectives', { op: OpCode.ALL_REDUCE, algorithm: Algorithm.RING }, 18],
+    ['messages', { op: OpCode.SEND, algorithm: Algorithm.DIRECT }, 9],
+  ])('may send %s ahead again once the group that they were for has ended', async (_what, of, mebibytes) => {
+    const { meshes, links } = createMeshes(2);
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+    for (let group = 1; group < 4; group++) {
+      const pair = await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
+      await park(links[1]!.get(0)!, [group], mebibytes * 2 ** 20, of);
+      pair[0]!.destroy();
+    }
+    expect(worlds[0]!.failure).toBeNull();
   });
 
   test('have no say in groups that they are no members of', async () => {
