@@ -29,9 +29,8 @@ import { algorithmName, describeOp, isSameOp, opName, type OpDescriptor } from '
 import { diagnose, Report } from './diagnosis.ts';
 import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
 import { Inquiry, type Reports } from './inquiry.ts';
-import type { Mesh } from './mesh.ts';
+import type { Mesh, MeshListener } from './mesh.ts';
 import { MonitoredBarrier, type MonitoredBarrierOptions } from './monitoredBarrier.ts';
-import { Parking } from './parking.ts';
 import { PlanOp } from './planOp.ts';
 import { PointToPoint } from './pointToPoint.ts';
 import type { Planner } from './plans.ts';
@@ -41,8 +40,6 @@ import { Work, type OpTrace } from './work.ts';
 export const EAGER_BYTES = 256 * 1024;
 /** Ops in flight at once; further ones wait here. With EAGER_BYTES it bounds what a neighbour may have to park. */
 export const MAX_OPS_IN_FLIGHT = 64;
-/** Most bytes parked of one sender: what it may send ahead in all, and as much again for headers and reserved ops. */
-const MAX_PARKED_BYTES = 2 * MAX_OPS_IN_FLIGHT * EAGER_BYTES;
 /** How long other ranks may take to say what they have called, once something is wrong; at most half the op's own deadline. */
 const INQUIRY_MS = 1000;
 /** Longest reason passed on: it has to fit a frame. */
@@ -112,7 +109,7 @@ const News = v.variant('type', [
   v.strictObject({ type: v.literal('inquiry'), seq: v.number() }),
   v.strictObject({ type: v.literal('report'), seq: v.number(), report: Report }),
   /** monitoredBarrier number `barrier`: the sender has come; all have. */
-  v.strictObject({ type: v.picklist(['arrived', 'passed']), barrier: v.number() }),
+  v.strictObject({ type: v.picklist(['arrived', 'passed']), barrier: v.pipe(v.number(), v.integer()) }),
 ]);
 type News = v.InferOutput<typeof News>;
 
@@ -135,7 +132,6 @@ export class Executor {
   readonly #flights = new Map<number, Flight>();
   /** Frames of ops that this rank has not issued yet, by sequence number. */
   readonly #parked = new Map<number, { header: FrameHeader; frame: ArrayBuffer; from: number }[]>();
-  readonly #parking: Parking;
   /** Numbers taken for ops that will be issued once their sizes are known. */
   readonly #reserved = new Set<number>();
   /** The number that the op being issued has taken before. */
@@ -152,7 +148,7 @@ export class Executor {
     this.#options = options;
     const { mesh, ranks, clock, segmentElements } = options;
     this.rank = ranks.indexOf(mesh.rank);
-    this.id = mesh.register({
+    const listener: MeshListener = {
       onframe: (header, frame, from) => this.#receive(header, frame, ranks.indexOf(from)),
       onnews: (body, from) => this.#hear(v.parse(News, body), from),
       onlost: (peer, error) => this.#lost(peer, error),
@@ -160,9 +156,11 @@ export class Executor {
         if (ranks.includes(peer)) this.fail(error);
       },
       onend: (error) => this.fail(error, { tell: false }),
-    });
+    };
+    this.id = mesh.register(listener, ranks);
     this.messages = new PointToPoint({
       ...{ group: this.id, rank: this.rank, ranks, epoch: mesh.epoch, segmentElements, clock, recorder: mesh.recorder },
+      parking: mesh.parkedMessages,
       transmit: (to, frame, count) => this.#transmit(to, frame, count),
       fail: (error) => this.fail(error),
       crash: (call, error) => this.#crash(call, error),
@@ -179,10 +177,6 @@ export class Executor {
     this.#inquiry = new Inquiry({
       ...{ self: mesh.rank, ranks, clock, reportOn: (seq) => this.#reportOn(seq) },
       tell: (news) => this.#spread(news),
-    });
-    this.#parking = new Parking({
-      ...{ maxBytes: MAX_PARKED_BYTES, what: `collectives that rank ${mesh.rank} has not called yet` },
-      ...{ rankOf: (from) => this.#global(from), context: () => this.#context },
     });
     // Groups are numbered alike on all ranks; who is no member hears nothing.
     if (this.rank < 0) mesh.unregister(this.id);
@@ -310,7 +304,7 @@ export class Executor {
       fail(error);
     }
     this.#flights.clear();
-    this.#parked.clear();
+    for (const seq of this.#parked.keys()) this.#unpark(seq);
     this.messages.fail(error);
     this.#barrier.fail(error);
   }
@@ -331,7 +325,7 @@ export class Executor {
         this.#context,
       );
     }
-    this.#parking.enter(frame, from);
+    this.#options.mesh.parkedCollectives.enter(frame, this.#global(from));
     const parked = this.#parked.get(header.seq);
     if (parked) parked.push({ header, frame, from });
     else this.#parked.set(header.seq, [{ header, frame, from }]);
@@ -382,15 +376,20 @@ export class Executor {
     if (!takesTurns(op.descriptor)) for (const peer of op.peers) this.#makeReady(flight, peer);
     this.#tellCalls(flight);
     try {
-      const parked = this.#parked.get(seq) ?? [];
-      this.#parked.delete(seq);
-      for (const { frame, from } of parked) this.#parking.leave(frame, from);
-      for (const { header, frame, from } of parked) this.#deliver(flight, header, frame, from);
+      for (const { header, frame, from } of this.#unpark(seq)) this.#deliver(flight, header, frame, from);
       if (!this.#failure) op.start();
     } catch (error) {
       if (error instanceof ProtocolError) this.fail(error);
       else this.#crash(call, error, seq);
     }
+  }
+
+  /** Takes the frames that have come of an op. */
+  #unpark(seq: number): { header: FrameHeader; frame: ArrayBuffer; from: number }[] {
+    const parked = this.#parked.get(seq) ?? [];
+    this.#parked.delete(seq);
+    for (const { frame, from } of parked) this.#options.mesh.parkedCollectives.leave(frame, this.#global(from));
+    return parked;
   }
 
   /** Lets a rank send more than its eager bytes. */
@@ -478,8 +477,6 @@ export class Executor {
   }
 
   #hear(news: News, from: number): void {
-    // Who is no member has no say.
-    if (!this.#options.ranks.includes(from)) return;
     switch (news.type) {
       case 'abort': {
         const { name, message, rank = from, op, seq, missing } = news;

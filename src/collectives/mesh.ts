@@ -1,22 +1,15 @@
 /**
  * The links of one epoch, as this rank has them: to both ring neighbours from the start, to others once something is sent to
- * them. Process groups share it; each gets the frames of its own. Ranks are global here.
- *
- * News (JSON) reaches every rank that can be reached at all: whoever hears some for the first time passes it on over all its
- * links, so that a frozen rank stops nobody but itself.
+ * them. Process groups share it; each gets the frames of its own. Ranks are global here. News are passed on for all groups
+ * until the epoch ends, also after this rank has left its own.
  */
 import * as v from 'valibot';
-import {
-  decodeJsonFrame,
-  emptyHeader,
-  encodeJsonFrame,
-  FrameKind,
-  readHeader,
-  type FrameHeader,
-} from '../protocol/frame.ts';
+import { FrameKind, readHeader, type FrameHeader } from '../protocol/frame.ts';
 import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
 import { asError, messageOf, PeerGoneError, PeergradError, ProtocolError, UsageError } from '../util/errors.ts';
+import { NewsRelay } from './newsRelay.ts';
+import { MAX_PARKED_COLLECTIVE_BYTES, MAX_PARKED_MESSAGE_BYTES, Parking } from './parking.ts';
 
 export interface MeshOptions {
   rank: number;
@@ -27,6 +20,8 @@ export interface MeshOptions {
   links: ReadonlyMap<number, Link>;
   /** Opens a link to a rank that has none yet. The other end gets it by {@link Mesh.accept}. */
   connect?: (rank: number) => Promise<Link>;
+  /** Makes an id for news that no other rank can guess. The default counts from 0, for ranks that trust each other. */
+  newsId?: () => number;
 }
 
 /** What a process group hears of its mesh. */
@@ -41,18 +36,8 @@ export interface MeshListener {
   onend: (error: Error) => void;
 }
 
-const News = v.strictObject({
-  /** Rank it comes from, and its number there. */
-  origin: v.number(),
-  id: v.number(),
-  group: v.number(),
-  body: v.unknown(),
-});
-
 /** Largest number of a group: it has two bytes in a frame. Numbers are not used again, because frames may come late. */
 const MAX_GROUP = 0xffff;
-/** News remembered so as not to pass it on twice; it crosses the mesh in seconds. */
-const MAX_NEWS_REMEMBERED = 10_000;
 
 export class Mesh {
   readonly rank: number;
@@ -60,18 +45,21 @@ export class Mesh {
   readonly epoch: number;
   /** Collectives and messages of all groups of this rank. */
   readonly recorder: FlightRecorder;
+  /** What ranks have sent ahead of this rank's calls, in all groups. */
+  readonly parkedCollectives: Parking;
+  readonly parkedMessages: Parking;
   readonly #connect: MeshOptions['connect'];
   readonly #links = new Map<number, Link>();
   /** Frames for ranks whose link is being opened. */
   readonly #waiting = new Map<number, { frame: ArrayBuffer; sent: () => void }[]>();
   readonly #groups = new Map<number, MeshListener>();
-  readonly #heard = new Set<string>();
-  #nextNews = 0;
-  #lastGroup = -1;
+  /** Global ranks of all groups that were made, by number. */
+  readonly #members: (readonly number[])[] = [];
+  readonly #news: NewsRelay;
   #isListening = false;
 
   /** @throws UsageError where the rank does not exist, or a ring neighbour has no link. */
-  constructor({ rank, worldSize, epoch, links, connect }: MeshOptions) {
+  constructor({ rank, worldSize, epoch, links, connect, newsId = counter() }: MeshOptions) {
     if (!Number.isInteger(worldSize) || worldSize < 1 || !Number.isInteger(rank) || rank < 0 || rank >= worldSize) {
       throw new UsageError(`Rank ${rank} does not exist in world size ${worldSize}: ranks are 0 .. worldSize-1.`);
     }
@@ -83,22 +71,34 @@ export class Mesh {
     this.worldSize = worldSize;
     this.epoch = epoch;
     this.recorder = new FlightRecorder({ rank, worldSize, epoch });
+    const context = { rank, worldSize, epoch };
+    this.parkedCollectives = new Parking({
+      ...{ maxBytes: MAX_PARKED_COLLECTIVE_BYTES, context },
+      what: `collectives that rank ${rank} has not called yet`,
+    });
+    this.parkedMessages = new Parking({
+      ...{ maxBytes: MAX_PARKED_MESSAGE_BYTES, context, what: 'messages that nobody has asked for' },
+    });
     this.#connect = connect;
     for (const [peer, link] of links) this.#links.set(peer, link);
+    this.#news = new NewsRelay({
+      ...{ rank, worldSize, epoch, links: this.#links, neighbours: new Set(neighbours), newId: newsId },
+      membersOf: (group) => this.#members[group],
+    });
   }
 
   /**
-   * Makes a group hear its frames. Groups are numbered in the order they are made, which is the same on all ranks.
+   * Makes a group of `members` hear its frames. Groups are numbered in the order they are made, the same on all ranks.
    *
    * @throws UsageError where a frame has no number for the group: another group's would end the world.
    */
-  register(listener: MeshListener): number {
-    if (this.#lastGroup >= MAX_GROUP) {
+  register(listener: MeshListener, members: readonly number[]): number {
+    if (this.#members.length > MAX_GROUP) {
       throw new UsageError(
         `An epoch has at most ${MAX_GROUP + 1} process groups, destroyed ones included: use groups again instead of making new ones.`,
       );
     }
-    const group = ++this.#lastGroup;
+    const group = this.#members.push(members) - 1;
     this.#groups.set(group, listener);
     return group;
   }
@@ -110,15 +110,9 @@ export class Mesh {
     for (const [peer, link] of this.#links) this.#attach(peer, link);
   }
 
-  /** The group hears no more; with the last one, links are left to whoever made them. */
+  /** The group hears no more. */
   unregister(group: number): void {
     this.#groups.delete(group);
-    if (this.#groups.size > 0) return;
-    this.#isListening = false;
-    for (const link of this.#links.values()) {
-      link.onframe = null;
-      link.onclose = null;
-    }
   }
 
   /** Takes over a link that was opened by this rank or by `peer`. */
@@ -146,14 +140,19 @@ export class Mesh {
     return this.#links.get(peer) ?? null;
   }
 
-  /** Ends all groups, here: their epoch is over. */
+  /** Ends all groups, here: their epoch is over. Links are left to whoever made them. */
   end(error: Error): void {
     for (const group of [...this.#groups.values()]) group.onend(error);
+    this.#isListening = false;
+    for (const link of this.#links.values()) {
+      link.onframe = null;
+      link.onclose = null;
+    }
   }
 
   /** Tells every rank that can be reached, not this one. */
   spread(group: number, body: unknown): void {
-    this.#pass({ origin: this.rank, id: this.#nextNews++, group, body }, null);
+    this.#news.spread(group, body);
   }
 
   #open(peer: number, frame: ArrayBuffer): Promise<void> {
@@ -184,8 +183,8 @@ export class Mesh {
         this.#broken(peer, this.#explain(error, peer));
       }
     };
-    // What came may have ended the last group.
-    if (this.#groups.size === 0) return;
+    // What came may have ended the epoch.
+    if (!this.#isListening) return;
     link.onclose = (error) => {
       this.#links.delete(peer);
       for (const group of [...this.#groups.values()]) group.onlost(peer, error);
@@ -202,7 +201,7 @@ export class Mesh {
         // A group that has ended here gets late frames: nobody wants them.
         return this.#groups.get(header.group)?.onframe(header, frame, from);
       case FrameKind.NEWS:
-        return this.#pass(v.parse(News, decodeJsonFrame(frame)), from);
+        return this.#hear(frame, header, from);
       case FrameKind.HELLO:
       case FrameKind.HELLO_ACK:
         throw new ProtocolError(`Rank ${from} greeted again on a link that is up.`, {
@@ -213,18 +212,15 @@ export class Mesh {
     }
   }
 
-  /** Passes news on to all but its bringer, then hears it, unless it has come before. */
-  #pass(news: v.InferOutput<typeof News>, from: number | null): void {
-    const key = `${news.origin}/${news.id}`;
-    if (news.origin === this.rank ? from !== null : this.#heard.has(key)) return;
-    if (this.#heard.size >= MAX_NEWS_REMEMBERED) this.#heard.clear();
-    this.#heard.add(key);
-    const frame = encodeJsonFrame(emptyHeader(FrameKind.NEWS, this.epoch), news);
-    for (const [peer, link] of this.#links) {
-      // A rank that cannot be told hears it by another way, or its deadline does.
-      if (peer !== from && peer !== news.origin) link.send(frame.slice(0)).catch(() => {});
+  #hear(frame: ArrayBuffer, header: FrameHeader, from: number): void {
+    const news = this.#news.receive(frame, header, from);
+    if (news === null) return;
+    try {
+      this.#groups.get(news.group)?.onnews(news.body, news.origin);
+    } catch (error) {
+      // A rank that is no member of the group cannot check what it passes on, and does not answer for it.
+      if (news.origin === from || !v.isValiError(error)) throw error;
     }
-    if (from !== null) this.#groups.get(news.group)?.onnews(news.body, news.origin);
   }
 
   #broken(peer: number, error: Error): void {
@@ -238,4 +234,9 @@ export class Mesh {
       ...{ rank: this.rank, worldSize: this.worldSize, epoch: this.epoch },
     });
   }
+}
+
+function counter(): () => number {
+  let next = 0;
+  return () => next++;
 }

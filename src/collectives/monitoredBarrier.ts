@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../util/clock.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
-import { TimeoutError, type ErrorContext } from '../util/errors.ts';
+import { TimeoutError, UsageError, type ErrorContext } from '../util/errors.ts';
 
 export interface MonitoredBarrierOptions {
   timeoutMs: number;
@@ -17,6 +17,8 @@ export interface MonitoredBarrierOptions {
  * count from when rank 0 came, if that is later.
  */
 const GRACE_MS = 1000;
+/** Barriers that a rank may have under way: rank 0 keeps nothing of ranks that come to one further ahead. */
+const MAX_UNDER_WAY = 64;
 
 interface Environment {
   /** In the group. */
@@ -47,6 +49,11 @@ export class MonitoredBarrier {
     const { rank, ranks, clock, tell, fail, failure, context } = this.#env;
     const before = failure();
     if (before) throw before;
+    if (this.#passing.size >= MAX_UNDER_WAY) {
+      throw new UsageError(
+        `Rank ${ranks[rank]} waits in ${MAX_UNDER_WAY} monitoredBarriers: await one before the next.`,
+      );
+    }
     const barrier = this.#next++;
     const passed = deferred();
     const expire = (): void => {
@@ -65,7 +72,11 @@ export class MonitoredBarrier {
     };
     const waitMs = rank === 0 ? timeoutMs : timeoutMs + Math.min(GRACE_MS, timeoutMs / 2);
     let cancel = clock.after(waitMs, expire);
+    let isRestarted = false;
     const restart = (): void => {
+      // Once: otherwise rank 0 could make the others wait without end.
+      if (isRestarted) return;
+      isRestarted = true;
       cancel();
       cancel = clock.after(waitMs, expire);
     };
@@ -80,12 +91,13 @@ export class MonitoredBarrier {
     }
   }
 
-  /** News from a rank (global). */
+  /** News from a rank (global). What the rank cannot mean is ignored. */
   hear(type: 'arrived' | 'passed', barrier: number, from: number): void {
     const { rank, ranks } = this.#env;
-    if (type === 'passed') return this.#passing.get(barrier)?.passed.resolve();
-    if (from === ranks[0]) return this.#passing.get(barrier)?.restart();
-    if (rank !== 0) return;
+    const passing = this.#passing.get(barrier);
+    if (from === ranks[0]) return type === 'passed' ? passing?.passed.resolve() : passing?.restart();
+    const isAhead = barrier >= this.#next && barrier < this.#next + MAX_UNDER_WAY;
+    if (rank !== 0 || type === 'passed' || !(passing || isAhead)) return;
     const come = this.#arrived.get(barrier) ?? new Set();
     this.#arrived.set(barrier, come.add(from));
     this.#check(barrier);

@@ -3,6 +3,7 @@
  * touch the same elements are through with them, so segments of one chunk travel while others are combined.
  */
 import {
+  Algorithm,
   createFrame,
   FRAME_HEADER_BYTES,
   FrameKind,
@@ -17,7 +18,7 @@ import { dependencies } from './dependencies.ts';
 import type { OpDescriptor } from './descriptor.ts';
 import { copyInto, view, type Dtype, type TypedArray } from './dtypes.ts';
 import type { Move, Plan } from './plans.ts';
-import { divide, reducerFor, type Reducer } from './reduce.ts';
+import { divide, reducerFor, unifyNaNs, type Reducer } from './reduce.ts';
 
 export interface PlanOpOptions {
   descriptor: OpDescriptor;
@@ -221,6 +222,8 @@ export class PlanOp {
     if (how !== 'copy') {
       this.#combine!(values, target, start);
       if (how === 'combine-last' && this.#isAverage) divide(values, dtype, worldSize);
+      // Here every rank combines the last two parts itself. Other algorithms copy what one rank has combined.
+      if (how === 'combine-last' && this.descriptor.algorithm === Algorithm.DOUBLING) unifyNaNs(values, dtype);
     }
     copyInto(target, values, start);
   }

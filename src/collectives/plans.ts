@@ -196,7 +196,7 @@ export function halvingDoubling(rank: number, n: number, count: number): Plan {
 
 /**
  * All-reduce by recursive doubling: log2(n) steps that exchange the whole tensor; for what is so small that only the number of
- * steps counts. Partners combine the same two operands, so by induction all ranks have the same bits.
+ * steps counts. Partners combine the same two operands, so by induction all ranks have the same bits (`unifyNaNs` sees to NaNs).
  */
 export function recursiveDoubling(rank: number, n: number, count: number): Plan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {

@@ -22,15 +22,13 @@ import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
 import { algorithmName } from './descriptor.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
-import { Parking } from './parking.ts';
+import type { Parking } from './parking.ts';
 import { Work } from './work.ts';
 
-/** What a message may send ahead, bytes; with the number of messages ahead it bounds what a receiver may have to park. */
+/** Bytes that a message may send ahead; with the number of messages ahead it bounds what a receiver parks (`parking.ts`). */
 const EAGER_BYTES = 64 * 1024;
 /** Messages to one rank with data ahead of its asking; of further ones only the header is. */
 const MAX_AHEAD = 64;
-/** Most bytes parked of one sender: what it may send ahead, and some ten thousand headers. */
-const MAX_PARKED_BYTES = 16 * 1024 * 1024;
 
 export interface PointToPointEnvironment {
   group: number;
@@ -40,6 +38,8 @@ export interface PointToPointEnvironment {
   segmentElements: number;
   clock: Clock;
   recorder: FlightRecorder;
+  /** Of messages that nobody has asked for. */
+  parking: Parking;
   /** Rejects once the group has failed. */
   transmit: (to: number, frame: ArrayBuffer, count?: (bytes: number) => void) => Promise<void>;
   fail: (error: Error) => void;
@@ -92,17 +92,11 @@ export class PointToPoint {
   readonly #senders = new Map<number, Sender>();
   /** In the order they came. */
   readonly #incoming = new Map<string, Incoming>();
-  /** Messages that nobody has asked for. */
-  readonly #parking: Parking;
   /** In the order they were posted. */
   readonly #posted = new Set<Posted>();
 
   constructor(env: PointToPointEnvironment) {
     this.#env = env;
-    this.#parking = new Parking({
-      ...{ maxBytes: MAX_PARKED_BYTES, what: 'messages that nobody has asked for', context: env.context },
-      rankOf: (from) => env.ranks[from]!,
-    });
   }
 
   send(tensor: TypedArray, dtype: Dtype, dst: number, tag: number, timeoutMs: number): Work<void> {
@@ -162,7 +156,7 @@ export class PointToPoint {
     }
     const key = `${from}/${header.seq}`;
     const known = this.#incoming.get(key);
-    if (!known?.posted) this.#parking.enter(frame, from);
+    if (!known?.posted) this.#env.parking.enter(frame, this.#env.ranks[from]!);
     const incoming = known ?? { from, header, frames: [], posted: null, received: 0 };
     incoming.frames.push({ offset: header.offset, frame });
     if (known) return this.#absorb(incoming);
@@ -181,6 +175,7 @@ export class PointToPoint {
         outgoing.work.fail(error);
       }
     }
+    for (const incoming of this.#incoming.values()) if (!incoming.posted) this.#unpark(incoming);
     for (const posted of [...this.#posted, ...[...this.#incoming.values()].flatMap((one) => one.posted ?? [])]) {
       this.#end(posted, 'failed');
       posted.work.fail(error);
@@ -264,7 +259,7 @@ export class PointToPoint {
     const { dtype, tag, record } = posted;
     this.#posted.delete(posted);
     incoming.posted = posted;
-    for (const { frame } of incoming.frames) this.#parking.leave(frame, from);
+    this.#unpark(incoming);
     record.seq = header.seq;
     record.state = 'started';
     record.startedAt = clock.now();
@@ -279,6 +274,11 @@ export class PointToPoint {
     const ready = createFrame(this.#header(FrameKind.READY, header.seq), 0);
     transmit(from, ready).catch((error: unknown) => crash(record.call, error));
     this.#absorb(incoming);
+  }
+
+  #unpark({ frames, from }: Incoming): void {
+    const { parking, ranks } = this.#env;
+    for (const { frame } of frames) parking.leave(frame, ranks[from]!);
   }
 
   /** Copies what has come of a message whose receive is posted. */

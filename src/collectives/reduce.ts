@@ -1,6 +1,6 @@
 /**
  * How values are combined, one segment at a time. The result depends on its two operands alone, not on their order, so that
- * two ranks that exchange their parts end with the same bits.
+ * two ranks that exchange their parts end with the same bits; of a NaN, once {@link unifyNaNs} has given it one bit pattern.
  */
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
@@ -118,6 +118,21 @@ export function scale(values: TypedArray, { code }: Dtype, factor: number): void
 /** Divides values of a floating dtype in place: not the same bits as multiplying by 1/n. */
 export function divide(values: TypedArray, { code }: Dtype, n: number): void {
   mapFloats(values, code, (value) => value / n);
+}
+
+/** Gives every NaN of a floating dtype the same bits: which a sum has depends on its operands' order, and on the machine. */
+export function unifyNaNs(values: TypedArray, { code }: Dtype): void {
+  const { buffer, byteOffset, length } = values;
+  if (code === DtypeCode.FLOAT32) {
+    const bits = new Uint32Array(buffer, byteOffset, length);
+    for (let i = 0; i < length; i++) if (Number.isNaN(values[i])) bits[i] = 0x7fc00000;
+  } else if (code === DtypeCode.FLOAT64) {
+    const bits = new BigUint64Array(buffer, byteOffset, length);
+    for (let i = 0; i < length; i++) if (Number.isNaN(values[i])) bits[i] = 0x7ff8000000000000n;
+  } else if (code === DtypeCode.FLOAT16) {
+    const bits = values as Uint16Array;
+    for (let i = 0; i < length; i++) if ((bits[i]! & 0x7fff) > 0x7c00) bits[i] = 0x7e00;
+  }
 }
 
 function mapFloats(values: TypedArray, code: DtypeCode, map: (value: number) => number): void {

@@ -8,6 +8,7 @@ import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { SignalingError } from '../util/errors.ts';
+import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
 import { Edge, type PeerConnector, type TabConnector } from './linking.ts';
 import type { SignalingClient } from './signaling.ts';
@@ -73,6 +74,8 @@ export class EpochLinks {
     const mesh = new Mesh({
       ...{ rank, worldSize: members.length, epoch, links },
       connect: (peer) => this.#dial(peer),
+      // 52 bits, which a JSON number keeps.
+      newsId: () => Number.parseInt(randomId().slice(0, 13), 16),
     });
     this.#mesh = mesh;
     this.#opening.resolve();

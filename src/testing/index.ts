@@ -9,6 +9,7 @@ import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Link } from '../transport/link.ts';
 import { createMemoryLinkPair } from '../transport/memoryLink.ts';
 import { asError } from '../util/errors.ts';
+import { createRng } from '../util/rng.ts';
 
 export type RunWorldOptions = Pick<ProcessGroupOptions, 'timeoutMs' | 'segmentElements' | 'clock'>;
 
@@ -30,10 +31,12 @@ export function createMeshes(n: number, createPair: () => [Link, Link] = createM
     links[b]!.set(a, theirs);
   };
   for (let rank = 0; rank < n; rank++) join(rank, (rank + 1) % n);
+  const rng = createRng(epoch);
   const meshes: Mesh[] = links.map(
     (own, rank) =>
       new Mesh({
         ...{ rank, worldSize: n, epoch, links: own },
+        newsId: () => rng.below(2 ** 32),
         connect: (peer) => {
           join(rank, peer);
           meshes[peer]!.accept(rank, links[peer]!.get(rank)!);

@@ -13,8 +13,10 @@ import {
   OpCode,
   readHeader,
   ReduceOp,
+  type FrameHeader,
 } from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
+import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import {
@@ -54,6 +56,13 @@ function timelessPair(): [ProcessGroup, ProcessGroup] {
   return [one!, other!];
 }
 
+function loseAllButNews(link: Link): void {
+  const send = link.send.bind(link);
+  vi.spyOn(link, 'send').mockImplementation((frame) =>
+    readHeader(frame).kind === FrameKind.NEWS ? send(frame) : Promise.resolve(),
+  );
+}
+
 /** What happens to a tensor that its owner hands to a worker too early. */
 function giveAway(tensor: Float32Array): void {
   structuredClone(tensor, { transfer: [tensor.buffer] });
@@ -74,6 +83,21 @@ function watchGroups(mesh: Mesh): Set<number> {
     unregister(group);
   });
   return groups;
+}
+
+/** Sends so many bytes ahead, to each of these groups. */
+async function park(
+  link: Link,
+  groups: readonly number[],
+  bytes: number,
+  of: Partial<FrameHeader> = { op: OpCode.ALL_REDUCE, algorithm: Algorithm.RING },
+): Promise<void> {
+  const header = { ...emptyHeader(FrameKind.DATA, 1), ...of, dtype: DtypeCode.FLOAT32, count: 15_000 };
+  for (const group of groups) {
+    for (let seq = 100; seq < 100 + bytes / 60_000; seq++) {
+      await link.send(createFrame({ ...header, group, seq }, 60_000));
+    }
+  }
 }
 
 describe('late ranks', () => {
@@ -150,7 +174,7 @@ describe('late ranks', () => {
     const clock = new ManualClock();
     const { meshes, links } = createMeshes(3);
     const [late, root, other] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
-    vi.spyOn(links[2]!.get(0)!, 'send').mockImplementation(() => Promise.resolve());
+    loseAllButNews(links[2]!.get(0)!);
     const [work] = [late, root, other].map((group) => group!.broadcast(new Float32Array(4), 1));
     for (let i = 0; i < 1100; i++) {
       await Promise.all([root!.send(new Float32Array(1), 2), other!.recv(new Float32Array(1), 1)]);
@@ -167,12 +191,8 @@ describe('late ranks', () => {
     const clock = new ManualClock();
     const { meshes, links } = createMeshes(2);
     const [one, late] = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
-    const link = links[0]!.get(1)!;
-    const send = link.send.bind(link);
     // Rank 1 never learns how large rank 0's object is.
-    vi.spyOn(link, 'send').mockImplementation((frame) =>
-      readHeader(frame).kind === FrameKind.NEWS ? send(frame) : Promise.resolve(),
-    );
+    loseAllButNews(links[0]!.get(1)!);
     const objects = errorOf(one!.allGatherObject(1, { timeoutMs: 1000 }));
     void errorOf(late!.allGatherObject(2));
     void late!.barrier();
@@ -254,6 +274,31 @@ describe('hostile ranks', () => {
     const error = await errorOf(work);
     expect(error).toBeInstanceOf(ProtocolError);
     expect(error.message).toMatch(message);
+  });
+
+  test("cannot fill a rank's memory by sending to several groups, each within its bounds", async () => {
+    const { meshes, links } = createMeshes(2);
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+    for (let i = 0; i < 2; i++) await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
+    await park(links[1]!.get(0)!, [0, 1, 2], 18 * 2 ** 20);
+    expect(worlds[0]!.failure).toBeInstanceOf(ProtocolError);
+    expect(worlds[0]!.failure!.message).toMatch(
+      /^Rank 1 sent more than 32 MiB of collectives that rank 0 has not called/,
+    );
+  });
+
+  test.each([
+    ['collectives', { op: OpCode.ALL_REDUCE, algorithm: Algorithm.RING }, 18],
+    ['messages', { op: OpCode.SEND, algorithm: Algorithm.DIRECT }, 9],
+  ])('may send %s ahead again once the group that they were for has ended', async (_what, of, mebibytes) => {
+    const { meshes, links } = createMeshes(2);
+    const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
+    for (let group = 1; group < 4; group++) {
+      const pair = await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
+      await park(links[1]!.get(0)!, [group], mebibytes * 2 ** 20, of);
+      pair[0]!.destroy();
+    }
+    expect(worlds[0]!.failure).toBeNull();
   });
 
   test('have no say in groups that they are no members of', async () => {
@@ -483,7 +528,7 @@ describe('groups', () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const listener = { onframe: vi.fn(), onnews: vi.fn(), onlost: vi.fn(), onbroken: vi.fn(), onend: vi.fn() };
-    for (const mesh of meshes) for (let i = 1; i < 65_535; i++) mesh.unregister(mesh.register(listener));
+    for (const mesh of meshes) for (let i = 1; i < 65_535; i++) mesh.unregister(mesh.register(listener, []));
     const last = await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
     const errors = await Promise.all(worlds.map((world) => errorOf(world.newGroup([0, 1]))));
     for (const error of errors) {

@@ -1,0 +1,75 @@
+/** What a monitored barrier believes of other ranks' news. */
+import { expect, test } from 'vitest';
+import { MonitoredBarrier } from '../../src/collectives/monitoredBarrier.ts';
+import { UsageError } from '../../src/util/errors.ts';
+import { ManualClock } from '../manualClock.ts';
+
+/** A rank's end of the barriers of four; nobody else is there but by `hear`. */
+function barrierOf(rank: number) {
+  const clock = new ManualClock();
+  let failure: Error | null = null;
+  const barrier: MonitoredBarrier = new MonitoredBarrier({
+    ...{ rank, ranks: [4, 5, 6, 7], clock },
+    tell: () => {},
+    fail(error) {
+      failure = error;
+      barrier.fail(error);
+    },
+    failure: () => failure,
+    context: () => ({}),
+  });
+  const pass = () =>
+    barrier.pass({ timeoutMs: 1000 }).then(
+      () => 'passed',
+      (error: Error) => error.message,
+    );
+  const arrive = (number: number): void => {
+    for (const from of [5, 6, 7]) barrier.hear('arrived', number, from);
+  };
+  return { barrier, clock, pass, arrive };
+}
+
+test('rank 0 counts ranks that come to one of the next 64 barriers before it', async () => {
+  const { pass, arrive } = barrierOf(0);
+  for (let number = 0; number < 64; number++) arrive(number);
+  for (let number = 0; number < 64; number++) expect(await pass()).toBe('passed');
+});
+
+test('rank 0 keeps nothing of barriers that no rank can have come to', async () => {
+  const { clock, pass, arrive } = barrierOf(0);
+  arrive(64);
+  for (let number = 0; number < 64; number++) {
+    const passed = pass();
+    arrive(number);
+    expect(await passed).toBe('passed');
+  }
+  const late = pass();
+  clock.advance(1000);
+  expect(await late).toMatch(/Rank 5 failed to pass/);
+});
+
+test('a rank may have 64 barriers under way, and a further one is refused', async () => {
+  const { barrier, pass } = barrierOf(1);
+  const passes = Array.from({ length: 64 }, pass);
+  await expect(barrier.pass({ timeoutMs: 1000 })).rejects.toThrow(UsageError);
+  for (let number = 0; number < 64; number++) barrier.hear('passed', number, 4);
+  expect(new Set(await Promise.all(passes))).toEqual(new Set(['passed']));
+});
+
+test('only rank 0 lets others pass', async () => {
+  const { barrier, clock, pass } = barrierOf(1);
+  const passed = pass();
+  barrier.hear('passed', 0, 6);
+  clock.advance(1500);
+  expect(await passed).toMatch(/rank 4 did not let it pass/);
+});
+
+test('rank 0 prolongs the wait of others once', async () => {
+  const { barrier, clock, pass } = barrierOf(1);
+  const passed = pass();
+  for (let i = 0; i < 3; i++) {
+    clock.advance(1000);
+    barrier.hear('arrived', 0, 4);
+  }
+  expect(await passed).toMatch(/rank 4 did not let it pass/);
+});

@@ -1,0 +1,179 @@
+/** News between ranks: that they reach everybody, and what ranks that forge or flood them can do. */
+import { describe, expect, test } from 'vitest';
+import { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { emptyHeader, encodeJsonFrame, FrameKind } from '../../src/protocol/frame.ts';
+import { createMeshes, type World } from '../../src/testing/index.ts';
+import { deferred } from '../../src/util/deferred.ts';
+import { PeerGoneError, ProtocolError } from '../../src/util/errors.ts';
+
+/** Time for frames over memory links to arrive and be passed on. */
+const arrivals = (): Promise<void> => new Promise((resolve) => setTimeout(resolve));
+
+/** Ends a wait that should not be one. */
+const TIMEOUT_MS = 2000;
+
+interface Forged {
+  origin: number;
+  id: number;
+  group?: number;
+  body: unknown;
+}
+
+/** Sends a frame of news as it is over one rank's link to another. */
+async function inject({ links }: World, from: number, to: number, { group = 0, ...news }: Forged): Promise<void> {
+  await links[from]!.get(to)!.send(encodeJsonFrame(emptyHeader(FrameKind.NEWS, 1), { group, ...news }));
+}
+
+function groupsOf({ meshes }: World): ProcessGroup[] {
+  return meshes.map((mesh) => new ProcessGroup(mesh));
+}
+
+function newGroup(worlds: readonly ProcessGroup[], ranks: readonly number[]): Promise<ProcessGroup[]> {
+  return Promise.all(worlds.map((world) => world.newGroup(ranks)));
+}
+
+/** Keeps what goes over one rank's link to another until `release`. */
+function stall({ links }: World, from: number, to: number) {
+  const link = links[from]!.get(to)!;
+  const held: ArrayBuffer[] = [];
+  const released = deferred();
+  link.send = (frame) => {
+    held.push(frame);
+    return released.promise;
+  };
+  return { release: released.resolve, bytes: () => held.reduce((sum, { byteLength }) => sum + byteLength, 0) };
+}
+
+const ABORT = { type: 'abort', name: 'TimeoutError', message: 'over' };
+
+/** News of 10 kB that no rank acts upon. */
+const report = (id: number): Forged => ({
+  ...{ origin: 0, id },
+  body: { type: 'report', seq: 1000, report: { call: 'x'.repeat(10_000), state: null, last: null } },
+});
+
+describe('news', () => {
+  test('pass ranks that have left their groups', async () => {
+    const world = createMeshes(4);
+    const worlds = groupsOf(world);
+    const groups = await newGroup(worlds, [0, 2]);
+    for (const rank of [1, 3]) {
+      groups[rank]!.destroy();
+      worlds[rank]!.destroy();
+    }
+    await Promise.all([0, 2].map((rank) => groups[rank]!.monitoredBarrier({ timeoutMs: TIMEOUT_MS })));
+    world.close();
+  });
+
+  test('are no longer passed on, and links have no handlers, once the epoch has ended', async () => {
+    const world = createMeshes(4);
+    const worlds = groupsOf(world);
+    for (const rank of [1, 3]) world.meshes[rank]!.end(new PeerGoneError('the room closed'));
+    for (const { onframe, onclose } of world.links[1]!.values()) expect([onframe, onclose]).toEqual([null, null]);
+    worlds[0]!.abort(new Error('over'));
+    await arrivals();
+    expect(worlds[2]!.failure).toBeNull();
+    world.close();
+  });
+
+  test('are passed on as often as there are ranks at most', async () => {
+    const world = createMeshes(4);
+    groupsOf(world);
+    const sent = (): number => world.links[1]!.get(2)!.counters.framesSent;
+    for (const [step, frames] of [
+      [1, 1],
+      [2, 0],
+    ] as const) {
+      const before = sent();
+      const header = { ...emptyHeader(FrameKind.NEWS, 1), step };
+      const body = { type: 'passed', barrier: 0 };
+      await world.links[0]!.get(1)!.send(encodeJsonFrame(header, { origin: 0, id: step, group: 0, body }));
+      await arrivals();
+      expect(sent() - before).toBe(frames);
+    }
+    world.close();
+  });
+});
+
+describe('a hostile rank', () => {
+  test('cannot speak for a ring neighbour of the rank it speaks to', async () => {
+    const world = createMeshes(3);
+    const pairs = await newGroup(groupsOf(world), [0, 1]);
+    await inject(world, 2, 0, { origin: 1, id: 12_345, group: 1, body: ABORT });
+    await arrivals();
+    expect(pairs.map(({ failure }) => failure)).toEqual([null, null, null]);
+    world.close();
+  });
+
+  test('may pass on news of a ring neighbour whose link is gone', async () => {
+    const world = createMeshes(4);
+    const worlds = groupsOf(world);
+    const groups = await newGroup(worlds, [0, 2]);
+    world.links[0]!.get(1)!.close();
+    await arrivals();
+    await inject(world, 3, 2, { origin: 0, id: 12_345, group: 1, body: ABORT });
+    await arrivals();
+    expect(groups[2]!.failure?.message).toBe('over');
+    world.close();
+  });
+
+  test('has no say in a group that it is no member of, and nobody passes on what it says', async () => {
+    const world = createMeshes(4);
+    const pairs = await newGroup(groupsOf(world), [0, 1]);
+    const sent = (): number => world.links[1]!.get(2)!.counters.framesSent;
+    const before = sent();
+    await inject(world, 0, 1, { origin: 3, id: 1, group: 1, body: ABORT });
+    await inject(world, 0, 1, { origin: 0, id: 2, group: 99, body: ABORT });
+    await inject(world, 0, 1, { origin: 4, id: 3, body: ABORT });
+    await arrivals();
+    expect(pairs[1]!.failure).toBeNull();
+    expect(sent()).toBe(before);
+    world.close();
+  });
+
+  test('cannot have news taken for old by sending their ids ahead', async () => {
+    const world = createMeshes(5);
+    const groups = groupsOf(world);
+    for (let id = 0; id < 100; id++) {
+      await inject(world, 2, 3, { origin: 0, id, body: { type: 'passed', barrier: 1000 } });
+    }
+    await Promise.all(groups.map((group) => group.monitoredBarrier({ timeoutMs: TIMEOUT_MS })));
+    world.close();
+  });
+
+  test('cannot fill memory behind a slow link', async () => {
+    const world = createMeshes(3);
+    const groups = groupsOf(world);
+    const slow = stall(world, 1, 2);
+    for (let id = 0; id < 100; id++) await inject(world, 0, 1, report(id));
+    await arrivals();
+    const held = slow.bytes();
+    expect(held).toBeGreaterThan(200 * 1024);
+    expect(held).toBeLessThanOrEqual(256 * 1024);
+    // News of others do not wait behind them, and neither do later ones once the link has taken all.
+    groups[1]!.abort(new Error('over'));
+    const withAbort = slow.bytes();
+    expect(withAbort).toBeGreaterThan(held);
+    slow.release();
+    await arrivals();
+    await inject(world, 0, 1, report(100));
+    await arrivals();
+    expect(slow.bytes()).toBeGreaterThan(withAbort + 10_000);
+    world.close();
+  });
+
+  test('is blamed for news that cannot be read, and a rank that passed them on is not', async () => {
+    const world = createMeshes(4);
+    const worlds = groupsOf(world);
+    const groups = await newGroup(worlds, [0, 2]);
+    // Rank 1 is no member: it cannot know.
+    await inject(world, 2, 1, { origin: 2, id: 1, group: 1, body: 'not news' });
+    await arrivals();
+    expect([worlds[0]!.failure, groups[0]!.failure]).toEqual([null, null]);
+    await inject(world, 2, 1, { origin: 2, id: 2, body: { type: 'arrived', barrier: 0.5 } });
+    await arrivals();
+    expect(worlds[1]!.failure).toBeInstanceOf(ProtocolError);
+    expect(worlds[1]!.failure!.message).toMatch(/^Rank 2 sent something that cannot be read/);
+    world.close();
+  });
+});
