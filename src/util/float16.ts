@@ -33,7 +33,7 @@ export const MIN_HALF_EXPONENT = -112;
  * and keeps the upper bits of its payload.
  *
  * @param into where to write; a new array by default.
- * @param exponent values are divided by 2^exponent first. From {@link MIN_HALF_EXPONENT} on; not 0 only where all values are finite.
+ * @param exponent values are divided by 2^exponent first. From -112 on; not 0 only where all values are finite.
  * @throws UsageError where `into` has another length.
  */
 export function toHalf(
