@@ -6,7 +6,7 @@
 import { ProtocolError } from '../util/errors.ts';
 
 export const FRAME_HEADER_BYTES = 32;
-export const FRAME_VERSION = 2;
+export const FRAME_VERSION = 3;
 
 /** Largest frame, header included: data channels promise 64 KiB messages in every browser (RFC 8841, section 6.1). */
 export const MAX_FRAME_BYTES = 64 * 1024;
