@@ -8,6 +8,7 @@ import {
   emptyHeader,
   encodeJsonFrame,
   FRAME_HEADER_BYTES,
+  FRAME_VERSION,
   FrameKind,
   OpCode,
   readHeader,
@@ -51,7 +52,7 @@ describe('frame', () => {
       4,
     );
     expect(Array.from(new Uint8Array(frame, 0, 32))).toEqual([
-      ...[2, 3, 1, 1, 2, 1, 0x02, 0x01],
+      ...[3, 3, 1, 1, 2, 1, 0x02, 0x01],
       ...[3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 8, 0],
       ...[6, 0, 0, 0, 7, 0, 0, 0, 9, 0, 4, 0],
     ]);
@@ -70,8 +71,8 @@ describe('frame', () => {
     const truncated = createFrame(emptyHeader(FrameKind.DATA, 1), 8).slice(0, 36);
     expect(() => readHeader(truncated)).toThrow(/says 8 payload bytes and holds 4/);
     const newer = createFrame(emptyHeader(FrameKind.DATA, 1), 0);
-    new Uint8Array(newer)[0] = 3;
-    expect(() => readHeader(newer)).toThrow(/version 3.*reload/);
+    new Uint8Array(newer)[0] = FRAME_VERSION + 1;
+    expect(() => readHeader(newer)).toThrow(new RegExp(`version ${FRAME_VERSION + 1}.*reload`));
   });
 
   test('carries JSON in control frames', () => {
