@@ -38,7 +38,7 @@ export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
   }
   return {
     // Epochs are numbered by room, and this begins in another.
-    progress: { step, appliedIn: 0, position, losses, evaluateEvery, trainedMs, verdicts },
+    progress: { step, appliedIn: 0, previousAppliedIn: 0, position, losses, evaluateEvery, trainedMs, verdicts },
     ring: {
       ...{ order: [...order], parameters, buffers },
       optimizer: { name: job.optimizer, scalars: scalars as Float64Array<ArrayBuffer>, slots },

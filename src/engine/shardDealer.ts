@@ -2,8 +2,7 @@
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { CursorPosition } from '../parallel/cursor.ts';
 import { ShardCursor } from '../parallel/shardCursor.ts';
-import type { Ring } from '../parallel/strategies/index.ts';
-import type { Dealer, DealerOptions, Turn } from './turn.ts';
+import type { Dealer, DealerOptions, HeldGradient, Turn } from './turn.ts';
 
 export class ShardDealer implements Dealer {
   readonly #batchSize: number;
@@ -30,8 +29,8 @@ export class ShardDealer implements Dealer {
     return null;
   }
 
-  dealAgain(position: CursorPosition, ring: Ring): Turn {
-    ring.drop();
+  dealAgain(position: CursorPosition, held: HeldGradient): Turn {
+    held.drop();
     return this.deal(position);
   }
 

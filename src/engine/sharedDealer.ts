@@ -2,8 +2,7 @@
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { dealWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../parallel/cursor.ts';
 import { deal, type Holding } from '../parallel/deal.ts';
-import type { Ring } from '../parallel/strategies/index.ts';
-import type { Dealer, DealerOptions, Turn } from './turn.ts';
+import type { Dealer, DealerOptions, HeldGradient, Turn } from './turn.ts';
 
 /** A part that was dealt to this rank. */
 interface Dealt {
@@ -37,26 +36,26 @@ export class SharedDealer implements Dealer {
     return this.#turnOf({ window, dealtIn: epoch, positions: dealWindow(all, rank, worldSize) }, 1);
   }
 
-  holdingOf(ring: Ring): Holding | null {
-    if (!this.#last || ring.heldSamples === 0) return null;
+  holdingOf({ heldSamples }: HeldGradient): Holding | null {
+    if (!this.#last || heldSamples === 0) return null;
     const { window, dealtIn, positions } = this.#last;
     const { dataEpoch, offset, indices } = window;
     return {
       window: { dataEpoch, offset, size: indices.length, dealtIn },
-      positions: positions.slice(0, ring.heldSamples),
+      positions: positions.slice(0, heldSamples),
     };
   }
 
-  dealAgain(position: CursorPosition, ring: Ring, holdings: readonly (Holding | null)[]): Turn {
+  dealAgain(position: CursorPosition, gradient: HeldGradient, holdings: readonly (Holding | null)[]): Turn {
     const { epoch, rank } = this.#group;
-    const held = this.holdingOf(ring);
+    const held = this.holdingOf(gradient);
     const { dataEpoch, offset, indices } = this.#cursor.windowAt(position, this.stepSamples);
     const { window, keeps, positions, rounds } = deal(
       { dataEpoch, offset, size: indices.length, dealtIn: epoch },
       holdings,
       { rank, batchSize: this.#batchSize },
     );
-    if (!keeps) ring.drop();
+    if (!keeps) gradient.drop();
     const own = keeps && held ? Uint32Array.from([...held.positions, ...positions]) : positions;
     const { dealtIn } = window;
     return this.#turnOf({ window: this.#cursor.windowAt(window, window.size), dealtIn, positions: own }, rounds);

@@ -9,12 +9,20 @@ import { ProcessGroup } from '../collectives/processGroup.ts';
 import { createOptimizer } from '../optim/index.ts';
 import { findRate, hasExploded } from '../optim/rangeTest.ts';
 import { rateAt } from '../optim/schedule.ts';
-import type { Holding } from '../parallel/deal.ts';
+import { holdingsThatCount, type Holding } from '../parallel/deal.ts';
 import { keepingBuffers } from '../parallel/flatten.ts';
 import { allGatherHashes } from '../parallel/hashes.ts';
 import { PacedRule } from '../parallel/pacedRule.ts';
 import type { Pass, PassOptions } from '../parallel/pass.ts';
-import { isRunOver, judge, shareOfTime, startOfRun, type Progress, type RunBounds } from '../parallel/progress.ts';
+import {
+  advance,
+  isRunOver,
+  judge,
+  shareOfTime,
+  startOfRun,
+  type Progress,
+  type RunBounds,
+} from '../parallel/progress.ts';
 import { createStrategy, Ring, type Arrival, type RingState, type StepReport } from '../parallel/strategies/index.ts';
 import type { Device } from '../protocol/control.ts';
 import type {
@@ -240,9 +248,9 @@ export class TrainingRun {
       const isDue = samples > 0 || comparison;
       const holding = dealer.holdingOf(strategy);
       arrivals = await strategy.attach(group, this.#progress, { holding, isDue });
-      // Of an earlier step, or of another state, a gradient is worth nothing.
-      const holdings = arrivals.map(({ isCurrent, note }) => (isCurrent ? note.holding : null));
-      this.#turn = this.#isThrough ? null : dealer.dealAgain(this.#progress.position, strategy, holdings);
+      this.#turn = this.#isThrough
+        ? null
+        : dealer.dealAgain(this.#progress.position, strategy, holdingsThatCount(arrivals));
     } else {
       await strategy.attach(group);
     }
@@ -462,9 +470,7 @@ export class TrainingRun {
     const take = (pass: Pass): Promise<StepReport> =>
       strategy.step(pass, { ...optionsOf(last), totalSamples: window.size }, ({ loss, samples }) => {
         const progress = this.#progress;
-        progress.step += 1;
-        progress.appliedIn = this.#here.group.epoch;
-        progress.position = window.next;
+        advance(progress, this.#here.group.epoch, window.next);
         progress.trainedMs = this.#trainedMs;
         if (strategy.reportsAllRanks) progress.losses.push(loss);
         else this.#losses.add(loss, samples);

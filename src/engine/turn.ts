@@ -13,6 +13,9 @@ export interface Turn {
   rounds: number;
 }
 
+/** What a rank holds of a step that was not applied. */
+export type HeldGradient = Pick<Ring, 'heldSamples' | 'drop'>;
+
 export interface DealerOptions {
   /** The run's first world. */
   group: ProcessGroup;
@@ -30,9 +33,9 @@ export interface Dealer {
   /** Of a step that nobody has tried. */
   deal(position: CursorPosition): Turn;
   /** What this rank has of the last step that was dealt, where it was not applied. */
-  holdingOf(ring: Ring): Holding | null;
+  holdingOf(held: HeldGradient): Holding | null;
   /** Deals out a step of which ranks may hold parts, by rank. What this one holds in vain is dropped. */
-  dealAgain(position: CursorPosition, ring: Ring, holdings: readonly (Holding | null)[]): Turn;
+  dealAgain(position: CursorPosition, held: HeldGradient, holdings: readonly (Holding | null)[]): Turn;
   /** Samples of a step, of all ranks together, where the pass does not end in it. */
   readonly stepSamples: number;
   /** Steps from `position` to the end of so many passes. */

@@ -20,6 +20,13 @@ export interface Holding {
   positions: Uint32Array;
 }
 
+/** Holdings of the step that comes next, by rank: a gradient of an earlier step, or of another state, is worth nothing. */
+export function holdingsThatCount(
+  arrivals: readonly { isCurrent: boolean; note: { holding: Holding | null } }[],
+): (Holding | null)[] {
+  return arrivals.map(({ isCurrent, note }) => (isCurrent ? note.holding : null));
+}
+
 /** A rank's part. */
 export interface Deal {
   window: DealtWindow;

@@ -16,8 +16,12 @@ export interface Verdict {
 export interface Progress {
   /** Steps that are applied. */
   step: number;
-  /** Epoch (of membership) in which the last one was applied. */
+  /**
+   * Epoch (of membership) in which the last one was applied, and the one before it; 0: in none of this room's. As a step is applied
+   * once at most in an epoch, and by all its ranks alike, `step` and an epoch other than 0 name one state.
+   */
   appliedIn: number;
+  previousAppliedIn: number;
   /** Where the next step's window begins. */
   position: CursorPosition;
   /** Mean loss of every step. */
@@ -72,7 +76,16 @@ export function judge(progress: Progress, loss: number): boolean {
   return isBest;
 }
 
+/** Takes a step into `progress` that was applied in `epoch` (of membership); the next one's window begins at `next`. */
+export function advance(progress: Progress, epoch: number, next: CursorPosition): void {
+  progress.step += 1;
+  progress.previousAppliedIn = progress.appliedIn;
+  progress.appliedIn = epoch;
+  progress.position = next;
+}
+
 export function startOfRun(): Progress {
   const position = { dataEpoch: 0, offset: 0 };
-  return { step: 0, appliedIn: 0, position, losses: [], evaluateEvery: 0, trainedMs: 0, verdicts: [] };
+  const applied = { step: 0, appliedIn: 0, previousAppliedIn: 0 };
+  return { ...applied, position, losses: [], evaluateEvery: 0, trainedMs: 0, verdicts: [] };
 }

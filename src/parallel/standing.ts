@@ -6,9 +6,10 @@ import { dissenters, majority } from '../util/majority.ts';
 export interface Standing {
   /** Whether it has never shared a state with others, nor loaded one. */
   isFresh: boolean;
-  /** Steps applied, and the epoch (of membership) in which the last one was. */
+  /** See {@link Progress}. */
   step: number;
   appliedIn: number;
+  previousAppliedIn: number;
   /** Of all its state. */
   digest: string;
   /** Whether it still has the averaged gradient of its last step, and this alone makes that step of the state before. */

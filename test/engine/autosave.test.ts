@@ -51,6 +51,7 @@ function run(step: number) {
     progress: {
       step,
       appliedIn: 1,
+      previousAppliedIn: 1,
       position: { dataEpoch: 0, offset: step },
       losses: [],
       evaluateEvery: 1,

@@ -150,7 +150,7 @@ describe('a checkpoint', () => {
         step: 3,
         stateHash: training.answerer!.standing().stateHash,
       }) as unknown,
-      state: { ...state, progress: { ...state.progress, appliedIn: 0 } },
+      state: { ...state, progress: { ...state.progress, appliedIn: 0, previousAppliedIn: 0 } },
     });
     training.dispose();
   });

@@ -35,7 +35,10 @@ test('it comes back as it was, and says the hash that ranks compare', async () =
   expect(checkpoint.meta).toMatchObject({ ...ABOUT, step: 3, position: { dataEpoch: 0, offset: 24 }, stateHash: hash });
   expect(checkpoint.meta.losses).toHaveLength(3);
   expect(v.parse(CheckpointMeta, checkpoint.meta)).toEqual(checkpoint.meta);
-  expect(fromCheckpoint(checkpoint)).toEqual({ ...state, progress: { ...state.progress, appliedIn: 0 } });
+  expect(fromCheckpoint(checkpoint)).toEqual({
+    ...state,
+    progress: { ...state.progress, appliedIn: 0, previousAppliedIn: 0 },
+  });
 });
 
 test('other arrays than those of a run are refused', async () => {

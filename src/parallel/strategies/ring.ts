@@ -13,12 +13,12 @@ import type { ChosenCodec } from '../codecChoice.ts';
 import { CommittedBuffers } from '../committedBuffers.ts';
 import { DistributedDataParallel } from '../ddp.ts';
 import { variablesOf, type ModelVariables } from '../flatten.ts';
-import { allGatherHashes } from '../hashes.ts';
 import type { Pass, PassOptions } from '../pass.ts';
 import { compressedSize, createPowerSgdHook } from '../powerSgd.ts';
 import type { Progress } from '../progress.ts';
+import { recover, type Replica } from '../recovery.ts';
 import { gatherSlices } from '../slices.ts';
-import { compareStandings, oddOnes, refuseOdd, type Comparison, type Standing } from '../standing.ts';
+import { oddOnes, refuseOdd, type Standing } from '../standing.ts';
 import { describeModel, differenceBetween, type ModelDescription } from '../verifyModel.ts';
 import { AutoBuckets } from './autoBuckets.ts';
 import { AutoCodec } from './autoCodec.ts';
@@ -59,6 +59,9 @@ export interface RingState {
   /** The model's buffers, flat. */
   buffers: Float32Array<ArrayBuffer>;
 }
+
+/** What one rank sends of a state, for all that have it. */
+type RingHead = Pick<RingState, 'order'> & Pick<UpdateRuleState, 'name' | 'scalars'> & { learningRate: number };
 
 /** A rank as it came to a group. */
 export interface Arrival<Note> extends Standing {
@@ -233,9 +236,8 @@ export class Ring implements Strategy {
 
   /**
    * Goes on in `group`, whose ranks need not have come equally far: all get the state with the most steps (for ties see
-   * {@link compareStandings}). Who lacks the last step gets its averaged gradient and applies it; who lacks more gets everything,
-   * in slices from all that have it. Every rank must call it. Whatever it is interrupted by, a rank has one whole state, and the
-   * progress that belongs to it.
+   * `compareStandings`), as {@link recover} says. Every rank must call it. Whatever it is interrupted by, a rank has one whole state,
+   * and the progress that belongs to it.
    *
    * @param progress this rank's; becomes that of the state.
    * @param note anything that the other ranks are to know.
@@ -244,15 +246,15 @@ export class Ring implements Strategy {
    *   with `context.odd`; MismatchError where states differ in the end; what collectives reject with.
    */
   async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<Arrival<Note>[]> {
+    const { step, appliedIn, previousAppliedIn } = progress;
     const mine = {
-      ...{ isFresh: this.#isFresh, step: progress.step, appliedIn: progress.appliedIn },
+      ...{ isFresh: this.#isFresh, step, appliedIn, previousAppliedIn },
       ...{ digest: await this.#digest(progress), keepsGradient: this.#keepsGradient },
       ...{ model: describeModel(this.#variables, {}), note },
     };
     const standings = await group.allGatherObject(mine);
     this.#verifyModels(group, standings);
-    const comparison = compareStandings(standings);
-    if (comparison.sources.length < group.worldSize) await this.#equalize(group, standings, comparison, progress);
+    const arrivals = await recover(group, standings, this.#replicaIn(group, progress), progress);
     this.#isFresh = false;
     this.#ddp.regroup(group);
     // Other ranks, other links.
@@ -263,7 +265,7 @@ export class Ring implements Strategy {
       this.#ddp.cut();
       this.#autoBuckets = null;
     }
-    return standings.map((standing, rank) => ({ ...standing, isCurrent: comparison.sources.includes(rank) }));
+    return arrivals;
   }
 
   /**
@@ -337,62 +339,35 @@ export class Ring implements Strategy {
     refuseOdd(group, odd, MismatchError, differenceBetween(models, right, odd[0]!, this.#variables)!);
   }
 
-  /** Gives all ranks one state, where some lack it. */
-  async #equalize(
-    group: ProcessGroup,
-    standings: readonly Standing[],
-    { digest, sources, late, keeper }: Comparison,
-    progress: Progress,
-  ): Promise<void> {
+  #replicaIn(group: ProcessGroup, progress: Progress): Replica<RingHead, Float32Array<ArrayBuffer>, RingState> {
     const { rank, ranks } = group;
-    const [source] = sources;
-    const { name, scalars } = this.#optimizer.state();
-    const { learningRate } = this.#optimizer;
-    const theirs = await group.broadcastObject(
-      rank === source ? { progress, order: this.#order, name, scalars, learningRate } : undefined,
-      ranks[source!]!,
-    );
-    let digests = standings.map((standing) => standing.digest);
-    if (keeper !== null && late.length > 0) {
-      const gradient = rank === keeper ? this.#kept! : new Float32Array(this.size);
-      await group.broadcast(gradient, ranks[keeper]!);
-      if (late.includes(rank)) this.#catchUp(gradient, progress, theirs);
-      digests = await allGatherHashes(group, await this.#digest(progress));
-    }
-    if (digests.every((one) => one === digest)) return;
-
-    const state = await gatherState(group, await this.#state(), theirs, sources);
-    if (digests[rank] !== digest) {
-      this.load(state);
-      Object.assign(progress, theirs.progress);
-    }
-    const now = await allGatherHashes(group, await this.#digest(progress));
-    const odd = [...now.keys()].filter((one) => now[one] !== digest);
-    if (odd.length === 0) return;
-    refuseOdd(
-      group,
-      odd,
-      MismatchError,
-      `Rank ${odd.join(', ')} has taken over the others' state, and its own differs from it all the same: that machine ` +
-        'computes wrongly or runs another version of the page.',
-    );
+    return {
+      digest: () => this.#digest(progress),
+      head: () => {
+        const { name, scalars } = this.#optimizer.state();
+        return { order: this.#order, name, scalars, learningRate: this.#optimizer.learningRate };
+      },
+      broadcastGradient: async (keeper) => {
+        const gradient = rank === keeper ? this.#kept! : new Float32Array(this.size);
+        await group.broadcast(gradient, ranks[keeper]!);
+        return gradient;
+      },
+      catchUp: (gradient, { learningRate }) => this.#catchUp(gradient, learningRate),
+      gather: async (head, sources) => gatherState(group, await this.#state(), head, sources),
+      load: (state) => this.load(state),
+    };
   }
 
   /** Takes the one step that is missing, as the others did. */
-  #catchUp(
-    gradient: Float32Array<ArrayBuffer>,
-    progress: Progress,
-    theirs: { progress: Progress; learningRate: number },
-  ): void {
+  #catchUp(gradient: Float32Array<ArrayBuffer>, learningRate: number): void {
     this.drop();
     // The others' sum has it already.
     this.#ddp.forgetLosses();
-    this.#optimizer.learningRate = theirs.learningRate;
+    this.#optimizer.learningRate = learningRate;
     this.#optimizer.apply(this.#ddp.parameters, gradient);
     this.#ddp.writeParameters();
     this.#kept = gradient;
     this.#keepsGradient = true;
-    Object.assign(progress, theirs.progress);
   }
 }
 
