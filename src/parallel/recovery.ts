@@ -17,6 +17,8 @@ export interface Replica<Head, Gradient, State> {
   broadcastGradient(keeper: number): Promise<Gradient>;
   /** Applies a step's averaged gradient. What is held of that step is dropped. */
   catchUp(gradient: Gradient, head: Head): void;
+  /** Takes the state's vote away until it has loaded another. */
+  distrust(): void;
   /** Gathers the state that `sources` have. Every rank must call it. */
   gather(head: Head, sources: readonly number[]): Promise<State>;
   /** Copies a state in. What is held of a step is dropped. */
@@ -61,11 +63,15 @@ async function equalize<Head, Gradient, State>(
   let digests = standings.map((standing) => standing.digest);
   if (keeper !== null && late.length > 0) {
     const gradient = await replica.broadcastGradient(keeper);
-    if (late.includes(rank)) {
+    const isLate = late.includes(rank);
+    if (isLate) {
       replica.catchUp(gradient, theirs.head);
       Object.assign(progress, theirs.progress);
     }
-    digests = await allGatherHashes(group, await replica.digest());
+    const own = await replica.digest();
+    // If the group breaks before this rank has loaded the right state, the wrong one must not count for that of this step.
+    if (isLate && own !== digest) replica.distrust();
+    digests = await allGatherHashes(group, own);
   }
   if (digests.every((one) => one === digest)) return;
 

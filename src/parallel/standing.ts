@@ -23,7 +23,7 @@ export interface Comparison {
   digest: string;
   /** Ranks that have it. */
   sources: number[];
-  /** Ranks that have the state before its last step; none where nobody can give them that step's gradient. */
+  /** Ranks that are known to have the state before its last step; none where nobody can give them that step's gradient. */
   late: number[];
   /** Who gives it. */
   keeper: number | null;
@@ -45,7 +45,12 @@ export function compareStandings(standings: readonly Standing[]): Comparison {
   const pool = known.length > 0 ? known : ranks;
   const sources = pool.filter((rank) => standings[rank]!.digest === digest);
   const keeper = sources.find((rank) => standings[rank]!.keepsGradient) ?? null;
-  const late = keeper === null ? [] : known.filter((rank) => standings[rank]!.step === step - 1);
+  const before = keeper === null ? 0 : standings[keeper]!.previousAppliedIn;
+  const late = known.filter((rank) => {
+    const one = standings[rank]!;
+    // After as many steps a rank may have another state: it applied the last of them in an epoch whose others took it again.
+    return before !== 0 && one.step === step - 1 && one.appliedIn === before;
+  });
   return { step, digest, sources, late, keeper };
 }
 

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createJobTask } from '../../src/engine/jobTask.ts';
+import type { Task } from '../../src/engine/task.ts';
 import { createTensorTask } from '../../src/engine/tensorTask.ts';
 import { loadData } from '../../src/jobs/index.ts';
 import { SyncBatchNormalization } from '../../src/parallel/syncBatchNorm.ts';
@@ -145,6 +146,44 @@ describe('a run', () => {
     for (const member of members) expect(member.values()).toEqual(members[0]!.values());
     dispose(members);
   });
+
+  test('keeps what one rank has learned while others were away, whichever frame breaks as the others take it over', async () => {
+    const sizes = [5, 6, 2, 3];
+    const starts = [0, 5, 11, 13];
+    const make = (i: number): Promise<Member> => {
+      const task = createCountingTask({ samples: 16 });
+      const shard: Task = {
+        ...task,
+        isShard: true,
+        trainSamples: sizes[i]!,
+        withBatch: (indices, ...rest) =>
+          task.withBatch(
+            indices.map((index) => starts[i]! + index),
+            ...rest,
+          ),
+      };
+      return createMember(`m${i}`, shard, { ...COUNTING_PLAN, batchSize: 1, epochs: 2, hashEvery: 100 });
+    };
+    for (let frame = 0; ; frame += 4) {
+      const members = await Promise.all([0, 1, 2, 3].map(make));
+      const [a, b, c, d] = members as [Member, Member, Member, Member];
+      await runEpoch([a, b, c], { end: { rank: 0, step: 1, frame: 0 } });
+      // The second step is taken twice: by two of them, and by the third with somebody else, who then goes.
+      await runEpoch([a, b], { end: { rank: 0, step: 2, frame: 0 } });
+      await runEpoch([c, d], { end: { rank: 0, step: 3, frame: 0 } });
+      expect(members.map(({ run }) => run.steps)).toEqual([2, 2, 3, 3]);
+      const learned = c.values();
+      await runEpoch([c, a, b], { end: { rank: 0, frame } });
+      if (c.run.steps > 3) {
+        expect(frame).toBeGreaterThan(20);
+        dispose(members);
+        return;
+      }
+      const { entered } = await runEpoch([c, a, b], { end: { rank: 0, step: 3, frame: 0 } });
+      for (const one of entered) expect(one).toMatchObject({ step: 3, values: learned });
+      dispose(members);
+    }
+  }, 60_000);
 
   test('sets a member right whose memory is no longer that of the others', async () => {
     const members = await counters(3);

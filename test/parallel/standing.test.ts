@@ -17,6 +17,17 @@ describe('of ranks that come with different states', () => {
     expect(compareStandings(standings)).toEqual({ step: 7, digest: 'a', sources: [1, 2], late: [0], keeper: 2 });
   });
 
+  test('only ranks whose state is the one before the last step are given that step', () => {
+    const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 3 });
+    const standings = [ahead, at(6, 'before', { appliedIn: 3 }), at(6, 'other', { appliedIn: 2 })];
+    expect(compareStandings(standings)).toMatchObject({ digest: 'a', sources: [0], late: [1], keeper: 0 });
+  });
+
+  test('states of which no epoch is known are not taken for one, though they have as many steps', () => {
+    const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 0 });
+    expect(compareStandings([ahead, at(6, 'file', { appliedIn: 0 })])).toMatchObject({ sources: [0], late: [] });
+  });
+
   test('nobody is late where nobody can help', () => {
     const standings = [at(6, 'old'), at(7, 'a', { keepsGradient: false })];
     expect(compareStandings(standings)).toMatchObject({ sources: [1], late: [], keeper: null });

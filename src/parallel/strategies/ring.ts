@@ -353,6 +353,7 @@ export class Ring implements Strategy {
         return gradient;
       },
       catchUp: (gradient, { learningRate }) => this.#catchUp(gradient, learningRate),
+      distrust: () => (this.#isFresh = true),
       gather: async (head, sources) => gatherState(group, await this.#state(), head, sources),
       load: (state) => this.load(state),
     };
