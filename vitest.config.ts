@@ -9,10 +9,10 @@ const IN_TABS = [
   'test/package/**/*.test.ts',
 ];
 
-/** One short file that runs for a minute. Vitest takes the largest files first, and would have a core wait for this one at the end. */
-const LONGEST = 'test/membership/schedules.test.ts';
+/** Short files that run for a minute. Vitest takes the largest files first, and would have a core wait for these at the end. */
+const LONGEST = ['test/membership/schedules.test.ts', 'test/membership/recovery.test.ts'];
 
-const isLongest = ({ moduleId }: TestSpecification): boolean => moduleId.endsWith(LONGEST);
+const isLongest = ({ moduleId }: TestSpecification): boolean => LONGEST.some((file) => moduleId.endsWith(file));
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -2,7 +2,10 @@
 import { describe, expect, test } from 'vitest';
 import { step as stepRoom, type RoomEffect, type RoomState } from '../../signaling/room/index.ts';
 import { advance as advanceMember } from '../../src/engine/membership.ts';
-import { deal, reconcile, type ChooseSource } from './replica.ts';
+import type { Dealer, Turn } from '../../src/engine/turn.ts';
+import { compareStandings } from '../../src/parallel/standing.ts';
+import { takeOver } from './replica.ts';
+import { playRecovery, type Arriving, type DataKind, type Faults, type Tab, type TabReplica } from './recovery.ts';
 import { playActions, playSeed, shrink, type Outcome } from './schedule.ts';
 import { REAL_PARTS, type Parts } from './world.ts';
 
@@ -39,12 +42,41 @@ const roomAs =
 const isMessage = (effect: RoomEffect, ...types: string[]): boolean =>
   effect.type === 'send' && types.includes(effect.message.type);
 
-/** Of several the last rank. */
-const mostSteps: ChooseSource = (statuses, run) => {
-  const known = statuses.filter((one) => one.run === run);
-  const most = Math.max(...known.map(({ hashes }) => hashes.length));
-  return statuses.findLastIndex((one) => one.run === run && one.hashes.length === most);
+/** What nobody holds of a window is dealt to nobody. */
+const dealsNothingMore = (dealer: Dealer): Dealer => {
+  const dealAgain = dealer.dealAgain.bind(dealer);
+  dealer.dealAgain = (position, held, holdings) => {
+    const turn = dealAgain(position, held, holdings);
+    const isHeld = holdings.some((holding) => holding !== null);
+    return isHeld ? { ...turn, indices: turn.indices.slice(0, held.heldSamples) } : turn;
+  };
+  return dealer;
 };
+/** A rank counts what it holds, whatever others hold. */
+const dealsForItself = (dealer: Dealer): Dealer => {
+  const dealAgain = dealer.dealAgain.bind(dealer);
+  dealer.dealAgain = (position, held, holdings) => {
+    const own = JSON.stringify(dealer.holdingOf(held));
+    return dealAgain(
+      position,
+      held,
+      holdings.map((holding) => (JSON.stringify(holding) === own ? holding : null)),
+    );
+  };
+  return dealer;
+};
+const withoutParts = ({ window, ...turn }: Turn): Turn => {
+  const { dataEpoch, offset } = window.next;
+  return { ...turn, window: { ...window, next: { dataEpoch, offset } } };
+};
+/** Where a pass of federated data is to go on is told without the parts that it is divided into. */
+const dealsWithoutParts = (dealer: Dealer): Dealer => {
+  const [deal, dealAgain] = [dealer.deal.bind(dealer), dealer.dealAgain.bind(dealer)];
+  dealer.deal = (position) => withoutParts(deal(position));
+  dealer.dealAgain = (...given) => withoutParts(dealAgain(...given));
+  return dealer;
+};
+const holdingsOfAll: Parts['holdingsThatCount'] = (arrivals) => arrivals.map(({ note }) => note.holding);
 
 const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   [
@@ -78,52 +110,40 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
     {
       stepRoom: (before, event) =>
         stepRoom(before, event.type === 'synced' ? { ...event, step: 0, stateHash: 'same' } : event),
-      reconcile: (statuses, rank, source, run) =>
-        statuses[rank]!.run === run ? statuses[rank]! : reconcile(statuses, rank, source, run),
+      takeOver: (replica, rank, all, comparison, run) => {
+        if (replica.run !== run) takeOver(replica, rank, all, comparison, run);
+      },
     },
   ],
   [
     'I3',
     'a rank that takes over a state keeps the gradients it computed in its own',
     {
-      reconcile: (statuses, rank, source, run) => ({
-        ...reconcile(statuses, rank, source, run),
-        held: statuses[rank]!.held,
-      }),
+      takeOver: (replica, rank, all, comparison, run) => {
+        const { heldSamples, base } = replica;
+        takeOver(replica, rank, all, comparison, run);
+        Object.assign(replica, { heldSamples, base });
+      },
+      holdingsThatCount: holdingsOfAll,
     },
   ],
-  ['I4', 'the state with the most steps wins, whoever trained last', { chooseSource: mostSteps }],
+  [
+    'I4',
+    'a step that was taken twice counts as it was taken first',
+    {
+      compareStandings: (standings) =>
+        compareStandings(standings.map((one) => ({ ...one, appliedIn: -one.appliedIn }))),
+    },
+  ],
   [
     'I4',
     'the fewest steps win',
     {
-      chooseSource: (statuses, run) => {
-        const known = statuses.filter((one) => one.run === run).map((one) => one.hashes.length);
-        return statuses.findIndex((one) => one.run === run && one.hashes.length === Math.min(...known));
-      },
+      compareStandings: (standings) => compareStandings(standings.map((one) => ({ ...one, step: -one.step }))),
     },
   ],
-  [
-    'I4',
-    'what nobody holds of a window is dealt to nobody',
-    {
-      deal: (replicas, epoch) => {
-        const dealt = deal(replicas, epoch);
-        return dealt.keeps.some((mask) => mask !== 0) ? { ...dealt, parts: dealt.keeps } : dealt;
-      },
-    },
-  ],
-  [
-    'I4',
-    'two ranks that hold the same sample both count it',
-    {
-      deal: (replicas, epoch) => {
-        const dealt = deal(replicas, epoch);
-        const keeps = replicas.map(({ held }) => (held?.dealtIn === dealt.dealtIn ? held.mask : 0));
-        return { ...dealt, keeps, parts: dealt.parts.map((part, rank) => part | keeps[rank]!) };
-      },
-    },
-  ],
+  ['I4', 'what nobody holds of a window is dealt to nobody', { dealer: dealsNothingMore }],
+  ['I4', 'a rank counts what it holds, whatever others hold', { dealer: dealsForItself }],
   ['I4', 'a step is applied with the gradients of those who were there first', { needsAll: false }],
   [
     'I5',
@@ -199,6 +219,105 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
     },
   ],
 ];
+
+/** A tab's replica with something done to it. */
+const replicaThat =
+  (change: (replica: TabReplica, tab: Tab) => Partial<TabReplica>): NonNullable<Faults['replica']> =>
+  (replica, tab) => ({ ...replica, ...change(replica, tab) });
+const told =
+  (change: (standing: Arriving, all: readonly Arriving[]) => Partial<Arriving>): NonNullable<Faults['standings']> =>
+  (all) =>
+    all.map((standing) => ({ ...standing, ...change(standing, all) }));
+
+const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
+  ...(['replicated', 'federated'] as const).map((kind): [DataKind, string, Faults] => [
+    kind,
+    'a rank a step behind is given that step, whatever state it has',
+    {
+      standings: told(({ step, appliedIn }, all) => {
+        const furthest = all.filter((one) => one.step === step + 1);
+        return { appliedIn: furthest[0]?.previousAppliedIn ?? appliedIn };
+      }),
+    },
+  ]),
+  [
+    'federated',
+    'a step that was taken twice counts as it was taken first',
+    {
+      standings: told(({ appliedIn, previousAppliedIn }) => ({
+        appliedIn: -appliedIn,
+        previousAppliedIn: -previousAppliedIn,
+      })),
+    },
+  ],
+  ['replicated', 'the fewest steps win', { standings: told(({ step }) => ({ step: -step })) }],
+  [
+    'federated',
+    'a rank without a state has a say, and says that it is ahead',
+    { standings: told(({ isFresh, step }) => ({ isFresh: false, step: isFresh ? 1000 : step })) },
+  ],
+  [
+    'federated',
+    'a rank that loads a state keeps the gradient of its last step for others',
+    {
+      replica: replicaThat((real, tab) => ({
+        load: (state) => {
+          const { keepsGradient } = tab;
+          real.load(state);
+          tab.keepsGradient = keepsGradient;
+        },
+      })),
+    },
+  ],
+  [
+    'replicated',
+    'a rank keeps the gradient of the step before for others',
+    { stepped: (tab) => (tab.kept = tab.history.before!.sum ?? tab.kept) },
+  ],
+  [
+    'replicated',
+    'a rank that takes over a state keeps the gradients it computed in its own',
+    {
+      replica: replicaThat((real, tab) => {
+        const kept = (act: () => void): void => {
+          const { held } = tab;
+          act();
+          tab.held = held;
+        };
+        return {
+          load: (state) => kept(() => real.load(state)),
+          catchUp: (sum, head) => kept(() => real.catchUp(sum, head)),
+        };
+      }),
+      holdingsThatCount: holdingsOfAll,
+    },
+  ],
+  ['replicated', 'what nobody holds of a window is dealt to nobody', { dealer: dealsNothingMore }],
+  ['replicated', 'a rank counts what it holds, whatever others hold', { dealer: dealsForItself }],
+  [
+    'federated',
+    'a dealer goes by the ranks of its first world',
+    { dealer: (dealer) => Object.assign(dealer, { enter: () => {} }) },
+  ],
+  ['federated', 'how a pass is divided is forgotten from step to step', { dealer: dealsWithoutParts }],
+  ['replicated', 'a step is applied without the last rank', { contributions: (parts) => parts.slice(0, -1) }],
+  ['federated', 'a step is applied without the last rank', { contributions: (parts) => parts.slice(0, -1) }],
+  [
+    'replicated',
+    'who has set its GPU up again has forgotten in which epoch its last step was applied',
+    { reloaded: ({ progress }) => Object.assign(progress, { appliedIn: 0, previousAppliedIn: 0 }) },
+  ],
+];
+
+describe('the schedules of recovery find', () => {
+  test.each(RECOVERY_MUTANTS)('with %s data that %s', { timeout: 120_000 }, async (kind, _, faults) => {
+    const isBroken = async (seed: number): Promise<boolean> =>
+      (await playRecovery(kind, seed, faults)).violation !== null;
+    let seed = 0;
+    while (seed < ENOUGH && !(await isBroken(seed))) seed++;
+    expect(seed).toBeLessThan(ENOUGH);
+  });
+});
 
 describe('the schedules find', () => {
   test.each(MUTANTS)('that %s is broken where %s', { timeout: 120_000 }, (law, _, mutant) => {

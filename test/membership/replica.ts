@@ -1,132 +1,127 @@
 /**
- * One rank's training state, abstracted to what membership can get wrong: which windows were applied, in which order, and what was
- * computed of the next one. Numbers stand for parameters and gradients: two are equal exactly if their histories are.
+ * One rank's training state, abstracted to what membership can get wrong: which steps were applied, in which order, and how much
+ * was computed of the next one. Numbers stand for parameters and gradients: two are equal exactly if their histories are. The
+ * rules by which ranks go on with it are production's.
  */
+import type { HeldGradient } from '../../src/engine/turn.ts';
+import { advance, startOfRun, type Progress } from '../../src/parallel/progress.ts';
+import type { CursorPosition } from '../../src/parallel/cursor.ts';
+import type { Comparison, Standing } from '../../src/parallel/standing.ts';
 
 /** Samples of a pass; a run is one pass. A window has one sample per rank. */
 export const PASS = 8;
 
-/** Samples whose gradients were computed and are not applied yet. */
-export interface Held {
-  /** Bit i: sample `start + i`. */
-  mask: number;
-  start: number;
-  size: number;
-  /** Epoch in which this window was dealt out first. */
-  dealtIn: number;
-  /** The state at which they were computed. */
-  base: number;
+/** An averaged gradient. */
+interface Gradient {
+  epoch: number;
+  /** Samples, one bit each. */
+  samples: number;
+  next: CursorPosition;
 }
 
-export interface Replica {
+export class Replica implements HeldGradient {
   /** 0: it has no state. */
-  run: number;
-  /** By step: the state's hash after it; [0] is the start. */
-  hashes: number[];
-  /** Samples applied. */
-  position: number;
-  /** The latest epoch in which it trained. */
-  trainedIn: number;
-  held: Held | null;
-  /** Whether it has the reduced gradient of its last step. */
-  keeps: boolean;
+  run = 0;
+  /** By step: the state's hash after it, and the epoch that applied it; at 0 the start. */
+  hashes: number[] = [];
+  epochs: number[] = [];
+  progress: Progress = startOfRun();
+  /** Samples applied, one bit each. */
+  learned = 0;
+  /** Samples of its part whose gradients it has computed, and the state at which it did. */
+  heldSamples = 0;
+  base = 0;
+  /** The gradient of its last step. */
+  kept: Gradient | null = null;
+
+  get steps(): number {
+    return this.hashes.length - 1;
+  }
+
+  get hash(): number {
+    return this.hashes[this.hashes.length - 1] ?? 0;
+  }
+
+  get isThrough(): boolean {
+    return this.progress.position.dataEpoch > 0;
+  }
+
+  drop(): void {
+    this.heldSamples = 0;
+  }
+
+  copy(): Replica {
+    const copy = new Replica();
+    copy.#become(this);
+    [copy.heldSamples, copy.base, copy.kept] = [this.heldSamples, this.base, this.kept];
+    return copy;
+  }
+
+  /** What it brings into an epoch of `run`. */
+  standing(run: number): Standing {
+    const { step, appliedIn, previousAppliedIn } = this.progress;
+    const isFresh = this.run !== run;
+    const digest = String(isFresh ? startOf(run) : this.hash);
+    return { isFresh, step, appliedIn, previousAppliedIn, digest, keepsGradient: this.kept !== null };
+  }
+
+  apply(gradient: Gradient): void {
+    const { epoch, samples, next } = gradient;
+    this.hashes.push(mix(mix(this.hash, epoch), samples));
+    this.epochs.push(epoch);
+    this.learned |= samples;
+    this.drop();
+    this.kept = gradient;
+    advance(this.progress, epoch, next);
+  }
+
+  /** Takes over a state. */
+  load(other: Replica): void {
+    this.#become(other);
+    this.drop();
+    this.kept = null;
+  }
+
+  /** Begins `run`, where nobody has a state. */
+  begin(run: number): void {
+    this.load(new Replica());
+    this.run = run;
+    this.hashes = [startOf(run)];
+    this.epochs = [0];
+  }
+
+  #become({ run, hashes, epochs, progress, learned }: Replica): void {
+    this.run = run;
+    this.hashes = hashes.slice();
+    this.epochs = epochs.slice();
+    this.progress = { ...progress };
+    this.learned = learned;
+  }
 }
 
-export function freshReplica(): Replica {
-  return { run: 0, hashes: [], position: 0, trainedIn: 0, held: null, keeps: false };
+/** Gives `rank` of an epoch the state that a comparison of its ranks' found, as ranks get it from each other. */
+export type TakeOver = (
+  replica: Replica,
+  rank: number,
+  all: readonly Replica[],
+  comparison: Comparison,
+  run: number,
+) => void;
+
+export const takeOver: TakeOver = (replica, rank, all, { sources, late, keeper }, run) => {
+  const theirs = all[sources[0]!]!;
+  if (theirs.run !== run) replica.begin(run);
+  else if (late.includes(rank)) replica.apply(all[keeper!]!.kept!);
+  else if (!sources.includes(rank)) replica.load(theirs);
+};
+
+function startOf(run: number): number {
+  return mix(run, 1);
 }
 
-export function copyOf(replica: Replica): Replica {
-  return { ...replica, hashes: replica.hashes.slice(), held: replica.held && { ...replica.held } };
-}
-
-export function stepsOf({ hashes }: Replica): number {
-  return hashes.length - 1;
-}
-
-export function hashOf({ hashes }: Replica): number {
-  return hashes[hashes.length - 1] ?? 0;
-}
-
-export function mix(a: number, b: number): number {
+function mix(a: number, b: number): number {
   let h = Math.imul(a ^ b, 0x85ebca6b);
   h ^= h >>> 13;
   h = Math.imul(h, 0xc2b2ae35);
   return (h ^ (h >>> 16)) >>> 0;
-}
-
-/** What of a world's statuses decides whose state is everyone's: the rank whose state all take; -1: all are new. */
-export type ChooseSource = (statuses: readonly Replica[], run: number) => number;
-
-/** Of the ranks that trained last, one with the most steps: only they know what was applied since others dropped out. */
-export const chooseSource: ChooseSource = (statuses, run) => {
-  let best = -1;
-  for (let rank = 0; rank < statuses.length; rank++) {
-    const one = statuses[rank]!;
-    if (one.run !== run) continue;
-    const most = statuses[best];
-    const isLater =
-      most === undefined ||
-      one.trainedIn > most.trainedIn ||
-      (one.trainedIn === most.trainedIn && one.hashes.length > most.hashes.length);
-    if (isLater) best = rank;
-  }
-  return best;
-};
-
-/** The state that `rank` has after an epoch's members have compared theirs. */
-export type Reconcile = (statuses: readonly Replica[], rank: number, source: number, run: number) => Replica;
-
-export const reconcile: Reconcile = (statuses, rank, source, run) => {
-  const own = statuses[rank]!;
-  if (source < 0) return { ...freshReplica(), run, hashes: [mix(run, 1)] };
-  const wanted = statuses[source]!;
-  const isKnown = own.run === run;
-  if (isKnown && hashOf(own) === hashOf(wanted)) return own;
-  const isLate = isKnown && own.hashes.length === wanted.hashes.length - 1;
-  const isBefore = isLate && hashOf(own) === wanted.hashes[own.hashes.length - 1];
-  const isKept = statuses.some((one) => one.run === run && one.keeps && hashOf(one) === hashOf(wanted));
-  if (isBefore && isKept) {
-    // One step forward, by the gradient that a neighbour kept. What it held was of that step.
-    const next = hashOf(wanted);
-    return { ...own, hashes: [...own.hashes, next], position: wanted.position, held: null, keeps: true };
-  }
-  // A copy of everything. Gradients of another state are of no use.
-  return { ...wanted, hashes: wanted.hashes.slice(), held: null, keeps: false };
-};
-
-export interface Deal {
-  start: number;
-  size: number;
-  dealtIn: number;
-  /** By rank: what it holds already, and what it has to have in the end. */
-  keeps: number[];
-  parts: number[];
-}
-
-/** Who computes what of the step that follows `replicas`, all in the same state. */
-export function deal(replicas: readonly Replica[], epoch: number): Deal {
-  const n = replicas.length;
-  const { position } = replicas[0]!;
-  let window = { start: position, size: Math.min(n, PASS - position), dealtIn: epoch };
-  let latest = -1;
-  for (const { held } of replicas) {
-    if (held === null || held.dealtIn <= latest) continue;
-    window = { start: held.start, size: held.size, dealtIn: held.dealtIn };
-    latest = held.dealtIn;
-  }
-  let taken = 0;
-  const keeps = replicas.map(({ held }) => {
-    const isSame = held?.dealtIn === window.dealtIn && held.start === window.start && held.size === window.size;
-    if (!held || !isSame || (held.mask & taken) !== 0) return 0;
-    taken |= held.mask;
-    return held.mask;
-  });
-  const parts = [...keeps];
-  for (let i = 0, next = 0; i < window.size; i++) {
-    if ((taken & (1 << i)) !== 0) continue;
-    parts[next % n]! |= 1 << i;
-    next++;
-  }
-  return { ...window, keeps, parts };
 }

@@ -1,6 +1,7 @@
 /** Random schedules: which small action a world takes next. Each is known by its seed, and can be played again from its actions. */
 import { createRng, mixSeed } from '../../src/util/rng.ts';
-import { REAL_PARTS, Violation, World, type Parts, type WorldOptions } from './world.ts';
+import { Violation } from './violation.ts';
+import { REAL_PARTS, World, type Parts, type WorldOptions } from './world.ts';
 
 /** What happened, to which client, and how. */
 export type Action = readonly [name: ActionName, slot: number, x: number];

@@ -3,13 +3,10 @@
  * restarts of the server, duplicates. What must never happen is in world.ts; here it is counted that it never does.
  */
 import { expect, test } from 'vitest';
+import { FROM, SCHEDULES } from './count.ts';
 import { describeFailure, playActions, playSeed, shrink } from './schedule.ts';
 
-const SCHEDULES = 100_000;
-/** Other ones than the defaults: PEERGRAD_SCHEDULES_FROM=1000000 npx vitest run test/membership */
-const FROM = Number(process.env['PEERGRAD_SCHEDULES_FROM'] ?? 0);
-
-test(`${SCHEDULES} schedules break no law`, { timeout: 600_000 }, () => {
+test(`${SCHEDULES} schedules break no law`, { timeout: 6_000_000 }, () => {
   // Again: more than one epoch has trained.
   const seen = { again: 0, revived: 0, finished: 0, paused: 0, resumed: 0, parted: 0 };
   for (let seed = FROM; seed < FROM + SCHEDULES; seed++) {
@@ -23,6 +20,7 @@ test(`${SCHEDULES} schedules break no law`, { timeout: 600_000 }, () => {
     if (hasResumed) seen.resumed++;
     if (hasParted) seen.parted++;
   }
+  if (SCHEDULES < 1000) return;
   // The laws mean nothing where the dice never got far.
   expect(seen.again).toBeGreaterThan(SCHEDULES / 8);
   expect(seen.revived).toBeGreaterThan(SCHEDULES / 80);

@@ -22,19 +22,13 @@ import {
 } from '../../src/engine/membership.ts';
 import type { ClientMessage, Device, Nodes, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
-import {
-  chooseSource,
-  copyOf,
-  deal,
-  freshReplica,
-  hashOf,
-  mix,
-  PASS,
-  reconcile,
-  stepsOf,
-  type Deal,
-  type Replica,
-} from './replica.ts';
+import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
+import { SharedDealer } from '../../src/engine/sharedDealer.ts';
+import type { Dealer, Turn } from '../../src/engine/turn.ts';
+import { holdingsThatCount, type Holding } from '../../src/parallel/deal.ts';
+import { compareStandings, type Comparison } from '../../src/parallel/standing.ts';
+import { PASS, Replica, takeOver } from './replica.ts';
+import { Violation } from './violation.ts';
 
 const DEVICE: Device = { backend: 'cpu', adapter: 'model' };
 
@@ -42,13 +36,19 @@ const DEVICE: Device = { backend: 'cpu', adapter: 'model' };
 export interface Parts {
   stepRoom: typeof stepRoom;
   advanceMember: typeof advanceMember;
-  chooseSource: typeof chooseSource;
-  reconcile: typeof reconcile;
-  deal: typeof deal;
+  compareStandings: typeof compareStandings;
+  takeOver: typeof takeOver;
+  holdingsThatCount: typeof holdingsThatCount;
+  /** Changes what deals out samples to a rank. */
+  dealer: (dealer: Dealer) => Dealer;
   /** Whether a step needs the contributions of all. */
   needsAll: boolean;
 }
-export const REAL_PARTS: Parts = { stepRoom, advanceMember, chooseSource, reconcile, deal, needsAll: true };
+export const REAL_PARTS: Parts = {
+  ...{ stepRoom, advanceMember, compareStandings, takeOver, holdingsThatCount },
+  dealer: (dealer) => dealer,
+  needsAll: true,
+};
 
 export interface WorldOptions {
   /** Clients there may be at once. */
@@ -57,16 +57,6 @@ export interface WorldOptions {
   nodes: Nodes | null;
   startAt: number | null;
   hasRelay: boolean;
-}
-
-export class Violation extends Error {
-  readonly law: string;
-
-  constructor(law: string, message: string) {
-    super(`${law}: ${message}`);
-    this.name = 'Violation';
-    this.law = law;
-  }
 }
 
 type Sent = Extract<ClientMessage, { type: 'join' | 'return' }>;
@@ -106,6 +96,9 @@ interface Client {
   stage: number;
   isTraining: boolean;
   replica: Replica;
+  dealer: Dealer | null;
+  /** Its part of the next step. */
+  turn: Turn | null;
   /** A run goes on without it, from an epoch on that it is no member of: its last steps may be undone. */
   isBehind: boolean;
 }
@@ -116,13 +109,20 @@ interface Epoch {
   readonly ring: readonly string[];
   readonly relayed: readonly (readonly [string, string])[];
   /** By rank. */
-  readonly statuses: (Replica | null)[];
+  readonly statuses: (Status | null)[];
+  /** Of all statuses, once all are there. */
+  comparison: Comparison | null;
   readonly hasSent: boolean[];
   /** State with which each has entered. */
   readonly entered: (string | null)[];
   /** Of the step after `steps`: what ranks have contributed. */
-  readonly contributions: Map<number, ({ mask: number; base: number } | null)[]>;
-  first: Deal | null;
+  readonly contributions: Map<number, ({ samples: number; base: number } | null)[]>;
+}
+
+/** How a rank comes into an epoch. */
+interface Status {
+  replica: Replica;
+  note: { holding: Holding | null };
 }
 
 interface Timer {
@@ -163,7 +163,7 @@ export class World {
       this.clients.push({
         ...{ slot, member: null, incarnations: 0, state: OUTSIDE, room: null, connection: null, isFrozen: false },
         ...{ isDue: false, linking: 0, isLinked: false, active: 0, stage: 0, isTraining: false },
-        ...{ replica: freshReplica(), isBehind: false },
+        ...{ replica: new Replica(), dealer: null, turn: null, isBehind: false },
       });
     }
   }
@@ -316,7 +316,7 @@ export class World {
       const none = <T>(value: T): T[] => Array.from({ length }, () => value);
       this.#epochs.set(epoch, {
         ...{ run, ring, relayed, statuses: none(null), hasSent: none(false), entered: none(null) },
-        ...{ contributions: new Map(), first: null },
+        ...{ contributions: new Map(), comparison: null },
       });
       // Who has not said by now that it could be in it comes too late for what it applied alone.
       for (const client of this.clients) {
@@ -347,11 +347,8 @@ export class World {
       const known = hidden.get(member);
       const isThere = entry?.device && known && !known.isAway && !client.isFrozen;
       const newest = this.#epochs.get(epoch)?.entered.find((said) => said !== null);
-      if (isThere && !client.isBehind && newest && Number(newest.split(' ')[0]) < stepsOf(replica)) {
-        throw new Violation(
-          'I4',
-          `epoch ${epoch} begins at step ${newest}, and ${member} at ${stepsOf(replica)} waits`,
-        );
+      if (isThere && !client.isBehind && newest && Number(newest.split(' ')[0]) < replica.steps) {
+        throw new Violation('I4', `epoch ${epoch} begins at step ${newest}, and ${member} at ${replica.steps} waits`);
       }
       client.isBehind = true;
     }
@@ -366,7 +363,7 @@ export class World {
     if (nodes !== null && (ring.length < nodes.min || ring.length > nodes.max)) {
       throw new Violation('I5', `${member} trains in a world of ${ring.length}`);
     }
-    const own = `${stepsOf(replica)} ${hashOf(replica)}`;
+    const own = `${replica.steps} ${replica.hash}`;
     if (entered.some((said) => said !== own)) {
       throw new Violation(
         'I2',
@@ -377,18 +374,17 @@ export class World {
 
   #checkApplied(client: Client, epoch: number): void {
     const { replica, member } = client;
-    const steps = stepsOf(replica);
+    const steps = replica.steps;
     const key = `${replica.run} ${epoch} ${steps}`;
     const hash = this.#steps.get(key);
-    if (hash === undefined) this.#steps.set(key, hashOf(replica));
-    else if (hash !== hashOf(replica))
-      throw new Violation('I3', `step ${steps} of epoch ${epoch} differs at ${member}`);
+    if (hash === undefined) this.#steps.set(key, replica.hash);
+    else if (hash !== replica.hash) throw new Violation('I3', `step ${steps} of epoch ${epoch} differs at ${member}`);
     for (const other of this.clients) {
       if (other.member === null || other === client || other.isBehind || client.isBehind) continue;
       if (other.replica.run !== replica.run) continue;
-      const both = Math.min(steps, stepsOf(other.replica));
+      const both = Math.min(steps, other.replica.steps);
       // A rank that has not yet come to the epoch that undoes nothing of it may lag, and may not differ.
-      if (other.active === epoch && other.isTraining && Math.abs(steps - stepsOf(other.replica)) > 1) {
+      if (other.active === epoch && other.isTraining && Math.abs(steps - other.replica.steps) > 1) {
         throw new Violation('I4', `${member} and ${other.member} are more than a step apart in epoch ${epoch}`);
       }
       if (other.replica.hashes[both] !== replica.hashes[both]) {
@@ -431,8 +427,8 @@ export class World {
         client.isTraining = false;
         client.stage = 0;
         const epoch = this.#epochs.get(effect.epoch)!;
-        if (client.replica.run !== epoch.run) client.replica = freshReplica();
-        epoch.statuses[this.#rankOf(client)] = copyOf(client.replica);
+        if (client.replica.run !== epoch.run) forget(client);
+        this.#bring(client, epoch);
         return;
       }
       case 'train':
@@ -440,10 +436,9 @@ export class World {
         client.isTraining = true;
         // Not where it hears of an epoch that is over by now.
         if (this.room?.epoch === effect.epoch && this.room.phase === 'RUNNING') client.isBehind = false;
-        client.replica.trainedIn = effect.epoch;
         return;
       case 'end':
-        client.replica = freshReplica();
+        forget(client);
         client.isBehind = false;
         return;
       default:
@@ -497,8 +492,9 @@ export class World {
     }
     Object.assign(client, {
       ...{ member: null, state: OUTSIDE, room: null, connection: null, isFrozen: false, isDue: false },
-      ...{ linking: 0, active: 0, isTraining: false, replica: freshReplica(), isBehind: false },
+      ...{ linking: 0, active: 0, isTraining: false, isBehind: false },
     });
+    forget(client);
   }
 
   #clientOf(member: string): Client | undefined {
@@ -650,102 +646,96 @@ export class World {
       hasSent[rank] = true;
       return true;
     }
-    const all = statuses as Replica[];
-    const source = this.#parts.chooseSource(all, run);
-    const next = this.#parts.reconcile(all, rank, source, run);
-    // What it needs comes from all that have it.
-    if (hashOf(next) !== hashOf(client.replica) && source >= 0 && hasSent.includes(false)) return false;
-    const before = client.replica;
-    if (before.run === run && !client.isBehind) {
-      const kept = Math.min(before.hashes.length, next.hashes.length) - 1;
-      if (next.hashes.length < before.hashes.length || next.hashes[kept] !== before.hashes[kept]) {
-        throw new Violation('I4', `epoch ${active} undoes steps of ${client.member}`);
-      }
-    }
-    epoch.first ??= this.#parts.deal(
-      all.map((_, one) => this.#parts.reconcile(all, one, source, run)),
-      active,
-    );
-    client.replica = copyOf(next);
-    if (epoch.first.keeps[rank] === 0) client.replica.held = null;
+    const { replica } = client;
+    const all = (statuses as Status[]).map((status) => status.replica);
+    epoch.comparison ??= this.#parts.compareStandings(all.map((one) => one.standing(run)));
+    const { sources } = epoch.comparison;
+    // What it lacks comes from all that have it.
+    if (!sources.includes(rank) && hasSent.includes(false)) return false;
+    const before = replica.copy();
+    this.#parts.takeOver(replica, rank, all, epoch.comparison, run);
+    if (before.run === run && !client.isBehind) this.#checkKept(client, before);
+    const arrivals = (statuses as Status[]).map(({ note }, one) => ({ note, isCurrent: sources.includes(one) }));
+    const holdings = this.#parts.holdingsThatCount(arrivals);
+    const { position } = replica.progress;
+    client.turn = replica.isThrough ? null : client.dealer!.dealAgain(position, replica, holdings);
     client.stage = 2;
-    const step = stepsOf(client.replica);
-    epoch.entered[rank] = `${step} ${hashOf(client.replica)}`;
-    this.#tell(client, { type: 'entered', epoch: active, step, stateHash: String(hashOf(client.replica)) });
+    epoch.entered[rank] = `${replica.steps} ${replica.hash}`;
+    this.#tell(client, { type: 'entered', epoch: active, step: replica.steps, stateHash: String(replica.hash) });
     return true;
   }
 
-  /** The part of the next step that a client has to compute. */
-  #dealOf(client: Client): Deal {
+  /** Shows an epoch's ranks what a client has. */
+  #bring(client: Client, epoch: Epoch): void {
     const { replica, active } = client;
-    const { first, ring } = this.#epochs.get(active)!;
-    if (
-      first !== null &&
-      Number(this.#epochs.get(active)!.entered[this.#rankOf(client)]!.split(' ')[0]) === stepsOf(replica)
-    ) {
-      return first;
-    }
-    const size = Math.min(ring.length, PASS - replica.position);
-    const parts = ring.map((_, rank) => (rank < size ? 1 << rank : 0));
-    return { start: replica.position, size, dealtIn: active, keeps: [], parts };
+    const rank = this.#rankOf(client);
+    const group = { epoch: active, rank, worldSize: epoch.ring.length } as ProcessGroup;
+    const samples = epoch.ring.map(() => PASS);
+    if (client.dealer) client.dealer.enter(group, samples);
+    else client.dealer = this.#parts.dealer(new SharedDealer({ group, samples, seed: 1, batchSize: 1 }));
+    epoch.statuses[rank] = { replica: replica.copy(), note: { holding: client.dealer.holdingOf(replica) } };
+  }
+
+  /** A client that was there all the time still has all its steps, but for a last one that was taken again in a later epoch. */
+  #checkKept({ member, active, replica }: Client, before: Replica): void {
+    const last = before.steps;
+    if (replica.hashes[last] === before.hash) return;
+    const isTakenAgain =
+      replica.hashes[last - 1] === before.hashes[last - 1] && replica.epochs[last]! > before.epochs[last]!;
+    if (last === 0 || !isTakenAgain) throw new Violation('I4', `epoch ${active} undoes steps of ${member}`);
   }
 
   /** Computes one more sample of its part, or hands in what it has. */
   compute(slot: number): boolean {
     const client = this.clients[slot]!;
-    const { replica, isTraining, isFrozen, active } = client;
-    if (!isTraining || isFrozen || replica.position >= PASS) return false;
-    const { start, size, dealtIn, parts } = this.#dealOf(client);
-    const rank = this.#rankOf(client);
-    const part = parts[rank]!;
-    const mask = replica.held?.mask ?? 0;
-    const missing = part & ~mask;
-    if (missing !== 0) {
-      const base = hashOf(replica);
-      if (replica.held !== null && replica.held.base !== base) {
+    const { replica, isTraining, isFrozen, active, dealer } = client;
+    if (!isTraining || isFrozen || replica.isThrough) return false;
+    const { indices } = (client.turn ??= dealer!.deal(replica.progress.position));
+    if (replica.heldSamples < indices.length) {
+      if (replica.heldSamples > 0 && replica.base !== replica.hash) {
         throw new Violation('I3', `${client.member} adds to a gradient of another state`);
       }
-      replica.held = { mask: mask | (missing & -missing), start, size, dealtIn, base };
+      replica.heldSamples++;
+      replica.base = replica.hash;
       return true;
     }
     const { contributions, ring } = this.#epochs.get(active)!;
-    const steps = stepsOf(replica);
-    let given = contributions.get(steps);
-    if (given === undefined) contributions.set(steps, (given = ring.map(() => null)));
+    const rank = this.#rankOf(client);
+    let given = contributions.get(replica.steps);
+    if (given === undefined) contributions.set(replica.steps, (given = ring.map(() => null)));
     if (given[rank]) return false;
-    given[rank] = { mask: part, base: part === 0 ? hashOf(replica) : replica.held!.base };
+    const samples = indices.reduce((bits, index) => bits | (1 << index), 0);
+    given[rank] = { samples, base: indices.length === 0 ? replica.hash : replica.base };
     return true;
   }
 
   /** Applies the step to which all have contributed. */
   apply(slot: number): boolean {
     const client = this.clients[slot]!;
-    const { replica, isTraining, isFrozen, active } = client;
-    if (!isTraining || isFrozen || replica.position >= PASS) return false;
+    const { replica, isTraining, isFrozen, active, turn } = client;
+    if (!isTraining || isFrozen || turn === null) return false;
     const { contributions, ring } = this.#epochs.get(active)!;
-    const given = contributions.get(stepsOf(replica));
+    const given = contributions.get(replica.steps);
     if (!given?.[this.#rankOf(client)]) return false;
-    const { start, size } = this.#dealOf(client);
-    let [done, overlap] = [0, 0];
+    let samples = 0;
+    let overlap = replica.learned;
     for (let rank = 0; rank < ring.length; rank++) {
       const one = given[rank];
       if (!one) {
         if (this.#parts.needsAll) return false;
         continue;
       }
-      if (one.base !== hashOf(replica))
-        throw new Violation('I3', `${client.member} applies a gradient of another state`);
-      overlap |= done & one.mask;
-      done |= one.mask;
+      if (one.base !== replica.hash) throw new Violation('I3', `${client.member} applies a gradient of another state`);
+      overlap |= samples & one.samples;
+      samples |= one.samples;
     }
-    const isWhole = done === (1 << size) - 1 && overlap === 0;
-    if (!isWhole || start !== replica.position || size === 0) {
-      throw new Violation('I4', `step ${stepsOf(replica) + 1} of ${client.member} is not the next window, once`);
+    const { offset, size, next } = turn.window;
+    const isWhole = bitsOf(samples) === size && (overlap & samples) === 0;
+    if (!isWhole || offset !== replica.progress.position.offset || size === 0) {
+      throw new Violation('I4', `step ${replica.steps + 1} of ${client.member} is not the next window, once`);
     }
-    replica.hashes.push(mix(mix(hashOf(replica), active), start * 16 + size));
-    replica.position += size;
-    replica.held = null;
-    replica.keeps = true;
+    replica.apply({ epoch: active, samples, next });
+    client.turn = null;
     this.#checkApplied(client, active);
     return true;
   }
@@ -753,9 +743,9 @@ export class World {
   finish(slot: number): boolean {
     const client = this.clients[slot]!;
     const { replica, isTraining, isFrozen, active } = client;
-    if (!isTraining || isFrozen || replica.position < PASS) return false;
+    if (!isTraining || isFrozen || !replica.isThrough) return false;
     client.isTraining = false;
-    const [step, stateHash] = [stepsOf(replica), String(hashOf(replica))];
+    const [step, stateHash] = [replica.steps, String(replica.hash)];
     this.#tell(client, { type: 'trained', epoch: active, step, stateHash });
     return true;
   }
@@ -992,4 +982,15 @@ export class World {
 /** Whether the room has a member, and takes it for able to train. */
 function isCounted({ members }: RoomState, member: string): boolean {
   return members.some((m) => m.member === member && m.device !== null);
+}
+
+/** Leaves a client nothing of a run. */
+function forget(client: Client): void {
+  Object.assign(client, { replica: new Replica(), dealer: null, turn: null });
+}
+
+function bitsOf(bits: number): number {
+  let count = 0;
+  for (let left = bits; left !== 0; left &= left - 1) count++;
+  return count;
 }
