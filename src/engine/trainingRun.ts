@@ -360,8 +360,7 @@ export class TrainingRun {
 
   #load({ progress, ring }: RunState): void {
     this.#ring('gone on with').load(ring);
-    // Epochs have begun anew: who is further is further by steps.
-    Object.assign(this.#progress, structuredClone(progress), { appliedIn: 0 });
+    Object.assign(this.#progress, structuredClone(progress));
     this.#trainedMs = progress.trainedMs;
     // What was still to be done then is not known: it changes nothing to do it again.
     this.#due = this.#dutiesNow;

@@ -45,6 +45,22 @@ const counter = (name = 'm', fields = {}, options = {}): Promise<Member> =>
 const counters = (n: number, fields = {}, options = {}): Promise<Member[]> =>
   Promise.all(Array.from({ length: n }, (_, i) => counter(`m${i}`, fields, options)));
 
+const SHARD_FIELDS = { ...COUNTING_PLAN, batchSize: 1, epochs: 2, hashEvery: 100 };
+
+/** Four members, each of whom has samples of its own. */
+function shardCounters(): Promise<Member[]> {
+  const sizes = [5, 6, 2, 3];
+  const starts = [0, 5, 11, 13];
+  return Promise.all(
+    sizes.map((trainSamples, i) => {
+      const task = createCountingTask({ samples: 16 });
+      const placesOf = (indices: Uint32Array): Uint32Array => indices.map((index) => starts[i]! + index);
+      const withBatch: Task['withBatch'] = (indices, ...rest) => task.withBatch(placesOf(indices), ...rest);
+      return createMember(`m${i}`, { ...task, isShard: true, trainSamples, withBatch }, SHARD_FIELDS);
+    }),
+  );
+}
+
 /** That `members` are at the end of a pass and each sample was applied once in each, to the same bits on all. */
 function expectCountedOnce(members: readonly Member[], samples = SAMPLES): void {
   const steps = stepsOf(members);
@@ -148,24 +164,8 @@ describe('a run', () => {
   });
 
   test('keeps what one rank has learned while others were away, whichever frame breaks as the others take it over', async () => {
-    const sizes = [5, 6, 2, 3];
-    const starts = [0, 5, 11, 13];
-    const make = (i: number): Promise<Member> => {
-      const task = createCountingTask({ samples: 16 });
-      const shard: Task = {
-        ...task,
-        isShard: true,
-        trainSamples: sizes[i]!,
-        withBatch: (indices, ...rest) =>
-          task.withBatch(
-            indices.map((index) => starts[i]! + index),
-            ...rest,
-          ),
-      };
-      return createMember(`m${i}`, shard, { ...COUNTING_PLAN, batchSize: 1, epochs: 2, hashEvery: 100 });
-    };
     for (let frame = 0; ; frame += 4) {
-      const members = await Promise.all([0, 1, 2, 3].map(make));
+      const members = await shardCounters();
       const [a, b, c, d] = members as [Member, Member, Member, Member];
       await runEpoch([a, b, c], { end: { rank: 0, step: 1, frame: 0 } });
       // The second step is taken twice: by two of them, and by the third with somebody else, who then goes.
@@ -184,6 +184,21 @@ describe('a run', () => {
       dispose(members);
     }
   }, 60_000);
+
+  test('goes by the epoch of its last step also where a rank has set its GPU up again', async () => {
+    const members = await shardCounters();
+    const [a, b, c, d] = members as [Member, Member, Member, Member];
+    await runEpoch(members, { end: { rank: 0, step: 1, frame: 0 } });
+    await runEpoch([a, b], { end: { rank: 0, step: 2, frame: 0 } });
+    await runEpoch([c, d], { end: { rank: 0, step: 2, frame: 0 } });
+    const learned = c.values();
+    expect(a.values()).not.toEqual(learned);
+    const again = await createMember('again', c.task, SHARD_FIELDS, { from: await c.run.snapshot() });
+    const { entered } = await runEpoch([a, again], { end: { rank: 0, step: 2, frame: 0 } });
+    for (const one of entered) expect(one).toMatchObject({ step: 2, values: learned });
+    again.run.dispose();
+    dispose(members);
+  });
 
   test('sets a member right whose memory is no longer that of the others', async () => {
     const members = await counters(3);
