@@ -44,6 +44,8 @@ export async function recover<Arriving extends Standing, Head, Gradient, State>(
   const comparison = compareStandings(standings);
   const { sources } = comparison;
   if (sources.length < group.worldSize) await equalize(group, standings, comparison, replica, progress);
+  // No digest covers them: a test that some ranks repeated in another world came out otherwise by the last bit.
+  progress.verdicts = standings[sources[0]!]!.verdicts;
   return standings.map((standing, rank) => ({ ...standing, isCurrent: sources.includes(rank) }));
 }
 

@@ -1,5 +1,6 @@
 /** What ranks bring into an epoch, compared: whose state is everyone's, and who needs what of it. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
+import type { Verdict } from './progress.ts';
 import { PeergradError, type ErrorContext } from '../util/errors.ts';
 import { dissenters, majority } from '../util/majority.ts';
 
@@ -10,6 +11,7 @@ export interface Standing {
   step: number;
   appliedIn: number;
   previousAppliedIn: number;
+  verdicts: Verdict[];
   /** Of all its state. */
   digest: string;
   /** Whether it still has the averaged gradient of its last step, and this alone makes that step of the state before. */

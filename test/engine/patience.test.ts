@@ -80,3 +80,35 @@ test('who joins knows how good the run was before', async () => {
   for (const result of results) expect(result).toMatchObject({ steps: 8, best: { step: 4, valLoss: 2 } });
   for (const member of [...members, ...late]) member.dispose();
 });
+
+const bestOf = async ({ run }: Member): Promise<number | undefined> =>
+  (await run.snapshot()).progress.verdicts.at(-1)?.best;
+
+test('ranks whose test came out otherwise than the others repeated it, by the last bit, go on with one outcome', async () => {
+  // Summed by three ranks or by two.
+  const losses = [1e-16, 1e-16, 1e-16, 1];
+  const make = (i: number): Promise<Member> => {
+    const task = createCountingTask({ samples: SAMPLES });
+    const evaluate: Task['evaluate'] = (indices) =>
+      Promise.resolve({ lossSum: indices.reduce((sum, index) => sum + losses[index]!, 0), correct: 0 });
+    return createMember(`m${i}`, { ...task, testSamples: losses.length, evaluate }, { ...PLAN, patience: 3 });
+  };
+  let compared = 0;
+  for (let frame = STEP_FRAMES; ; frame++) {
+    const members = await Promise.all([0, 1, 2].map(make));
+    const { isBroken } = await runEpoch(members, { end: { rank: 2, step: 1, frame } });
+    const bests = await Promise.all(members.map(bestOf));
+    const others = members.filter((_, i) => bests[i] === undefined);
+    if (isBroken && others.length === 2 && members.every(({ run }) => run.steps === 2)) {
+      const end = { rank: 0, step: 2, frame: 0 };
+      await runEpoch(others, { end });
+      expect(await bestOf(others[0]!)).not.toBe(bests.find((best) => best !== undefined));
+      await runEpoch(members, { end });
+      expect(new Set(await Promise.all(members.map(bestOf))).size).toBe(1);
+      compared += 1;
+    }
+    for (const member of members) member.dispose();
+    if (!isBroken || members.every(({ run }) => run.steps > 2)) break;
+  }
+  expect(compared).toBeGreaterThan(0);
+}, 60_000);

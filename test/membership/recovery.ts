@@ -161,10 +161,10 @@ export class Tab implements HeldGradient {
   }
 
   standing(): Arriving {
-    const { step, appliedIn, previousAppliedIn } = this.progress;
+    const { step, appliedIn, previousAppliedIn, verdicts } = this.progress;
     const { isFresh, keepsGradient } = this;
     const note = { holding: this.dealer!.holdingOf(this) };
-    return { isFresh, step, appliedIn, previousAppliedIn, digest: this.digest(), keepsGradient, note };
+    return { isFresh, step, appliedIn, previousAppliedIn, verdicts, digest: this.digest(), keepsGradient, note };
   }
 
   replicaIn(world: World): TabReplica {

@@ -59,10 +59,10 @@ export class Replica implements HeldGradient {
 
   /** What it brings into an epoch of `run`. */
   standing(run: number): Standing {
-    const { step, appliedIn, previousAppliedIn } = this.progress;
+    const { step, appliedIn, previousAppliedIn, verdicts } = this.progress;
     const isFresh = this.run !== run;
     const digest = String(isFresh ? startOf(run) : this.hash);
-    return { isFresh, step, appliedIn, previousAppliedIn, digest, keepsGradient: this.kept !== null };
+    return { isFresh, step, appliedIn, previousAppliedIn, verdicts, digest, keepsGradient: this.kept !== null };
   }
 
   apply(gradient: Gradient): void {

@@ -6,7 +6,7 @@ import { runWorld } from '../../src/testing/index.ts';
 import { PeerGoneError } from '../../src/util/errors.ts';
 
 const [BEFORE, AFTER, WRONG] = ['be', 'af', '0f'].map((byte) => byte.repeat(8)) as [string, string, string];
-const known = { isFresh: false, keepsGradient: true };
+const known = { isFresh: false, verdicts: [], keepsGradient: true };
 const ahead: Standing = { ...known, step: 7, appliedIn: 4, previousAppliedIn: 3, digest: AFTER };
 const behind: Standing = { ...known, step: 6, appliedIn: 3, previousAppliedIn: 3, digest: BEFORE };
 

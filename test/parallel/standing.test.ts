@@ -4,7 +4,7 @@ import { compareStandings, oddOnes, type Standing } from '../../src/parallel/sta
 import { runWorld } from '../../src/testing/index.ts';
 
 const at = (step: number, digest: string, more: Partial<Standing> = {}): Standing => ({
-  ...{ isFresh: false, step, appliedIn: 1, previousAppliedIn: 1, digest, keepsGradient: true },
+  ...{ isFresh: false, step, appliedIn: 1, previousAppliedIn: 1, verdicts: [], digest, keepsGradient: true },
   ...more,
 });
 const fresh = (digest: string) => at(0, digest, { isFresh: true, keepsGradient: false });

@@ -246,9 +246,9 @@ export class Ring implements Strategy {
    *   with `context.odd`; MismatchError where states differ in the end; what collectives reject with.
    */
   async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<Arrival<Note>[]> {
-    const { step, appliedIn, previousAppliedIn } = progress;
+    const { step, appliedIn, previousAppliedIn, verdicts } = progress;
     const mine = {
-      ...{ isFresh: this.#isFresh, step, appliedIn, previousAppliedIn },
+      ...{ isFresh: this.#isFresh, step, appliedIn, previousAppliedIn, verdicts },
       ...{ digest: await this.#digest(progress), keepsGradient: this.#keepsGradient },
       ...{ model: describeModel(this.#variables, {}), note },
     };
