@@ -4,7 +4,8 @@ import { agreeOn, openShard, type SampleShard, type TextShard } from '../jobs/in
 import type { JobSpec } from '../protocol/job.ts';
 import type { ShardFacts } from '../protocol/shardFacts.ts';
 import type { Vocabulary } from '../protocol/vocabulary.ts';
-import { refuseOdd } from '../parallel/standing.ts';
+import type { Progress } from '../parallel/progress.ts';
+import { furthest, refuseOdd } from '../parallel/standing.ts';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { majority } from '../util/majority.ts';
@@ -49,19 +50,20 @@ export class OwnShard {
   }
 
   /**
-   * Comes to what the run goes by: what most of those have that have learned by it, else what all come to now, also where some have come
-   * to something else in a world that broke before its first step. Every rank must call it.
+   * Comes to what the run goes by: what the state that counts was learned by, else what all come to now, also where some have come to
+   * something else in a world that broke before its first step. Every rank must call it.
    *
-   * @param hasLearned whether this rank has a state that goes by what it agreed on: that stays as it is.
-   * @returns whether this rank goes by something else now.
+   * @param learned how far the state is that this rank has learned by what it agreed on.
+   * @returns whether this rank goes by something else now: a state that it has is of no use any more.
    * @throws (rejects) DataError on ranks whose data do not fit the others', on these PeergradError, with `context.odd`; DataError on all
    *   where nothing can be learned from all of it together.
    */
-  async agree(group: ProcessGroup, hasLearned: boolean): Promise<boolean> {
+  async agree(group: ProcessGroup, learned: Pick<Progress, 'step' | 'appliedIn'> | null): Promise<boolean> {
     const { facts } = await this.open();
-    const agreed = hasLearned ? this.#agreed : null;
-    const told = await group.allGatherObject({ facts, agreed, tokens: this.#tokens });
-    const held = majority(told.flatMap((one) => (one.agreed === null ? [] : [JSON.stringify(one.agreed)])));
+    const state = learned && this.#agreed && { ...learned, agreed: JSON.stringify(this.#agreed) };
+    const told = await group.allGatherObject({ facts, state, tokens: this.#tokens });
+    const ahead = furthest(told.map((one) => one.state));
+    const held = majority(ahead.map((rank) => told[rank]!.state!.agreed));
     const agreement = agreeOn(
       told.map((one) => one.facts),
       held === undefined ? null : (JSON.parse(held) as ShardFacts),
@@ -74,9 +76,7 @@ export class OwnShard {
       const ranks = odd.map(({ rank }) => rank);
       refuseOdd(group, ranks, DataError, `${reasons.join(' ')} Choose other files there, or change them.`);
     }
-    const isOther = JSON.stringify(agreement.facts) !== JSON.stringify(this.#agreed);
-    // Who has learned by something else is told so by what ranks compare next.
-    if ((hasLearned && this.#agreed !== null) || !isOther) return false;
+    if (JSON.stringify(agreement.facts) === JSON.stringify(this.#agreed)) return false;
     this.#agreed = agreement.facts;
     return true;
   }

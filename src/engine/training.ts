@@ -7,6 +7,7 @@ import type { EngineEvent, RunResult, WrittenSample } from '../protocol/events.t
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { keepsModel, type JobSpec } from '../protocol/job.ts';
 import type { SampleFacts } from '../protocol/shardFacts.ts';
+import type { Progress } from '../parallel/progress.ts';
 import type { Vocabulary } from '../protocol/vocabulary.ts';
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
@@ -88,11 +89,14 @@ export class Training {
   /** Of a language model that is gone on with, as this rank or another has it; `null`: the text's own. */
   #vocabulary: Vocabulary | null;
   #best: ModelCopy | null;
+  /** What it goes on from, as long as that is of any use. */
+  #from: RunState | null;
 
   private constructor(options: TrainingOptions) {
     const { run, job, files, shared, clock, emit, from } = options;
     this.run = run;
     this.#options = options;
+    this.#from = from;
     this.#spreading = shared && new SpreadFromHolders({ shared, clock, emit });
     const begun = { agreed: from?.agreed, vocabulary: options.weights?.vocabulary };
     this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, begun) : null;
@@ -116,7 +120,7 @@ export class Training {
 
   /** Does all of it before `enter`, as others wait for it there, if the data is here. @throws (rejects) as `prepare`. */
   async prepareAhead(): Promise<void> {
-    const isThere = this.#shard ? this.#hasLearned : (this.#options.shared?.isWhole ?? true);
+    const isThere = this.#shard ? this.#learned !== null : (this.#options.shared?.isWhole ?? true);
     if (isThere) await this.#build();
   }
 
@@ -156,7 +160,7 @@ export class Training {
   /** A copy of the state after the last step that was applied. */
   async snapshot(): Promise<RunState> {
     // What it goes on from, until there is more.
-    if (this.#built === null && this.#options.from) return this.#options.from;
+    if (this.#built === null && this.#from) return this.#from;
     const { task, trainingRun } = await this.#build();
     const state = await trainingRun.snapshot();
     const agreed = this.#shard ? this.#shard.agreed : factsOf(task);
@@ -194,7 +198,11 @@ export class Training {
       // Who has the data builds meanwhile, and its failure is heard below.
       this.prepareAhead().catch(() => {});
       await this.#spreading?.run(group, members);
-      if (await this.#shard?.agree(group, this.#hasLearned)) this.#dropBuilt();
+      const learned = this.#learned;
+      if (await this.#shard?.agree(group, learned)) {
+        if (learned) this.#best = null;
+        this.#dropBuilt();
+      }
       await this.#agreeOnTokens(group);
       const { trainingRun } = await this.#build();
       signal.throwIfAborted();
@@ -254,16 +262,17 @@ export class Training {
     this.#dropBuilt();
   }
 
-  /** Whether it has taken a step, or goes on from others'. */
-  get #hasLearned(): boolean {
-    return this.#options.from !== null || (this.#built?.trainingRun.steps ?? 0) > 0;
+  /** How far its state is, where it has taken a step or goes on from others'. */
+  get #learned(): Pick<Progress, 'step' | 'appliedIn'> | null {
+    const reached = this.#built?.trainingRun.reached ?? this.#from?.progress;
+    return reached && (reached.step > 0 || this.#from !== null) ? reached : null;
   }
 
-  /** It is made for something else. */
+  /** It is made for something else, and so is the state that it has or was to go on from. */
   #dropBuilt(): void {
     if (this.#built) free(this.#built);
-    [this.#building, this.#built] = [null, null];
-    this.#hasState = this.#options.from !== null || this.#options.weights !== null;
+    [this.#building, this.#built, this.#from] = [null, null, null];
+    this.#hasState = this.#options.weights !== null;
   }
 
   /** What it takes to train, made once; anew where that failed. */
@@ -286,7 +295,7 @@ export class Training {
 
   async #make(): Promise<Built> {
     const { job, worldSize, files, shared, baseUrl, opened, clock, emit, isHidden } = this.#options;
-    const { from, weights, keepsakes } = this.#options;
+    const { weights, keepsakes } = this.#options;
     emit(
       job.data.kind === 'drawn'
         ? { type: 'warmup', stage: 'drawing', message: 'Drawing digits' }
@@ -305,13 +314,13 @@ export class Training {
     };
     try {
       const facts = factsOf(task);
-      if (from?.agreed) checkFacts('The checkpoint', from.agreed, facts);
+      if (this.#from?.agreed) checkFacts('The checkpoint', this.#from.agreed, facts);
       if (weights) {
         if (weights.facts) checkFacts(weights.file, weights.facts, facts);
         setWeights(task.learned.jobModel, weights);
       }
       const trainingRun = await TrainingRun.prepare({
-        ...{ plan: job, task, clock, emit: tell, isHidden, from: weights ? 'model' : from },
+        ...{ plan: job, task, clock, emit: tell, isHidden, from: weights ? 'model' : this.#from },
         device: opened.device,
         checkDevice: () => opened.check(),
         keepBest: async () => {

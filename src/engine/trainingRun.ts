@@ -203,6 +203,12 @@ export class TrainingRun {
     return this.#progress.step;
   }
 
+  /** How far its state is, for comparing it with others'. */
+  get reached(): Pick<Progress, 'step' | 'appliedIn'> {
+    const { step, appliedIn } = this.#progress;
+    return { step, appliedIn };
+  }
+
   /** Digest of what the strategy keeps equal: the same on all ranks while they are synchronized, or something is wrong. */
   stateHash(): string {
     return hashState(this.#strategy.state());

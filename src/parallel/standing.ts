@@ -31,6 +31,14 @@ export interface Comparison {
   keeper: number | null;
 }
 
+/** Ranks, ascending, whose state has the most steps; of several, those whose last step was applied in the latest epoch. */
+export function furthest(states: readonly (Pick<Standing, 'step' | 'appliedIn'> | null)[]): number[] {
+  const known = states.flatMap((state) => state ?? []);
+  const step = Math.max(...known.map((state) => state.step));
+  const appliedIn = Math.max(...known.filter((state) => state.step === step).map((state) => state.appliedIn));
+  return states.flatMap((state, rank) => (state?.step === step && state.appliedIn === appliedIn ? [rank] : []));
+}
+
 /**
  * The state with the most steps. Of several, that of the latest epoch: while a rank was away the others may have taken its last
  * step anew. Of several still, that which most ranks have. Fresh ranks have no say; where all are, it is rank 0's.
@@ -38,11 +46,8 @@ export interface Comparison {
 export function compareStandings(standings: readonly Standing[]): Comparison {
   const ranks = [...standings.keys()];
   const known = ranks.filter((rank) => !standings[rank]!.isFresh);
-  const voters = known.length > 0 ? known : [0];
-  const step = Math.max(...voters.map((rank) => standings[rank]!.step));
-  const furthest = voters.filter((rank) => standings[rank]!.step === step);
-  const appliedIn = Math.max(...furthest.map((rank) => standings[rank]!.appliedIn));
-  const latest = furthest.filter((rank) => standings[rank]!.appliedIn === appliedIn);
+  const latest = known.length > 0 ? furthest(standings.map((one) => (one.isFresh ? null : one))) : [0];
+  const { step } = standings[latest[0]!]!;
   const digest = majority(latest.map((rank) => standings[rank]!.digest))!;
   const pool = known.length > 0 ? known : ranks;
   const sources = pool.filter((rank) => standings[rank]!.digest === digest);

@@ -146,6 +146,35 @@ test('until a step is taken who comes back is one of those that agree; afterward
   for (const training of [...all, stranger, heir]) training.dispose();
 });
 
+test.each([
+  ['has the most steps', [1, 2]],
+  ['was applied in the latest epoch', [1, 1]],
+])('a run goes by what the state that %s was learned by, however many ranks have another', async (_, steps) => {
+  const job = { ...JOB, maxSteps: 4, hashEvery: 1 };
+  const makeFor = (last: number, text: string) =>
+    prepare(text, job, {
+      emit: (event) => {
+        if (event.type === 'begin' && event.step === last && breaks) throw new PeerGoneError('A line broke.');
+      },
+    });
+  let breaks = true;
+  const early = [await makeFor(steps[0]!, rows(0, 40)), await makeFor(steps[0]!, rows(40, 40))];
+  const late = await makeFor(steps[1]!, rows(20, 40));
+  await inEpoch(early, 1, job, (training) => training.train());
+  await inEpoch([late], 2, job, (training) => training.train());
+  const { agreed, progress } = await late.snapshot();
+  expect(progress.step).toBe(steps[1]);
+  expect((await early[0]!.snapshot()).agreed).not.toEqual(agreed);
+  breaks = false;
+  const all = [...early, late];
+  const ends = await inEpoch(all, 3, job, (training) => training.train());
+  for (const end of ends) expect(end).toMatchObject({ step: 4 });
+  for (const training of all) {
+    expect((await training.snapshot()).agreed).toEqual(agreed);
+    training.dispose();
+  }
+});
+
 test('a state that went by something else is refused, and takes nothing from the others', async () => {
   const job = { ...JOB, maxSteps: 2, hashEvery: 1 };
   const odd = await prepare(rows(0, 40).replaceAll('low', 'huge'), job);
