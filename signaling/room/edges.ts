@@ -20,7 +20,7 @@ export function addBreaks(breaks: Breaks, pairs: readonly (readonly [string, str
 }
 
 /** Breaks of a link from which on the two should not be neighbours. */
-const TO_PART = 2;
+export const TO_PART = 2;
 /** Breaks of a link from which on one end has to go. */
 const TO_LEAVE = 3;
 
@@ -38,7 +38,8 @@ export type Pairs = readonly (readonly [string, string])[];
 /**
  * An order of `members`, as near to theirs as can be, in which no two are neighbours whose link has broken twice; where there is
  * none, those pairs go over a relay, if there is one and it has not failed too; else who has most bad links goes, of two alike
- * the one that comes later in `members`. Pairs that are `parted` are neighbours only where it cannot be helped.
+ * the one that comes later in `members`. Pairs that are `parted` are neighbours only where it cannot be helped,
+ * those that are in it twice least of all.
  */
 export function orderAround(
   members: readonly RosterEntry[],
@@ -47,13 +48,15 @@ export function orderAround(
   parted: Pairs = [],
 ): Order {
   const culprits: RosterEntry[] = [];
+  const apart = addBreaks(new Map(), parted);
+  const most = Math.max(0, ...apart.values());
   let rest = [...members];
   for (;;) {
-    // All slow links together are better than one that breaks.
-    const costOfBroken = rest.length + 1;
+    // All of them together are better than one link that breaks.
+    const costOfBroken = rest.length * most + 1;
     const ring = spread(rest, (a, b) => {
       if (timesBroken(breaks, a, b) >= TO_PART) return costOfBroken;
-      return isPair(parted, a, b) ? 1 : 0;
+      return timesBroken(apart, a, b);
     });
     const bad = neighbours(ring).filter(([a, b]) => timesBroken(breaks, a, b) >= TO_PART);
     const hopeless = bad.filter(([a, b]) => !hasRelay || timesBroken(breaks, a, b) >= TO_LEAVE);
@@ -100,22 +103,31 @@ type Cost = (a: RosterEntry, b: RosterEntry) => number;
 
 /** Swaps members until no swap lessens what neighbours cost. */
 function spread(members: readonly RosterEntry[], costOf: Cost): RosterEntry[] {
-  let ring = [...members];
-  let cost = sumOf(ring, costOf);
-  for (let improved = true; cost > 0 && improved;) {
+  const n = members.length;
+  const costs = members.map((a) => members.map((b) => costOf(a, b)));
+  const ring = members.map((_, i) => i);
+  /** Of the pairs that a swap of two places changes. */
+  const around = (i: number, j: number): number => {
+    let sum = 0;
+    for (const place of new Set([i, j, (i + n - 1) % n, (j + n - 1) % n])) {
+      sum += costs[ring[place]!]![ring[(place + 1) % n]!]!;
+    }
+    return sum;
+  };
+  const swap = (i: number, j: number): void => {
+    [ring[i], ring[j]] = [ring[j]!, ring[i]!];
+  };
+  for (let improved = true; improved;) {
     improved = false;
-    for (let i = 0; i < ring.length && !improved; i++) {
-      for (let j = i + 1; j < ring.length && !improved; j++) {
-        const swapped = [...ring];
-        [swapped[i], swapped[j]] = [ring[j]!, ring[i]!];
-        const left = sumOf(swapped, costOf);
-        if (left < cost) [ring, cost, improved] = [swapped, left, true];
+    for (let i = 0; i < n && !improved; i++) {
+      for (let j = i + 1; j < n && !improved; j++) {
+        const before = around(i, j);
+        if (before === 0) continue;
+        swap(i, j);
+        improved = around(i, j) < before;
+        if (!improved) swap(i, j);
       }
     }
   }
-  return ring;
-}
-
-function sumOf(ring: readonly RosterEntry[], costOf: Cost): number {
-  return neighbours(ring).reduce((sum, [a, b]) => sum + costOf(a, b), 0);
+  return ring.map((i) => members[i]!);
 }

@@ -2,12 +2,15 @@
 import type { RoomPhase, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
 import { seats } from '../../src/protocol/ranks.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
-import { keptApart, orderAround } from './edges.ts';
+import { keptApart, neighbours, orderAround, TO_PART, type Order } from './edges.ts';
+import { aged, breaksOf, cleared, isProven, suspectsOf, timesLate, unlinkedPairs, withoutMembers } from './faults.ts';
 import { nameRanks } from './sentences.ts';
+import { bar, isOnProbation, suspend } from './suspensions.ts';
 import {
   andThen,
   change,
   everyone,
+  isSuspended,
   keepsLock,
   nodesOf,
   rankOf,
@@ -29,16 +32,24 @@ import {
 export const LINKING_MS = 15_000;
 /** Milliseconds all members have to build the model, share parameters and report: shaders compile for seconds. */
 export const SYNCING_MS = 120_000;
+/**
+ * Milliseconds that a rank may take to end what it did in the epoch before and begin to compare states: a little longer than a
+ * collective may take; less where others have waited for it once before, or more than once.
+ */
+export const ENTERING_MS = [65_000, 20_000, 2_000] as const;
 /** Milliseconds between an epoch's first step and the next newcomers: each growth costs all ranks a moment. */
 export const COOLING_MS = 3_000;
-/** Milliseconds without a break after which all links are as good as new. */
+/**
+ * Milliseconds after which faults are a little older. They are remembered for four to five times as long, which is longer than an
+ * epoch can take to fail by a collective's deadline.
+ */
 export const FORGIVE_MS = 60_000;
 /** Milliseconds a run waits for a member that has its state: all may have lost the network for a moment. */
 export const ABANDONED_MS = 60_000;
 /** Epochs tried in a row with the same members before the run is given up. */
 export const MAX_RETRIES = 5;
 
-const EPOCH_OVER: readonly RoomEffect[] = (['deadline', 'grow', 'forgive'] as const).map((key) => ({
+const EPOCH_OVER: readonly RoomEffect[] = (['deadline', 'gathered', 'entering', 'grow'] as const).map((key) => ({
   type: 'clearTimer',
   key,
 }));
@@ -74,7 +85,10 @@ export function settle(state: RoomState): Step {
  * joined. Who is left out, or one too many, stays in the room and waits.
  */
 export function beginRun(state: RoomState, present: readonly RosterEntry[]): Step {
-  const ring = seats(present).filter((m) => m !== null);
+  const nodes = nodesOf(state);
+  // Others need not wait while these are tried.
+  const known = present.filter(({ member }) => nodes === null || !isOnProbation(state, member));
+  const ring = seats(known.length < (nodes?.min ?? 1) ? present : known).filter((m) => m !== null);
   const run = Math.max(state.run + 1, state.numbersFrom);
   const fresh = {
     startAt: null,
@@ -82,17 +96,18 @@ export function beginRun(state: RoomState, present: readonly RosterEntry[]): Ste
     retries: 0,
     isCooling: false,
     isHeld: false,
-    breaks: new Map<string, number>(),
+    faults: [],
     parted: [],
   };
-  return beginEpoch({ ...state, ...fresh, run }, ring.slice(0, nodesOf(state)?.max), []);
+  return beginEpoch({ ...state, ...fresh, run }, ring.slice(0, nodes?.max), []);
 }
 
 /**
  * Somebody came, went, or cannot be reached: another epoch of all that are ready, ranks of the last one first; or a pause, where
- * they are too few or the host holds the run.
+ * they are too few or the host holds the run. `later`: newcomers that need not come in now. So are those who were suspended before, unless this is
+ * for newcomers: while these are tried the others train.
  */
-export function reform(state: RoomState): Step {
+export function reform(state: RoomState, later: ReadonlySet<string> = new Set(), isGrowth = false): Step {
   const nodes = nodesOf(state);
   if (nodes === null) return tellRoom(state);
   const { members: here, holders, hidden, run } = state;
@@ -100,22 +115,60 @@ export function reform(state: RoomState): Step {
   const mayHaveLatest = (one: RosterEntry): boolean =>
     hasLatest(one) || (holders.has(one.member) && hidden.get(one.member)?.holds === undefined);
   // A rank may well be back in time, and a step ahead of the others; a newcomer that is away is waited for by nobody.
-  const before = state.phase === 'PAUSED' ? here.filter(mayHaveLatest) : state.ring;
+  const waiting = here.filter((one) => mayHaveLatest(one) && !isSuspended(state, one.member));
+  const before = state.phase === 'PAUSED' ? waiting : state.ring;
   const stayed = before.flatMap(({ member }) => here.filter((m) => m.member === member && m.device));
   const came = newcomers(state).filter((m) => !stayed.includes(m));
-  const members = [...stayed, ...came].slice(0, nodes.max);
+  const all = [...stayed, ...came];
+  const isDoubtful = (one: RosterEntry): boolean => !isGrowth && came.includes(one) && isOnProbation(state, one.member);
+  const sooner = all.filter((one) => !later.has(one.member) && !isDoubtful(one));
+  const members = (sooner.length < nodes.min ? all : sooner).slice(0, nodes.max);
   const hasState = members.some(hasLatest);
   // A run that has not trained yet needs no state to go on.
   if (state.isHeld) return pause(state, hasState || (holders.size === 0 && members.length > 0));
-  const { ring, relayed, culprits } = orderAround(members, state.breaks, state.hasRelay, state.parted);
-  if (culprits.length > 0) return andThen(expelUnreachable(state, culprits), reform);
+  const { ring, relayed, culprits } = orderOf(state, members);
+  if (culprits.length > 0) return andThen(expelUnreachable(state, culprits), (next) => reform(next, later, isGrowth));
   if (members.length < nodes.min || (holders.size > 0 && !hasState)) return pause(state, hasState);
   return beginEpoch(state, ring, relayed);
+}
+
+/**
+ * An order for these members, after what is known of their links. Only members against whom enough is proven have to go; where
+ * there is no order without a broken link, the ring tries it again.
+ */
+export function orderOf(state: RoomState, members: readonly RosterEntry[], parted = state.parted): Order {
+  const { faults, hasRelay } = state;
+  const suspects = suspectsOf(faults);
+  const doubtful = members.filter(({ member }) => suspects.has(member));
+  // Beside a rank that others can reach it shows whose fault it was.
+  const apart = doubtful.flatMap((a, i) =>
+    doubtful.slice(i + 1).flatMap((b) => (a.browser === b.browser ? [] : [[a.member, b.member] as const])),
+  );
+  const better = [...parted, ...unlinkedPairs(faults), ...apart];
+  const breaks = breaksOf(faults);
+  const order = orderAround(members, breaks, hasRelay, better);
+  const culprits = members.length > 2 ? order.culprits.filter(({ member }) => isProven(faults, member)) : [];
+  // Else its broken links are tried as they are.
+  const bearable = new Map([...breaks].map(([key]) => [key, hasRelay ? TO_PART : 0]));
+  const { ring, relayed } = order.culprits.length === 0 ? order : orderAround(members, bearable, hasRelay, better);
+  const all = new Map(relayed.map((pair) => [pair.join(' '), pair]));
+  for (const [a, b] of hasRelay ? neighbours(ring) : []) {
+    const pair: [string, string] = [a.member, b.member];
+    if (pair.some((member) => suspects.has(member))) all.set(pair.join(' '), pair);
+  }
+  return { ring, relayed: [...all.values()], culprits };
 }
 
 /** The same members once more: nobody is to blame, but this epoch cannot go on. */
 export function retry(state: RoomState, why: string): Step {
   if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
+  const { ring, holders } = state;
+  const untried = ring.filter(({ member }) => holders.size > 0 && !holders.has(member));
+  if (untried.length > 0 && untried.length < ring.length) {
+    // The others trained without them.
+    const reasons = new Map(untried.map(({ member }) => [member, 'failing' as const]));
+    return andThen(suspend({ ...state, retries: 0 }, reasons), reform);
+  }
   return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to go on: ${why}`);
 }
 
@@ -127,7 +180,7 @@ function newcomers(state: RoomState): RosterEntry[] {
 function grow(state: RoomState): Step {
   const nodes = nodesOf(state);
   if (nodes === null || state.isCooling || state.isDoubtful || state.ring.length >= nodes.max) return tellRoom(state);
-  return newcomers(state).length > 0 ? reform({ ...state, retries: 0 }) : tellRoom(state);
+  return newcomers(state).length > 0 ? reform({ ...state, retries: 0 }, new Set(), true) : tellRoom(state);
 }
 
 export function onGrow(state: RoomState): Step {
@@ -138,27 +191,34 @@ export function onGrow(state: RoomState): Step {
 function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: readonly [string, string][]): Step {
   const epoch = Math.max(latestEpoch(state) + 1, state.numbersFrom);
   let next: RoomState = {
-    ...{ ...state, phase: 'LINKING', epoch, ring, relayed, reports: new Map() },
-    ...{ isDoubtful: false, isAbandoned: false },
+    ...{ ...state, phase: 'LINKING', epoch, ring, relayed, reports: new Map(), complaints: new Map() },
+    ...{ begun: new Set<string>(), isDoubtful: false, isAbandoned: false },
   };
   for (const { member } of ring) next = change(next, member, { hasRun: true });
   return {
     state: next,
-    effects: [
-      ...NO_TIMERS,
-      roomMessage(next),
-      toRing(next, prepareOf(next)),
-      deadlineOf(next, LINKING_MS),
-      ...(next.breaks.size > 0 ? [FORGIVE] : []),
-    ],
+    effects: [...NO_TIMERS, roomMessage(next), toRing(next, prepareOf(next)), deadlineOf(next, LINKING_MS)],
   };
 }
-
-const FORGIVE: RoomEffect = { type: 'setTimer', key: 'forgive', ms: FORGIVE_MS, event: { type: 'forgive' } };
 
 /** Highest epoch that any member is known to have heard of. */
 function latestEpoch({ epoch, heardOf }: RoomState): number {
   return Math.max(epoch, heardOf);
+}
+
+/** How long a rank may take to begin to compare states. */
+export function enteringMs({ faults }: RoomState, member: string): number {
+  return ENTERING_MS[Math.min(timesLate(faults, member), ENTERING_MS.length - 1)]!;
+}
+
+/** The timer for the next ranks whose time to begin is up, `ms` after all were linked. */
+export function enteringOf(state: RoomState, ms: number): RoomEffect[] {
+  const { ring, begun, epoch } = state;
+  const waiting = ring.map(({ member }) => member).filter((member) => ring.length > 1 && !begun.has(member));
+  const times = waiting.map((member) => enteringMs(state, member)).filter((one) => one > ms);
+  const next = Math.min(...times);
+  const event = { type: 'entering', epoch, ms: next } as const;
+  return times.length === 0 ? [] : [{ type: 'setTimer', key: 'entering', ms: next - ms, event }];
 }
 
 function deadlineOf({ epoch, phase }: RoomState, ms: number): RoomEffect {
@@ -190,6 +250,7 @@ function pause(state: RoomState, hasState: boolean): Step {
     phase: 'PAUSED',
     ring: [],
     reports: new Map(),
+    complaints: new Map(),
     retries: 0,
     isAbandoned,
     isDoubtful: false,
@@ -220,20 +281,25 @@ export function onAbandoned(state: RoomState): Step {
 }
 
 export function onForgive(state: RoomState): Step {
-  return stay({ ...state, breaks: new Map() });
+  const faults = aged(state.faults);
+  return { state: { ...state, faults }, effects: faults.length > 0 ? [FORGIVE] : [] };
 }
+
+export const FORGIVE: RoomEffect = { type: 'setTimer', key: 'forgive', ms: FORGIVE_MS, event: { type: 'forgive' } };
 
 export function report(state: RoomState, member: string, epoch: number, phase: RoomPhase, said: string): Step {
   const isDue = state.phase === phase && state.epoch === epoch && rankOf(state, member) >= 0;
   if (!isDue || state.reports.has(member)) return stay(state);
-  const next = { ...state, reports: new Map(state.reports).set(member, said) };
+  const begun = phase === 'SYNCING' ? new Set(state.begun).add(member) : state.begun;
+  const next = { ...state, begun, reports: new Map(state.reports).set(member, said) };
   return next.reports.size < next.ring.length ? stay(next) : advance(next);
 }
 
-/** A rank gets on, and is not through with it. */
+/** A rank has begun to compare states, or gets on, and is not through with it. */
 export function allowMore(state: RoomState, member: string, epoch: number): Step {
   const isDue = state.phase === 'SYNCING' && state.epoch === epoch && rankOf(state, member) >= 0;
-  return isDue ? { state, effects: [deadlineOf(state, SYNCING_MS)] } : stay(state);
+  const begun = new Set(state.begun).add(member);
+  return isDue ? { state: { ...state, begun }, effects: [deadlineOf(state, SYNCING_MS)] } : stay(state);
 }
 
 /** Everyone has reported. */
@@ -246,15 +312,24 @@ function advance(state: RoomState): Step {
   const { epoch } = state;
   const reports = new Map<string, string>();
   if (state.phase === 'LINKING') {
-    const next: RoomState = { ...state, phase: 'SYNCING', reports };
+    // Over a relay nothing is shown.
+    const shown = state.ring.filter(({ member }) => !state.relayed.some((pair) => pair.includes(member)));
+    const faults = cleared(state.faults, new Set(shown.map(({ member }) => member)));
+    const next: RoomState = { ...state, phase: 'SYNCING', reports, complaints: new Map(), faults };
     return {
       state: next,
-      effects: [toRing(next, { type: 'sync', epoch }), deadlineOf(next, SYNCING_MS), roomMessage(next)],
+      effects: [
+        { type: 'clearTimer', key: 'gathered' },
+        toRing(next, { type: 'sync', epoch }),
+        deadlineOf(next, SYNCING_MS),
+        ...enteringOf(next, 0),
+        roomMessage(next),
+      ],
     };
   }
   if (state.phase === 'SYNCING') {
     const holders = new Set(state.ring.map(({ member }) => member));
-    let next: RoomState = { ...state, phase: 'RUNNING', reports, holders, retries: 0 };
+    let next: RoomState = { ...state, phase: 'RUNNING', reports, complaints: new Map(), holders, retries: 0 };
     const isOpen = nodesOf(next) !== null;
     next = { ...next, isCooling: isOpen };
     for (const { member } of next.ring) next = change(next, member, { holds: next.run });
@@ -263,7 +338,7 @@ function advance(state: RoomState): Step {
       state: next,
       effects: [
         toRing(next, { type: 'go', epoch }),
-        { type: 'clearTimer', key: 'deadline' },
+        ...(['deadline', 'gathered', 'entering'] as const).map((key): RoomEffect => ({ type: 'clearTimer', key })),
         ...(isOpen ? [{ type: 'setTimer', key: 'grow', ms: COOLING_MS, event: { type: 'grow' } } as const] : []),
         roomMessage(next),
       ],
@@ -290,26 +365,27 @@ export function needAnother(state: RoomState): RoomState {
   return { ...state, heardOf: Math.max(state.heardOf, state.epoch + 1) };
 }
 
-/** Nobody can link to them. They leave at once: the epoch they were in has just been given up. */
+/** Too many of their links are broken. They leave at once: the epoch they were in has just been given up. */
 function expelUnreachable(state: RoomState, culprits: readonly RosterEntry[]): Step {
   const gone = new Set(culprits.map((m) => m.member));
+  const barred = bar(state, new Map([...gone].map((member) => [member, 'unreachable'])));
   const hidden = new Map(state.hidden);
   for (const member of gone) hidden.delete(member);
-  return {
-    state: {
-      ...state,
-      hidden,
-      members: state.members.filter((m) => !gone.has(m.member)),
-      ring: state.ring.filter((m) => !gone.has(m.member)),
-      retries: 0,
-    },
-    effects: [...gone].map((member) => ({
-      ...{ type: 'expel', member, code: 'unreachable' },
-      message:
-        'The other ranks could not reach this tab over the network, so it had to leave. Check its network; between different ' +
-        'networks the server needs a TURN relay (--turn).',
-    })),
+  const next: RoomState = {
+    ...barred.state,
+    hidden,
+    members: state.members.filter((m) => !gone.has(m.member)),
+    ring: state.ring.filter((m) => !gone.has(m.member)),
+    faults: withoutMembers(state.faults, gone),
+    retries: 0,
   };
+  const expelled = [...gone].map((member): RoomEffect => ({
+    ...{ type: 'expel', member, code: 'unreachable' },
+    message:
+      'The other ranks could not reach this tab over the network, so it had to leave. Check its network; between different ' +
+      'networks the server needs a TURN relay (--turn).',
+  }));
+  return { state: next, effects: [...barred.effects, ...expelled] };
 }
 
 /** The run is over; the room waits for the next, and begins it at once where it starts by itself. */
@@ -332,7 +408,7 @@ export function backToForming(state: RoomState): RoomState {
   const isFresh = [...state.hidden.values()].every(({ hasRun }) => !hasRun);
   const startAt = isFresh ? state.worldSize : state.startAt;
   return {
-    ...{ ...state, phase: 'FORMING', startAt, ring: [], reports: new Map() },
+    ...{ ...state, phase: 'FORMING', startAt, ring: [], reports: new Map(), complaints: new Map(), begun: new Set() },
     ...{ holders: new Set(), isAbandoned: false, isCooling: false, isHeld: false, retries: 0 },
   };
 }

@@ -1,19 +1,40 @@
 /** Ranks that cannot go on, links that break or are slow, deadlines that are missed: who of them goes, and what follows. */
 import type { ClientMessage, RoomPhase } from '../../src/protocol/control.ts';
-import { addBreaks, keptApart, neighbours, orderAround } from './edges.ts';
-import { end, LINKING_MS, needAnother, reform, retry, SYNCING_MS } from './epochs.ts';
-import { nameRanks } from './sentences.ts';
+import { keptApart, neighbours } from './edges.ts';
 import {
+  end,
+  enteringMs,
+  enteringOf,
+  FORGIVE,
+  LINKING_MS,
+  needAnother,
+  orderOf,
+  reform,
+  retry,
+  SYNCING_MS,
+} from './epochs.ts';
+import { cleared, findingsOf, MAX_OUTAGES, namesOf, whoGoes, type Complaint, type Findings } from './faults.ts';
+import { nameRanks, networkAdvice } from './sentences.ts';
+import {
+  andThen,
   isOfRing,
   isRunOn,
   nodesOf,
   rankOf,
   stay,
   unready,
+  withEffects,
+  type RoomEffect,
   type RoomEvent,
   type RoomState,
   type Step,
 } from './state.ts';
+import { suspend } from './suspensions.ts';
+
+/** Milliseconds that others have to report what they saw of a failure: both ends of a link, or all who waited for a rank. */
+export const GATHER_MS = 1_500;
+
+type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;
 
 export function failed(state: RoomState, event: Extract<ClientMessage, { type: 'failed' }> & { member: string }): Step {
   const { member, epoch, message, scope } = event;
@@ -24,35 +45,135 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
   if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
   const sentence = `${nameRanks(state.ring, [rank])} could not go on, so the run ended: ${message}`;
   if (nodesOf(state) === null || scope === 'run') return end(state, 'failed', sentence);
-  return scope === 'epoch' ? retry(state, message) : reform(unready(state, (m) => m === member));
+  return scope === 'epoch'
+    ? complain(state, member, { type: 'failed', message })
+    : reform(unready(state, (m) => m === member));
 }
 
-export function broken(state: RoomState, { member, epoch, peer }: Extract<RoomEvent, { type: 'broken' }>): Step {
-  if (!isOfRing(state, epoch, member, peer)) return stay(state);
+/** Other ranks' links, or their part in a collective, keep this one from going on. */
+export function accused(state: RoomState, { type, member, epoch, peers }: Of<'broken' | 'late'>): Step {
+  const named = peers.filter((peer) => isOfRing(state, epoch, member, peer));
+  if (named.length === 0) return stay(state);
   if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
-  if (nodesOf(state) === null) {
-    const ranks = nameRanks(state.ring, [rankOf(state, member), rankOf(state, peer)]);
-    return end(state, 'failed', `${ranks} lost the link between them, so the run ended. Start again with the others.`);
-  }
-  return breakApart(state, [[member, peer]]);
+  if (nodesOf(state) !== null) return complain(state, member, { type, peers: named });
+  const who = named.map((peer) => rankOf(state, peer));
+  const both = nameRanks(state.ring, [rankOf(state, member), ...who]);
+  const sentence =
+    type === 'late'
+      ? `${nameRanks(state.ring, who)} did not answer ${nameRanks(state.ring, [rankOf(state, member)])} in time, so the run ` +
+        'ended. Look at those tabs, and start again.'
+      : state.phase === 'LINKING'
+        ? `${both} could not connect to each other, so the run ended. ${networkAdvice(state)}`
+        : `${both} lost the link between them, so the run ended. Start again with the others.`;
+  return end(state, 'failed', sentence);
 }
 
-function breakApart(state: RoomState, pairs: [string, string][]): Step {
-  return reform({ ...state, breaks: addBreaks(state.breaks, pairs) });
+/** Keeps a report until all who can tell more of it have done so. Each member's first counts. */
+function complain(state: RoomState, member: string, complaint: Complaint): Step {
+  if (state.complaints.has(member)) return stay(state);
+  const next = { ...state, complaints: new Map(state.complaints).set(member, complaint) };
+  if (isAllSaid(next)) return judge(next, false);
+  const { epoch } = state;
+  const isFirst = state.complaints.size === 0;
+  const timer: RoomEffect = { type: 'setTimer', key: 'gathered', ms: GATHER_MS, event: { type: 'gathered', epoch } };
+  return { state: next, effects: isFirst ? [timer] : [] };
+}
+
+export function onGathered(state: RoomState, epoch: number): Step {
+  return state.epoch === epoch && state.complaints.size > 0 ? judge(state, false) : stay(state);
+}
+
+/** Whether nobody is left who could say more. */
+function isAllSaid({ ring, members, complaints, reports }: RoomState): boolean {
+  const silent = ring
+    .map(({ member }) => member)
+    .filter((one) => members.some(({ member }) => member === one) && !complaints.has(one) && !reports.has(one));
+  const all = [...complaints.values()];
+  const late = new Set(all.flatMap((one) => (one.type === 'late' ? one.peers : [])));
+  if (silent.every((member) => late.has(member))) return true;
+  // Who has gone says nothing, and is missed by whoever waits for it.
+  const named = all.flatMap(namesOf);
+  return named.length > 0 && named.every((peer) => !members.some(({ member }) => member === peer));
+}
+
+/** The epoch has failed: puts on record why, and begins another, without those that hold up the others. */
+function judge(state: RoomState, isDeadline: boolean): Step {
+  const findings = findingsOf(state, isDeadline);
+  const { ring, complaints, reports, epoch } = state;
+  const linked = new Set([...complaints.keys(), ...reports.keys()].filter((member) => !findings.cutOff.has(member)));
+  const known = state.phase === 'LINKING' ? cleared(state.faults, linked) : state.faults;
+  const next: RoomState = { ...state, faults: [...known, ...findings.faults], complaints: new Map() };
+  const outages = next.faults.filter(({ kind }) => kind === 'outage').length;
+  const why = reasonOf(state, findings);
+  if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
+  const going = whoGoes(ring, next.faults, epoch);
+  // Who said nothing, though its neighbours reached it, is ready again when it says so.
+  const isHeard = (member: string): boolean => complaints.has(member) || reports.has(member);
+  const isDown = (member: string): boolean => findings.down.some((pair) => pair.includes(member));
+  const heard = isDeadline ? unready(next, (one) => rankOf(next, one) >= 0 && !isHeard(one) && !isDown(one)) : next;
+  const suspended = going.size === 0 ? stay(heard) : suspend(heard, going);
+  const isNamed = findings.faults.some(({ kind }) => kind === 'broken' || kind === 'late');
+  // It has come to something.
+  const isOn = going.size > 0 || (state.phase === 'RUNNING' && isNamed);
+  const again = (rest: RoomState): Step => (isOn ? reform(rest) : retry(rest, why));
+  const remembers = state.faults.length === 0 && next.faults.length > 0 ? [FORGIVE] : [];
+  return withEffects(andThen(suspended, again), ...remembers);
+}
+
+/** Why an epoch failed, for people. */
+function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
+  const { ring, complaints } = state;
+  const ranksOf = (ids: readonly string[]): number[] => ids.map((id) => rankOf(state, id)).sort((a, b) => a - b);
+  if (down.length > 0) {
+    const advice = networkAdvice(state);
+    if (down.length === neighbours(ring).length) {
+      const who = ring.length === 2 ? `${nameRanks(ring, [0, 1])} could not connect to each other` : null;
+      return `${who ?? `none of the ${ring.length} tabs could connect to its neighbours`}. ${advice}`;
+    }
+    const [pair] = down;
+    const who = cutOff.size > 0 ? `${nameRanks(ring, ranksOf([...cutOff]))} could connect to nobody` : null;
+    return `${who ?? `${nameRanks(ring, ranksOf(pair!))} could not connect to each other`}. ${advice}`;
+  }
+  const named = [...new Set([...complaints.values()].flatMap(namesOf))];
+  if (named.length > 0) return `${nameRanks(ring, ranksOf(named))} lost links, or did not answer in time.`;
+  const [first] = [...complaints.values()].flatMap((one) => (one.type === 'failed' ? [one.message] : []));
+  return first ?? 'the epoch failed.';
+}
+
+/** Who has not begun to compare states does not end what it did before: the others go on without it. */
+export function onEntering(state: RoomState, epoch: number, ms: number): Step {
+  if (state.phase !== 'SYNCING' || state.epoch !== epoch) return stay(state);
+  const { ring, begun, members } = state;
+  const here = new Set(members.map(({ member }) => member));
+  const idle = ring.map(({ member }) => member).filter((member) => !begun.has(member));
+  const stuck = idle.filter((member) => enteringMs(state, member) <= ms && here.has(member));
+  // Where nobody has, it is no rank's fault, and the deadline ends that.
+  if (stuck.length === 0 || idle.length === ring.length || state.isDoubtful) {
+    return { state, effects: enteringOf(state, ms) };
+  }
+  if (nodesOf(state) !== null) {
+    return andThen(suspend(state, new Map(stuck.map((member) => [member, 'stuck'] as const))), reform);
+  }
+  const who = nameRanks(
+    ring,
+    stuck.map((member) => rankOf(state, member)),
+  );
+  const sentence = `${who} did not begin within ${ms / 1000} s, so the run ended. Reload those pages and start again.`;
+  return end(state, 'failed', sentence);
 }
 
 /**
  * A link holds up the ring: its ends are parted, in a ring where they can be. Once for each member: if its next link is slow as well,
  * its own line is, and no order helps.
  */
-export function slow(state: RoomState, { member, epoch, peer }: Extract<RoomEvent, { type: 'slow' }>): Step {
-  const { phase, ring, parted, breaks, hasRelay, isDoubtful } = state;
+export function slow(state: RoomState, { member, epoch, peer }: Of<'slow'>): Step {
+  const { phase, ring, parted, isDoubtful } = state;
   const isDue = phase === 'RUNNING' && isOfRing(state, epoch, member, peer) && !isDoubtful;
   const isNew = !parted.some((pair) => pair.includes(member) || pair.includes(peer));
   if (nodesOf(state) === null || !isDue || !isNew) return stay(state);
   const pair = [member, peer] as const;
   const next = { ...state, parted: [...parted, pair] };
-  const order = orderAround(ring, breaks, hasRelay, next.parted);
+  const order = orderOf(next, ring);
   const helps = keptApart(ring, [pair]).length === 0 && keptApart(order.ring, [pair]).length > 0;
   return helps && order.culprits.length === 0 ? reform(next) : stay(state);
 }
@@ -71,13 +192,8 @@ export function onDeadline(state: RoomState, epoch: number, phase: RoomPhase): S
   const late = new Set(missing.map((rank) => state.ring[rank]!.member));
   if (phase === 'LINKING') {
     // A link that is not there has two ends that wait for it.
-    const pairs = neighbours(state.ring).filter((pair) => pair.every(({ member }) => late.has(member)));
-    if (pairs.length > 0) {
-      return breakApart(
-        state,
-        pairs.map(([a, b]) => [a.member, b.member]),
-      );
-    }
+    const isPair = neighbours(state.ring).some((pair) => pair.every(({ member }) => late.has(member)));
+    if (isPair || state.complaints.size > 0) return judge(state, true);
   }
   // Where one rank is stuck in a collective, so are all.
   if (missing.length === state.ring.length) return retry(state, `${who}.`);

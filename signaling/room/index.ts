@@ -11,11 +11,12 @@
  * the way ends the run for all, with a sentence that names them.
  */
 import { asHost, configure, hold, lock, ready, remove, resume, start, stop } from './controls.ts';
-import { allowMore, onAbandoned, onForgive, onGrow, report } from './epochs.ts';
-import { broken, failed, onDeadline, slow } from './failures.ts';
+import { allowMore, onAbandoned, onForgive, onGrow, report, settle } from './epochs.ts';
+import { accused, failed, onDeadline, onEntering, onGathered, slow } from './failures.ts';
 import { join, left, loseTouch } from './members.ts';
 import { comeBack, dispelDoubts, onDoubts } from './returns.ts';
 import { lookAway, passOn } from './spectators.ts';
+import { pardon } from './suspensions.ts';
 import {
   andThen,
   isAway,
@@ -29,9 +30,11 @@ import {
   type TimerEvent,
 } from './state.ts';
 
-export { ABANDONED_MS, COOLING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './epochs.ts';
+export { ABANDONED_MS, COOLING_MS, ENTERING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './epochs.ts';
+export { GATHER_MS } from './failures.ts';
 export { AWAY_MS } from './members.ts';
 export { revive, REVIVAL_MS } from './returns.ts';
+export { PROBATION_MS, SUSPENDED_MS } from './suspensions.ts';
 export {
   createRoom,
   hostsOf,
@@ -57,8 +60,14 @@ function ofTimer(state: RoomState, event: Exclude<TimerEvent, Missed>): Step {
   switch (event.type) {
     case 'deadline':
       return onDeadline(state, event.epoch, event.phase);
+    case 'gathered':
+      return onGathered(state, event.epoch);
+    case 'entering':
+      return onEntering(state, event.epoch, event.ms);
     case 'grow':
       return onGrow(state);
+    case 'pardon':
+      return andThen(pardon(state, event.id), settle);
     case 'forgive':
       return onForgive(state);
     case 'abandoned':
@@ -106,10 +115,13 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
     case 'failed':
       return failed(state, event);
     case 'broken':
-      // Two who miss it: its neighbour and the server.
-      return isOfRing(state, event.epoch, member, event.peer) && isAway(state, event.peer) && !state.isDoubtful
-        ? andThen(left(state, event.peer, 'vanished'), (next) => broken(next, event))
-        : broken(state, event);
+    case 'late': {
+      const away = event.peers.find((peer) => isOfRing(state, event.epoch, member, peer) && isAway(state, peer));
+      // Two who miss it: another rank and the server.
+      return away !== undefined && !state.isDoubtful
+        ? andThen(left(state, away, 'vanished'), (next) => ofMember(next, event))
+        : accused(state, event);
+    }
     case 'slow':
       return slow(state, event);
     case 'away':

@@ -2,6 +2,7 @@
 import { backToForming, end, over, reform, settle } from './epochs.ts';
 import { nameRanks } from './sentences.ts';
 import { lookAway, watch } from './spectators.ts';
+import { noticeOf, suspensionOf } from './suspensions.ts';
 import {
   change,
   everyone,
@@ -44,10 +45,12 @@ export function enter(state: RoomState, member: string, newcomer: Newcomer): Ste
   const contradiction = contradictionWith(state, newcomer);
   if (contradiction !== null) return refuse(state, member, 'mismatch', contradiction);
   const entry = { member, name, device: null, browser: browserNumber(state, browser), rank };
-  const known = { browser, worldSize, hasRun: false, holdsKey, isAway: false, holds: undefined };
+  const isSuspended = suspensionOf(state, member, browser) !== null;
+  const known = { browser, worldSize, hasRun: false, holdsKey, isAway: false, isSuspended, holds: undefined };
   const hidden = new Map(state.hidden).set(member, known);
   const next = { ...state, members: [...state.members, entry], hidden };
-  return { state: next, effects: [{ type: 'admit', member }, roomMessage(next)] };
+  const notice = isSuspended ? [noticeOf(next, member)] : [];
+  return { state: next, effects: [{ type: 'admit', member }, roomMessage(next), ...notice] };
 }
 
 /** What a newcomer asks for and cannot have here, in a sentence. */
@@ -115,6 +118,12 @@ function abandon(state: RoomState): Step {
   return over({ ...open, isDoubtful: false }, 'failed', 'All its ranks have left, so the run is over.');
 }
 
+/** Those who were to come in and are not linked yet: nobody has to wait for them where a rank has gone. */
+function newcomersOf({ phase, ring, holders, reports }: RoomState): ReadonlySet<string> {
+  const isNew = (member: string): boolean => phase === 'LINKING' && !holders.has(member) && !reports.has(member);
+  return new Set(ring.flatMap(({ member }) => (holders.size > 0 && isNew(member) ? [member] : [])));
+}
+
 /** `next`: `state` without `member`. */
 function without(state: RoomState, next: RoomState, member: string, reason: LeaveReason): Step {
   const rank = rankOf(state, member);
@@ -127,7 +136,7 @@ function without(state: RoomState, next: RoomState, member: string, reason: Leav
   }
   // Who has finished may close the tab: its report stands.
   const hasFinished = state.phase === 'RUNNING' && state.reports.has(member);
-  if (isOpen) return rank < 0 || hasFinished ? settle(next) : reform({ ...next, retries: 0 });
+  if (isOpen) return rank < 0 || hasFinished ? settle(next) : reform({ ...next, retries: 0 }, newcomersOf(state));
   if (rank < 0 || hasFinished) return settle(state.phase === 'FORMING' ? backToForming(next) : next);
   const who = `${nameRanks(state.ring, [rank])} ${LEFT_HOW[reason]} while ${DOING[state.phase]}`;
   return end(next, 'failed', `${who}, so the run ended. Start again with the others.`);

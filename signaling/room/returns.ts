@@ -148,7 +148,9 @@ function recall(room: RoomState, { epoch, ring, isSteady }: NonNullable<Standing
   for (const entry of ring) {
     if (hidden.has(entry.member)) continue;
     members.push(entry);
-    const known = { browser: undefined, worldSize: undefined, hasRun: true, holdsKey: false };
+    const known = {
+      ...{ browser: undefined, worldSize: undefined, hasRun: true, holdsKey: false, isSuspended: false },
+    };
     // In an epoch that has not begun some may have no state yet.
     hidden.set(entry.member, { ...known, isAway: true, holds: isSteady ? room.run : undefined });
   }

@@ -13,3 +13,13 @@ export function nameRanks(ring: readonly RosterEntry[], ranks: readonly number[]
   const sentence = named.length > 0 ? `${named.join(', ')} and ${last}` : last;
   return sentence.charAt(0).toUpperCase() + sentence.slice(1);
 }
+
+/** Why tabs could not connect, most likely, and what to do about it. */
+export function networkAdvice({ hasRelay }: { hasRelay: boolean }): string {
+  const causes =
+    'their Wi-Fi keeps its devices apart (client isolation, usual in schools and guest networks), or a VPN or firewall stands between them';
+  const relay = hasRelay
+    ? 'The TURN relay of this server was no help: check that it runs and that its ports are open.'
+    : 'This server has no TURN relay (--turn), which would go around that.';
+  return `Most likely ${causes}. ${relay} Turn client isolation off, or use another network: a cable, or a phone's hotspot.`;
+}

@@ -9,7 +9,15 @@ export function watch(state: RoomState, member: string, { name, holdsKey }: Newc
     const message = `As many watch this room as may (${spectatorCapacity}): join it to train, or wait for one to leave.`;
     return refuse(state, member, 'room-full', message);
   }
-  const known = { browser: undefined, worldSize: undefined, hasRun: false, holdsKey, isAway: false, holds: null };
+  const known = {
+    browser: undefined,
+    worldSize: undefined,
+    hasRun: false,
+    holdsKey,
+    isAway: false,
+    isSuspended: false,
+    holds: null,
+  };
   return admit(
     { ...state, spectators: [...spectators, { member, name }], hidden: new Map(hidden).set(member, known) },
     member,

@@ -11,6 +11,8 @@ import type {
 } from '../../src/protocol/control.ts';
 import { MAX_SPECTATORS, MAX_WORLD_SIZE } from '../../src/protocol/control.ts';
 import { isElastic, type JobSpec } from '../../src/protocol/job.ts';
+import type { Complaint, Faults } from './faults.ts';
+import type { Suspension } from './suspensions.ts';
 
 export interface RoomState {
   readonly phase: RoomPhase;
@@ -44,6 +46,10 @@ export interface RoomState {
   readonly relayed: readonly [string, string][];
   /** What ring members have reported in this phase; equal texts mean equal states. */
   readonly reports: ReadonlyMap<string, string>;
+  /** What ring members have reported that keeps this epoch from going on. */
+  readonly complaints: ReadonlyMap<string, Complaint>;
+  /** Ring members that have begun to compare states in this epoch: what they did in the one before is over. */
+  readonly begun: ReadonlySet<string>;
   /** Ranks of the run's latest epoch that reached RUNNING: who has an older state would undo their steps. Empty: none has. */
   readonly holders: ReadonlySet<string>;
   /** PAUSED, and nobody who has the run's latest state is there: it is over soon. */
@@ -52,8 +58,10 @@ export interface RoomState {
   readonly retries: number;
   /** Newcomers wait a moment after the last epoch began. */
   readonly isCooling: boolean;
-  /** How often the link between two members has broken of late, by `edgeKey`. */
-  readonly breaks: ReadonlyMap<string, number>;
+  /** What members have reported against each other in the last minutes. */
+  readonly faults: Faults;
+  /** Browsers whose members were suspended, by their id; by the member's where a browser has none. */
+  readonly suspensions: ReadonlyMap<string, Suspension>;
   /** Neighbours no more, as the link between them held up the ring. A member is in one pair at most. */
   readonly parted: readonly (readonly [string, string])[];
   /** How the latest run ended; `null`: none has, for all this server knows. */
@@ -80,6 +88,8 @@ export interface Hidden {
   readonly holdsKey: boolean;
   /** Its connection is gone; it may come back. */
   readonly isAway: boolean;
+  /** It is in the room, and counted in no epoch until its suspension is over. */
+  readonly isSuspended: boolean;
   /** The run whose state it has, be it an old one; `null`: none, `undefined`: it has not said yet. */
   readonly holds: number | null | undefined;
 }
@@ -118,8 +128,14 @@ export type RoomEvent = ArrivalEvent | PresentEvent | TimerEvent;
 export type TimerEvent =
   | { type: 'deadline'; epoch: number; phase: RoomPhase }
   | { type: 'missed'; member: string }
+  /** Whoever noticed that this epoch fails has had the time to say so. */
+  | { type: 'gathered'; epoch: number }
+  /** So many milliseconds have gone since all were linked: those who may take no longer have to compare states by now. */
+  | { type: 'entering'; epoch: number; ms: number }
   | { type: 'grow' }
   | { type: 'forgive' }
+  /** The suspension of this number is over, or so is the time after it in which another would be longer. */
+  | { type: 'pardon'; id: number }
   | { type: 'abandoned' }
   | { type: 'doubts' };
 
@@ -157,7 +173,8 @@ export function createRoom(options: RoomOptions): RoomState {
     ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, hasRelay },
     ...{ capacity, spectatorCapacity, spectators: [] },
     ...{ isLocked: false, isHeld: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
-    ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, breaks: new Map(), parted: [] },
+    ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, faults: [], parted: [] },
+    ...{ complaints: new Map(), begun: new Set(), suspensions: new Map() },
     ...{ ended: null, removed: new Set(), isDoubtful: false, numbersFrom: 0, heardOf: 0 },
   };
 }
@@ -204,9 +221,13 @@ export function isOfRing(state: RoomState, epoch: number, member: string, peer: 
   return epoch === state.epoch && member !== peer && rankOf(state, member) >= 0 && rankOf(state, peer) >= 0;
 }
 
-/** Who can be counted: there, and with a device. */
+/** Who can be counted: there, with a device, and not suspended. */
 export function readyMembers(state: RoomState): RosterEntry[] {
-  return state.members.filter((m) => m.device !== null && !isAway(state, m.member));
+  return state.members.filter((m) => m.device !== null && !isAway(state, m.member) && !isSuspended(state, m.member));
+}
+
+export function isSuspended({ hidden }: RoomState, member: string): boolean {
+  return hidden.get(member)?.isSuspended ?? false;
 }
 
 /** Who may control the room: who holds its key, or else the oldest member that is there. */

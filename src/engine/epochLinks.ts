@@ -7,7 +7,7 @@ import type { IceServer, RosterEntry, ServerMessage } from '../protocol/control.
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
-import { SignalingError } from '../util/errors.ts';
+import { asError, SignalingError, TimeoutError } from '../util/errors.ts';
 import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
 import { Edge, type PeerConnector, type TabConnector } from './linking.ts';
@@ -60,7 +60,7 @@ export class EpochLinks {
   /**
    * Links to the neighbours. Others follow over connections that stand, or on demand of the mesh.
    *
-   * @throws (rejects) TimeoutError naming a neighbour that could not be reached, PeerGoneError after {@link close}.
+   * @throws (rejects) TimeoutError naming all neighbours that could not be reached, PeerGoneError after {@link close}.
    */
   async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
     const { rank, epoch, members } = this.#options;
@@ -70,7 +70,7 @@ export class EpochLinks {
       return isNeighbour || this.#options.pool.get(member) === null ? [] : [peer];
     });
     for (const peer of others) void this.#follow(peer, (edge) => edge.reuse());
-    const links = new Map(await Promise.all(opened));
+    const links = await this.#all(opened);
     const mesh = new Mesh({
       ...{ rank, worldSize: members.length, epoch, links },
       connect: (peer) => this.#dial(peer),
@@ -80,6 +80,17 @@ export class EpochLinks {
     this.#mesh = mesh;
     this.#opening.resolve();
     return { mesh, links };
+  }
+
+  /** The links to the neighbours, once it is clear which of them there are: the server has to hear of all that are not. */
+  async #all(opened: readonly Promise<readonly [number, Link]>[]): Promise<Map<number, Link>> {
+    const settled = await Promise.allSettled(opened);
+    const failures = settled.flatMap((one) => (one.status === 'rejected' ? [asError(one.reason)] : []));
+    const [first, ...others] = failures;
+    if (first === undefined) return new Map(await Promise.all(opened));
+    if (!(first instanceof TimeoutError) || others.length === 0) throw first;
+    const missing = failures.flatMap((error) => (error instanceof TimeoutError ? (error.context.missing ?? []) : []));
+    throw new TimeoutError(failures.map(({ message }) => message).join(' '), { ...first.context, missing });
   }
 
   /** A signal of another rank's: for a link that this rank makes too, or the first of one that the other opens. */

@@ -36,7 +36,10 @@ interface EpochOf {
 }
 
 /** What the server has to know of an epoch, and is told again after a lost connection. */
-type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' }>;
+type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' | 'late' }>;
+
+/** Told again as well, for as long as nothing later is. */
+type Begun = Extract<ClientMessage, { type: 'syncing' }>;
 
 interface Linking extends EpochOf {
   /** Pairs that connect over a relay. */
@@ -47,6 +50,8 @@ interface Linking extends EpochOf {
 interface Active extends EpochOf {
   /** STALLED: it has failed here, and the server has to say what follows. */
   readonly phase: 'SYNCING' | 'RUNNING' | 'FINISHED' | 'STALLED';
+  /** Whether it has begun to make the state that of the others. */
+  readonly hasBegun: boolean;
   readonly report: Report | null;
 }
 
@@ -58,21 +63,23 @@ export interface StateReport {
 }
 
 export type MembershipEvent =
-  | Extract<ServerMessage, { type: 'prepare' | 'sync' | 'go' | 'pause' | 'ended' }>
+  | Extract<ServerMessage, { type: 'prepare' | 'sync' | 'go' | 'pause' | 'suspended' | 'ended' }>
   /** The server has let this member in, or back in. */
   | { type: 'admitted'; member: string }
   /** The connection to the server is gone. */
   | { type: 'lost' }
   /** All links to the epoch's neighbours are up. */
   | { type: 'linked'; epoch: number }
-  /** The link to a rank broke, or could not be made. */
-  | { type: 'broken'; epoch: number; peer: string }
+  /** Links to ranks broke, or could not be made; or these ranks did not call a collective in time. */
+  | { type: 'broken' | 'late'; epoch: number; peers: string[] }
+  /** `enter` has begun: what this rank did before is over. */
+  | { type: 'entering'; epoch: number }
   /** What `enter` and `train` came to. */
   | ({ type: 'entered' | 'trained'; epoch: number } & StateReport)
   | { type: 'failed'; epoch: number; message: string; scope: Extract<Report, { type: 'failed' }>['scope'] };
 
 export type MembershipEffect =
-  | { type: 'send'; message: Report }
+  | { type: 'send'; message: Report | Begun }
   /** Make the epoch's links. */
   | { type: 'link'; prepare: Extract<ServerMessage, { type: 'prepare' }> }
   /** The epoch is over here: whoever waits in it is told, its links are let go. */
@@ -117,12 +124,15 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
     case 'sync': {
       if (linking?.epoch !== event.epoch || linking.report?.type !== 'linked') return stay(state);
       const { epoch, run, members } = linking;
-      const entering: Active = { epoch, run, members, phase: 'SYNCING', report: null };
+      const entering: Active = { epoch, run, members, phase: 'SYNCING', hasBegun: false, report: null };
       return {
         state: { ...state, linking: null, active: entering },
         effects: [...drop(active, `Epoch ${epoch} began.`), { type: 'enter', epoch }],
       };
     }
+    case 'entering':
+      if (active?.epoch !== event.epoch || active.phase !== 'SYNCING' || active.report) return stay(state);
+      return tell({ ...state, active: { ...active, hasBegun: true } }, { type: 'syncing', epoch: event.epoch });
     case 'entered':
       return done(state, event, 'SYNCING', 'SYNCING', 'synced');
     case 'go':
@@ -135,6 +145,7 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
       return done(state, event, 'RUNNING', 'FINISHED', 'finished');
     case 'failed':
     case 'broken':
+    case 'late':
       return fail(state, event);
     case 'pause':
       if (event.epoch < state.epoch || event.run < state.run || (state.isOver && event.run === state.run))
@@ -143,6 +154,9 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
         { ...state, run: event.run, pausedFor: event.waitingFor, isOver: false },
         event.waitingFor === 0 ? 'The host has paused the run.' : 'The run is paused until more ranks are there.',
       );
+    case 'suspended':
+      if (event.epoch < state.epoch) return stay(state);
+      return leaveEpochs({ ...state, epoch: event.epoch }, event.message);
     case 'ended': {
       if (event.run !== state.run || state.isOver) return stay(state);
       const { outcome, message } = event;
@@ -158,7 +172,7 @@ function stay(state: MembershipState): MembershipStep {
   return { state, effects: [] };
 }
 
-function tell(state: MembershipState, message: Report): MembershipStep {
+function tell(state: MembershipState, message: Report | Begun): MembershipStep {
   return { state, effects: state.isConnected ? [{ type: 'send', message }] : [] };
 }
 
@@ -178,7 +192,9 @@ function admitted(state: MembershipState, member: string): MembershipStep {
     return { state: { ...OUTSIDE, member, isConnected: true }, effects };
   }
   const next = { ...state, member, isConnected: true };
-  const reports = [state.linking?.report, state.active?.report];
+  const { linking, active } = state;
+  const begun: Begun | null = active?.hasBegun ? { type: 'syncing', epoch: active.epoch } : null;
+  const reports = [linking?.report, active?.report ?? (active?.phase === 'SYNCING' ? begun : null)];
   return { state: next, effects: reports.flatMap((message) => (message ? [{ type: 'send', message }] : [])) };
 }
 
@@ -216,7 +232,10 @@ function done(
   return tell({ ...state, active: { ...active, phase: after, report } }, report);
 }
 
-function fail(state: MembershipState, event: Extract<MembershipEvent, { type: 'failed' | 'broken' }>): MembershipStep {
+function fail(
+  state: MembershipState,
+  event: Extract<MembershipEvent, { type: 'failed' | 'broken' | 'late' }>,
+): MembershipStep {
   const { linking, active } = state;
   if (linking?.epoch === event.epoch) return tell({ ...state, linking: { ...linking, report: event } }, event);
   // Who has finished needs no neighbours; if others do, the server says so.

@@ -112,6 +112,8 @@ export interface RendezvousOptions {
   train: (epoch: Epoch) => Promise<StateReport>;
   /** What a rejection of the two means for the others, where no rank that has gone is the cause. */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
+  /** The others go on without this member for a while, and why. */
+  onsuspended?: (message: string) => void;
   /** The run is over; the member is still in the room. */
   onended: (outcome: Ended['outcome'], message: string) => void;
   /** The server refused a wish; nothing has changed. */
@@ -169,6 +171,11 @@ export class Rendezvous {
     this.#client?.send(message);
   }
 
+  /** Resolves once what this rank did in epochs before is over: until then it can be no part of another. */
+  get idle(): Promise<void> {
+    return this.#work;
+  }
+
   /** Leaves the room. Idempotent. */
   leave(): void {
     if (this.#isOver) return;
@@ -222,6 +229,9 @@ export class Rendezvous {
       case 'sync':
       case 'go':
       case 'pause':
+        return this.#dispatch(message);
+      case 'suspended':
+        this.#options.onsuspended?.(message.message);
         return this.#dispatch(message);
       case 'refused':
         return this.#onRefused(message);
@@ -382,6 +392,7 @@ export class Rendezvous {
     const perform = async (): Promise<void> => {
       const view = this.#live.get(epoch)?.view;
       if (!view) return;
+      if (type === 'entered') this.#dispatch({ type: 'entering', epoch });
       try {
         const { step, stateHash } = await task(view);
         this.#dispatch({ type, epoch, step, stateHash });
@@ -415,13 +426,15 @@ export class Rendezvous {
     if (this.#isFixed && !this.#client?.isOpen) return this.#fatal(failure);
     const self = live.members.findIndex(({ member }) => member === this.#membership.member);
     const { rank = self, missing = [] } = failure instanceof PeergradError ? failure.context : {};
-    const peer = live.members[missing.find((each) => each !== self) ?? -1]?.member;
+    const peers = missing.flatMap((other) => (other === self ? [] : (live.members[other]?.member ?? [])));
     const isAboutPeers = failure instanceof PeerGoneError || failure instanceof TimeoutError;
     const isHearsay = isAboutPeers && rank !== self;
     const scope = isAboutPeers ? 'epoch' : this.#options.scopeOf(error);
+    // While linking, time runs out of links.
+    const isLate = failure instanceof TimeoutError && this.#membership.linking?.epoch !== epoch;
     const event: MembershipEvent =
-      isAboutPeers && !isHearsay && peer !== undefined
-        ? { type: 'broken', epoch, peer }
+      isAboutPeers && !isHearsay && peers.length > 0
+        ? { type: isLate ? 'late' : 'broken', epoch, peers }
         : { type: 'failed', epoch, message: failure.message.slice(0, 1000), scope };
     const graceMs = (failure instanceof PeerGoneError ? VERDICT_GRACE_MS : 0) + (isHearsay ? HEARSAY_GRACE_MS : 0);
     if (graceMs === 0) return this.#dispatch(event);

@@ -230,6 +230,7 @@ export class Session {
       enter: (epoch) => this.#enterEpoch(epoch),
       train: (epoch) => this.#train(epoch),
       scopeOf: (error) => this.#scopeOf(error),
+      onsuspended: (message) => emit({ type: 'note', message }),
       onended: (outcome, message) => {
         if (spectator) spectator.end(outcome, message);
         else this.#onEnded(outcome, message);
@@ -291,6 +292,8 @@ export class Session {
       // A checkpoint's state is that of the run to come.
       const hasState = training === null ? this.#originOf(job) !== null : training.hasState;
       const holds = hasState ? (isRunOn ? run : run + 1) : null;
+      // A rank that hangs in what it did before would hold up the others again.
+      await rendezvous.idle;
       if (this.#announced === due) rendezvous.send({ type: 'ready', device, holds });
     } catch (error) {
       if (this.#rendezvous !== rendezvous) return;

@@ -102,6 +102,9 @@ const ring = v.pipe(
   v.check((ranks) => new Set(ranks.map(({ member }) => member)).size === ranks.length, 'a member is there twice'),
 );
 
+/** Other ranks. */
+const peers = v.pipe(v.array(memberId), v.minLength(1), v.maxLength(MAX_WORLD_SIZE));
+
 export const ROOM_PHASES = ['FORMING', 'LINKING', 'SYNCING', 'RUNNING', 'PAUSED'] as const;
 export type RoomPhase = (typeof ROOM_PHASES)[number];
 
@@ -208,7 +211,10 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('linked'), epoch: ordinal }),
   /** This member's own state before the epoch's first step. */
   v.strictObject({ type: v.literal('synced'), epoch: ordinal, step: count, stateHash: text(64) }),
-  /** This member gets on with what comes before `synced`, and what is left will take its time: the deadline begins anew. */
+  /**
+   * This member has begun with what comes before `synced`; said again where it gets on, and what is left will take its time: the
+   * deadline begins anew.
+   */
   v.strictObject({ type: v.literal('syncing'), epoch: ordinal }),
   v.strictObject({ type: v.literal('finished'), epoch: ordinal, step: count, stateHash: text(64) }),
   /**
@@ -222,8 +228,13 @@ export const ClientMessage = v.variant('type', [
     message: text(1000),
     scope: v.picklist(['rank', 'epoch', 'run']),
   }),
-  /** The link to another rank of this epoch broke or could not be made; both ends may say so. */
-  v.strictObject({ type: v.literal('broken'), epoch: ordinal, peer: memberId }),
+  /**
+   * Links to other ranks of this epoch broke or could not be made: all that this member lacks. Both ends report it. Only of its own
+   * links; where another rank's broke, it reports `failed`.
+   */
+  v.strictObject({ type: v.literal('broken'), epoch: ordinal, peers }),
+  /** These ranks did not call a collective before its deadline, by what this member has heard itself. */
+  v.strictObject({ type: v.literal('late'), epoch: ordinal, peers }),
   /** The link to the next rank of this epoch has been far slower than the ring's others for a while: they wait for it. */
   v.strictObject({ type: v.literal('slow'), epoch: ordinal, peer: memberId }),
   /**
@@ -341,6 +352,17 @@ export const ServerMessage = v.variant('type', [
    * more are ready; 0: once the host says so.
    */
   v.strictObject({ type: v.literal('pause'), run: ordinal, epoch: ordinal, waitingFor: count }),
+  /**
+   * This member held up the others: the run goes on without it, and all epochs up to this one are over for it. It stays in the room,
+   * and is tried again after a while.
+   */
+  v.strictObject({
+    type: v.literal('suspended'),
+    run: ordinal,
+    epoch: ordinal,
+    /** One or two sentences for people: why, what to do, how long. */
+    message: text(1000),
+  }),
   /** The run is over; the room is back in FORMING. */
   v.strictObject({
     type: v.literal('ended'),

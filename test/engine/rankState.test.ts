@@ -32,7 +32,7 @@ test.each<[string, readonly MembershipEvent[], Partial<typeof HERE> | { outcome:
   ],
   [
     'one whose neighbour has gone',
-    [...RUNNING, { type: 'broken', epoch: 1, peer: 'Bo' }],
+    [...RUNNING, { type: 'broken', epoch: 1, peers: ['Bo'] }],
     {},
     'WAITING',
     'a rank has gone: finding together again',

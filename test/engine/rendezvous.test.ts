@@ -94,11 +94,13 @@ let clock: ManualClock;
 let sockets: FakeSocket[];
 /** Why the member is out of its room. */
 let fatal: string[];
+/** Why it is suspended. */
+let suspended: string[];
 let rendezvous: Rendezvous;
 
 beforeEach(() => {
   clock = new ManualClock();
-  [sockets, fatal] = [[], []];
+  [sockets, fatal, suspended] = [[], [], []];
   vi.stubGlobal('WebSocket', FakeSocket);
 });
 
@@ -117,6 +119,7 @@ async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSock
     ...{ server: 'http://server', hello: JOIN, connectPeer: never, connectTab: never, clock },
     ...{ onadmitted: () => {}, onroom: () => {}, onstate: () => {}, onended: () => {}, onrefused: () => {} },
     ...{ enter: never, train: never, scopeOf: () => 'run' as const },
+    onsuspended: (message) => suspended.push(message),
     onfatal: (error) => fatal.push(error.message),
     ...options,
   });
@@ -236,10 +239,12 @@ describe('a member that returns', () => {
 describe('a rank whose training fails', () => {
   let socket: FakeSocket;
   let training: Deferred<StateReport>;
+  /** The other ends of its links. */
+  let ends: [member: string, link: Link][];
 
   /** What the member has reported of its epoch since it trains. */
   const reports = (): ClientMessage[] =>
-    socket.sent.filter(({ type }) => type === 'broken' || type === 'failed' || type === 'finished');
+    socket.sent.filter(({ type }) => ['broken', 'late', 'failed', 'finished'].includes(type));
 
   beforeEach(async () => {
     const attempts: Deferred<Link>[] = [];
@@ -250,6 +255,7 @@ describe('a rank whose training fails', () => {
       return { link: link.promise, signal: () => {}, abort: () => {} };
     };
     training = deferred();
+    ends = [];
     socket = await begin({
       ...{ connectPeer, enter: () => Promise.resolve({ step: 0, stateHash: 'state' }), train: () => training.promise },
     });
@@ -265,6 +271,7 @@ describe('a rank whose training fails', () => {
       attempts[Number(message.signal.sdp)]!.resolve(mine);
       const helloOf = (rank: number): Hello => ({ room: 'K7F3QX', epoch: EPOCH, member: RING[rank]!.member, rank });
       const peer = RING.findIndex(({ member }) => member === message.to);
+      ends.push([message.to, theirs]);
       await handshake(theirs, helloOf(peer), helloOf(RANK), { timeoutMs: 1000, clock });
     }
     await settle();
@@ -281,7 +288,7 @@ describe('a rank whose training fails', () => {
     clock.advance(499);
     expect(reports()).toEqual([]);
     clock.advance(1);
-    expect(reports()).toEqual([{ type: 'broken', epoch: EPOCH, peer: 'member-2222' }]);
+    expect(reports()).toEqual([{ type: 'broken', epoch: EPOCH, peers: ['member-2222'] }]);
   });
 
   test.each([
@@ -297,9 +304,44 @@ describe('a rank whose training fails', () => {
     expect(reports()).toEqual([{ type: 'failed', epoch: EPOCH, message: error.message, scope: 'epoch' }]);
   });
 
-  test('reports the rank that its deadline names', async () => {
-    training.reject(new TimeoutError('Timed out: rank 2 waited.', { rank: RANK, missing: [0] }));
+  test('reports the ranks that its deadline names', async () => {
+    training.reject(new TimeoutError('Timed out: rank 2 waited.', { rank: RANK, missing: [0, RANK, 3] }));
     await settle();
-    expect(reports()).toEqual([{ type: 'broken', epoch: EPOCH, peer: 'member-1111' }]);
+    expect(reports()).toEqual([{ type: 'late', epoch: EPOCH, peers: ['member-1111', 'member-3333'] }]);
+  });
+
+  test('begins to compare states once it has ended what it did before', async () => {
+    const begun = (): number[] => socket.sent.flatMap((message) => (message.type === 'syncing' ? [message.epoch] : []));
+    expect(begun()).toEqual([EPOCH]);
+    const next = EPOCH + 1;
+    const members = RING.filter(({ member }) => member !== 'member-1111');
+    const job = parseJob({ transport: 'webrtc' });
+    socket.says({ type: 'prepare', epoch: next, run: 1, members, job, relayed: [], parted: [] });
+    await settle();
+    for (const [peer, theirs] of ends) {
+      const helloOf = (member: string): Hello => {
+        return { room: 'K7F3QX', epoch: next, member, rank: members.findIndex((one) => one.member === member) };
+      };
+      await handshake(theirs, helloOf(peer), helloOf(MEMBER), { timeoutMs: 1000, clock });
+    }
+    await settle();
+    socket.says({ type: 'sync', epoch: next });
+    await settle();
+    let isIdle = false;
+    void rendezvous.idle.then(() => (isIdle = true));
+    await settle();
+    expect([begun(), isIdle]).toEqual([[EPOCH], false]);
+    training.reject(new PeerGoneError('The epoch is over.'));
+    await settle();
+    expect([begun(), isIdle]).toEqual([[EPOCH, next], true]);
+  });
+
+  test('is in no epoch any more once it is suspended, and says why', async () => {
+    socket.says({ type: 'suspended', run: 1, epoch: EPOCH + 1, message: 'The others waited for it.' });
+    expect(suspended).toEqual(['The others waited for it.']);
+    training.reject(new PeerGoneError('The epoch is over.'));
+    await settle();
+    clock.advance(5_000);
+    expect(reports()).toEqual([]);
   });
 });

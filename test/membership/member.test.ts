@@ -64,10 +64,10 @@ test('an epoch goes on while newcomers are linked, and is dropped where one of i
 });
 
 test('what was reported while the connection was gone is repeated', () => {
-  const { effects } = after(...RUNNING, { type: 'lost' }, { type: 'broken', epoch: 1, peer: 'B1' });
+  const { effects } = after(...RUNNING, { type: 'lost' }, { type: 'broken', epoch: 1, peers: ['B1'] });
   expect(effects).toEqual([]);
   const back: MembershipEvent = { type: 'admitted', member: 'A1' };
-  expect(after(...RUNNING, { type: 'lost' }, { type: 'broken', epoch: 1, peer: 'B1' }, back).effects).toEqual([
+  expect(after(...RUNNING, { type: 'lost' }, { type: 'broken', epoch: 1, peers: ['B1'] }, back).effects).toEqual([
     'send broken',
   ]);
 });

@@ -209,6 +209,18 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
     },
   ],
   [
+    'I11',
+    'one rank that misses a link has the other sent out',
+    {
+      stepRoom: (before, event) => {
+        const { state, effects } = stepRoom(before, event);
+        if (event.type !== 'broken' || before.epoch !== event.epoch) return { state, effects };
+        const [member] = event.peers;
+        return { state, effects: [...effects, { type: 'expel', member: member!, code: 'unreachable', message: '' }] };
+      },
+    },
+  ],
+  [
     'I8',
     'a fixed world is taken for an elastic one',
     {

@@ -8,17 +8,18 @@ import { describeFailure, playActions, playSeed, shrink } from './schedule.ts';
 
 test(`${SCHEDULES} schedules break no law`, { timeout: 6_000_000 }, () => {
   // Again: more than one epoch has trained.
-  const seen = { again: 0, revived: 0, finished: 0, paused: 0, resumed: 0, parted: 0 };
+  const seen = { again: 0, revived: 0, finished: 0, paused: 0, resumed: 0, parted: 0, suspended: 0 };
   for (let seed = FROM; seed < FROM + SCHEDULES; seed++) {
     const outcome = playSeed(seed);
     if (outcome.violation !== null) expect.fail(describeFailure(seed, shrink(outcome)));
-    const { epochs, restarts, hasFinished, hasPaused, hasResumed, hasParted } = outcome.world.seen;
+    const { epochs, restarts, hasFinished, hasPaused, hasResumed, hasParted, hasSuspended } = outcome.world.seen;
     if (epochs > 1) seen.again++;
     if (restarts > 0 && epochs > 1) seen.revived++;
     if (hasFinished) seen.finished++;
     if (hasPaused) seen.paused++;
     if (hasResumed) seen.resumed++;
     if (hasParted) seen.parted++;
+    if (hasSuspended) seen.suspended++;
   }
   if (SCHEDULES < 1000) return;
   // The laws mean nothing where the dice never got far.
@@ -28,6 +29,7 @@ test(`${SCHEDULES} schedules break no law`, { timeout: 6_000_000 }, () => {
   expect(seen.paused).toBeGreaterThan(SCHEDULES / 20);
   expect(seen.resumed).toBeGreaterThan(SCHEDULES / 80);
   expect(seen.parted).toBeGreaterThan(SCHEDULES / 500);
+  expect(seen.suspended).toBeGreaterThan(SCHEDULES / 500);
 });
 
 test('what a member is shown of its room is never older than before: a held run is let go on', () => {

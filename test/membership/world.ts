@@ -5,6 +5,7 @@
  */
 import {
   createRoom,
+  MAX_RETRIES,
   revive,
   step as stepRoom,
   type RoomEffect,
@@ -151,6 +152,9 @@ export class World {
   #hasPaused = false;
   #hasResumed = false;
   #hasParted = false;
+  #hasSuspended = false;
+  /** Who has said of whom that it could not go on with it. */
+  readonly #accusers = new Map<string, Set<string>>();
   /** Whether something happened that only a connection's end would mend. */
   isLossy = false;
 
@@ -173,9 +177,22 @@ export class World {
   #dispatch(event: RoomEvent): void {
     const before = this.room;
     if (before === null) return;
+    const accuse = (by: string, about: string): void => {
+      this.#accusers.set(about, (this.#accusers.get(about) ?? new Set()).add(by));
+    };
+    if (event.type === 'broken' || event.type === 'late') for (const peer of event.peers) accuse(event.member, peer);
+    if (event.type === 'deadline' && before.phase === 'LINKING') {
+      // Two neighbours that are not linked say so by their silence.
+      for (const [a, b] of neighbours(before.ring)) {
+        if (before.reports.has(a.member) || before.reports.has(b.member)) continue;
+        accuse(a.member, b.member);
+        accuse(b.member, a.member);
+      }
+    }
     const { state, effects } = this.#parts.stepRoom(before, event);
     this.room = state;
     this.#checkRoom(before, state, effects);
+    this.#checkPutOut(before, event, effects);
     for (const effect of effects) this.#carryOut(effect);
     for (const client of this.clients) {
       // Out of the ring, for it has gone, failed or missed a deadline: what it applied alone may be undone.
@@ -294,6 +311,29 @@ export class World {
         const hasFinished = before.phase === 'RUNNING' && before.reports.has(member);
         if (!after.hidden.has(member) && !hasFinished && before.hidden.has(member)) {
           throw new Violation('I8', `run ${after.run} of a fixed world goes on without ${member}`);
+        }
+      }
+    }
+  }
+
+  /** Nobody has to go at the word of one other member. */
+  #checkPutOut(before: RoomState, event: RoomEvent, effects: readonly RoomEffect[]): void {
+    // Time that has run out shows it without a word, and newcomers whose epochs have all failed wait for others.
+    const isObserved = event.type === 'deadline' || event.type === 'entering' || before.retries >= MAX_RETRIES;
+    for (const effect of effects) {
+      const isSuspension = effect.type === 'send' && effect.message.type === 'suspended';
+      const out = isSuspension
+        ? effect.to
+        : effect.type === 'expel' && effect.code === 'unreachable'
+          ? [effect.member]
+          : [];
+      // Who comes while another tab of its browser is suspended is told so.
+      for (const member of out.filter((one) => isCounted(before, one))) {
+        this.#hasSuspended = true;
+        const accusers = this.#accusers.get(member)?.size ?? 0;
+        const says = [...this.#accusers.values()].some((said) => said.has(member));
+        if (accusers < 2 && !says && !isObserved) {
+          throw new Violation('I11', `${member} had to go at the word of ${accusers}`);
         }
       }
     }
@@ -462,6 +502,7 @@ export class World {
       case 'sync':
       case 'go':
       case 'pause':
+      case 'suspended':
       case 'ended':
         return this.#tell(client, message);
       case 'refused':
@@ -640,6 +681,10 @@ export class World {
     const epoch = this.#epochs.get(active)!;
     const { statuses, hasSent, run } = epoch;
     const rank = this.#rankOf(client);
+    if (!state.active.hasBegun) {
+      this.#tell(client, { type: 'entering', epoch: active });
+      return true;
+    }
     if (stage === 0) {
       if (statuses.includes(null) || this.#missing(client, active) !== undefined) return false;
       client.stage = 1;
@@ -763,7 +808,7 @@ export class World {
     if (peer === undefined) return false;
     client.isTraining &&= epoch !== active;
     if (x % 3 === 0) this.#tell(client, { type: 'failed', epoch, message: 'Timed out.', scope: 'epoch' });
-    else this.#tell(client, { type: 'broken', epoch, peer });
+    else this.#tell(client, { type: x % 3 === 1 ? 'broken' : 'late', epoch, peers: [peer] });
     return true;
   }
 
@@ -946,7 +991,7 @@ export class World {
     return {
       ...{ epochs: trained.length, restarts: this.#restarts },
       ...{ hasFinished: this.#hasFinished, hasPaused: this.#hasPaused, hasResumed: this.#hasResumed },
-      hasParted: this.#hasParted,
+      ...{ hasParted: this.#hasParted, hasSuspended: this.#hasSuspended },
     };
   }
 

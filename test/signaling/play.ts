@@ -59,6 +59,12 @@ export class Play {
     return this;
   }
 
+  /** The time passes in which others could say what they saw of a failure, where the room waits for that. */
+  gather(): this {
+    const { complaints, epoch } = this.state;
+    return complaints.size > 0 ? this.do({ type: 'gathered', epoch }) : this;
+  }
+
   report(type: 'synced' | 'finished', hashes: string[], atStep = 0): this {
     const { ring, epoch } = this.state;
     ring.forEach(({ member }, i) => this.do({ type, member, epoch, step: atStep, stateHash: hashes[i] ?? hashes[0]! }));

@@ -1,0 +1,262 @@
+/**
+ * What ranks report against each other, and what follows from it. A report is one side's word, so it is weighed: who else reports
+ * the same rank, whether the reporter could link to anybody itself, and in how many epochs. docs/adr/0016 has the rule.
+ */
+import type { RosterEntry } from '../../src/protocol/control.ts';
+import { edgeKey, neighbours, type Breaks, type Pairs } from './edges.ts';
+import type { RoomState } from './state.ts';
+
+/** What a rank reports when its epoch cannot go on. */
+export type Complaint =
+  /** Links to these ranks broke, or could not be made. */
+  | { readonly type: 'broken'; readonly peers: readonly string[] }
+  /** These ranks did not call a collective before its deadline. */
+  | { readonly type: 'late'; readonly peers: readonly string[] }
+  /** Nobody in particular. */
+  | { readonly type: 'failed'; readonly message: string };
+
+/** One entry of the room's record. */
+export interface Fault {
+  /**
+   * `unlinked`: no link came about. `broken`: one broke. `late`: a collective's deadline passed. `cutOff`: `about` linked to nobody
+   * outside its browser. `alone`: `about` reported a fault that nobody else saw. `outage`: an epoch failed, and nobody in
+   * particular was at fault.
+   */
+  readonly kind: 'unlinked' | 'broken' | 'late' | 'cutOff' | 'alone' | 'outage';
+  readonly epoch: number;
+  /** Members; the same for what is not one member's word against another's, and '' where it is about nobody. */
+  readonly by: string;
+  readonly about: string;
+  /** False where `by` linked to nobody either, or did not name `about` itself. */
+  readonly isCredible: boolean;
+  /** How often the record has been looked through since. */
+  readonly age: number;
+}
+
+export type Faults = readonly Fault[];
+
+/** Why a member is suspended. */
+export type Reason = 'unreachable' | 'unstable' | 'late' | 'stuck' | 'alone' | 'failing';
+
+/** LINKINGs in a row in which a member linked to nobody: one may be bad luck. */
+const CUT_OFF_EPOCHS = 2;
+/** Members that report one before it goes: two of them, so that no one member can expel another. */
+const MIN_ACCUSERS = 2;
+/** Members whose links to one broke after which that one goes, though it links to some. */
+const UNSTABLE_ACCUSERS = 4;
+/** Epochs that a member ended alone, with reports that nobody shared, after which it goes. */
+const MAX_ALONE = 5;
+/** Ages from which on a break counts for no other order any more, and a fault for nothing. */
+const [PAST, FORGOTTEN] = [2, 5];
+/** Outages on the record after which the run ends. */
+export const MAX_OUTAGES = 5;
+
+/** What an epoch's reports come to. */
+export interface Findings {
+  readonly faults: Faults;
+  /** Members that linked to nobody outside their browser. */
+  readonly cutOff: ReadonlySet<string>;
+  /** Neighbours that are not linked, while LINKING. */
+  readonly down: Pairs;
+}
+
+/** Reads an epoch's reports. `isDeadline`: ranks that have not reported by now are not linked. */
+export function findingsOf(state: RoomState, isDeadline: boolean): Findings {
+  return state.phase === 'LINKING' ? linkingFindings(state, isDeadline) : trainingFindings(state);
+}
+
+function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
+  const { ring, reports, complaints, epoch } = state;
+  const names = (by: string, about: string): boolean => namesOf(complaints.get(by)).includes(about);
+  const isSilent = (member: string): boolean => !reports.has(member) && !complaints.has(member);
+  const edges = neighbours(ring).map(([a, b]) => {
+    const ends = [a.member, b.member] as const;
+    const areBothSilent = isDeadline && ends.every(isSilent);
+    const isDown = names(a.member, b.member) || names(b.member, a.member) || areBothSilent;
+    // A rank that reports names all the neighbours it lacks.
+    const isUp = !isDown && ends.some((end) => reports.has(end) || complaints.get(end)?.type === 'broken');
+    return { a, b, ends, isDown, isUp };
+  });
+  const cutOff = new Set(
+    ring
+      .filter((one) => {
+        const own = edges.filter(({ ends }) => ends.includes(one.member));
+        // Tabs of one browser reach each other where no network does.
+        const foreign = edges.filter(
+          ({ a, b }) => a.browser !== b.browser && [a.browser, b.browser].includes(one.browser),
+        );
+        return [own, foreign].some((some) => some.length > 0 && some.every(({ isDown }) => isDown));
+      })
+      .map(({ member }) => member),
+  );
+  const faults: Fault[] = [...cutOff].map((member) => faultOf('cutOff', epoch, member, member));
+  for (const { ends, isDown } of edges) {
+    if (!isDown) continue;
+    for (const [by, about] of [ends, [ends[1], ends[0]] as const]) {
+      if (!names(by, about) && !(isDeadline && isSilent(by))) continue;
+      faults.push({ ...faultOf('unlinked', epoch, by, about), isCredible: !cutOff.has(by) });
+    }
+  }
+  const down = edges.filter(({ isDown }) => isDown).map(({ ends }) => ends);
+  return { faults: [...faults, ...loneFaults(state, isDeadline)], cutOff, down };
+}
+
+function trainingFindings(state: RoomState): Findings {
+  const { ring, complaints, epoch, members } = state;
+  const here = new Set(members.map(({ member }) => member));
+  const lates: Fault[] = [];
+  const breaks: Fault[] = [];
+  for (const [by, complaint] of complaints) {
+    const list = complaint.type === 'late' ? lates : breaks;
+    for (const about of namesOf(complaint)) {
+      if (here.has(about)) list.push(faultOf(complaint.type === 'late' ? 'late' : 'broken', epoch, by, about));
+    }
+  }
+  const pairs = new Set(breaks.map(({ by, about }) => edgeKey(by, about)));
+  const most = neighbours(ring).length;
+  const lone = loneFaults(state, false);
+  const late = new Set(lates.map(({ about }) => about));
+  const said = ring.filter(({ member }) => complaints.has(member));
+  // All failed but those that are said to be late, and these have not noticed.
+  if (said.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {
+    for (const { member } of said) {
+      if (complaints.get(member)?.type !== 'failed') continue;
+      for (const about of late) lates.push({ ...faultOf('late', epoch, member, about), isCredible: false });
+    }
+  }
+  // Where most links break at once, the network failed, and not one of the ranks.
+  const isGeneral = pairs.size >= most || (ring.length > 3 && pairs.size > most / 2);
+  const isVague = [...complaints.values()].every(({ type }) => type === 'failed');
+  // Of two nobody can say which of them was late.
+  const isBetweenTwo = ring.length === 2 && lates.length > 0;
+  const isOutage = isBetweenTwo || (lone.length === 0 && ((isGeneral && breaks.length > 0) || isVague));
+  const [between] = isBetweenTwo ? lates : [];
+  const outage = isOutage ? [faultOf('outage', epoch, between?.by ?? '', between?.about ?? '')] : [];
+  const alone = isBetweenTwo ? [] : lone;
+  return { faults: [...lates, ...(isGeneral ? [] : breaks), ...alone, ...outage], cutOff: new Set(), down: [] };
+}
+
+/** The rank that ended the epoch, where no other has noticed anything. */
+function loneFaults({ complaints, epoch, ring, reports, members, phase }: RoomState, isDeadline: boolean): Fault[] {
+  const [lone, ...others] = complaints.keys();
+  if (lone === undefined || others.length > 0 || ring.length < 2) return [];
+  const named = namesOf(complaints.get(lone));
+  const isGone = named.some((peer) => !members.some(({ member }) => member === peer));
+  // A peer that has not linked in time says the same without a word.
+  const isShared = phase === 'LINKING' && isDeadline && !named.every((peer) => reports.has(peer));
+  return isGone || isShared ? [] : [faultOf('alone', epoch, lone, lone)];
+}
+
+function faultOf(kind: Fault['kind'], epoch: number, by: string, about: string): Fault {
+  return { kind, epoch, by, about, isCredible: true, age: 0 };
+}
+
+export function namesOf(complaint: Complaint | undefined): readonly string[] {
+  return complaint === undefined || complaint.type === 'failed' ? [] : complaint.peers;
+}
+
+/** The record some time later. */
+export function aged(faults: Faults): Faults {
+  return faults.map((fault) => ({ ...fault, age: fault.age + 1 })).filter(({ age }) => age < FORGOTTEN);
+}
+
+/** How often the links between members have just broken, or did not come about where one end could link to others. */
+export function breaksOf(faults: Faults): Breaks {
+  const epochs = new Map<string, Set<number>>();
+  for (const { kind, epoch, by, about, isCredible, age } of faults) {
+    if ((kind !== 'broken' && !(kind === 'unlinked' && isCredible)) || age >= PAST) continue;
+    const key = edgeKey(by, about);
+    epochs.set(key, (epochs.get(key) ?? new Set()).add(epoch));
+  }
+  return new Map([...epochs].map(([key, of]) => [key, of.size]));
+}
+
+/** Pairs whose link did not come about: better no neighbours, if another order can be had. */
+export function unlinkedPairs(faults: Faults): Pairs {
+  const pairs = new Map<string, readonly [string, string]>();
+  for (const { kind, by, about } of faults) if (kind === 'unlinked') pairs.set(edgeKey(by, about), [by, about]);
+  return [...pairs.values()];
+}
+
+/** In how many epochs others waited for a member until their deadline. */
+export function timesLate(faults: Faults, member: string): number {
+  return new Set(faults.flatMap((one) => (one.kind === 'late' && one.about === member ? [one.epoch] : []))).size;
+}
+
+/** Members that linked to nobody when they last tried. */
+export function suspectsOf(faults: Faults): ReadonlySet<string> {
+  return new Set(faults.flatMap(({ kind, about }) => (kind === 'cutOff' ? [about] : [])));
+}
+
+/** Whether enough speaks against a member for it to be expelled: two others' word, the word of both ends of a link, or its own. */
+export function isProven(faults: Faults, member: string): boolean {
+  const accusers = accusersOf(faults, new Set([member]));
+  const accused = new Set(linkFaults(faults).flatMap(({ by, about }) => (by === member ? [about] : [])));
+  return accusers.size >= MIN_ACCUSERS || accused.size >= MIN_ACCUSERS || [...accusers].some((one) => accused.has(one));
+}
+
+function linkFaults(faults: Faults): Faults {
+  return faults.filter(({ kind, isCredible }) => (kind === 'unlinked' || kind === 'broken') && isCredible);
+}
+
+/** Who reports links to a browser's members, other than those members. */
+function accusersOf(faults: Faults, accused: ReadonlySet<string>): Set<string> {
+  const about = linkFaults(faults).filter((fault) => accused.has(fault.about) && !accused.has(fault.by));
+  return new Set(about.map(({ by }) => by));
+}
+
+/** Ranks that have to go, and why, now that `epoch` has failed. The worst is found first: the others may be fine without it. */
+export function whoGoes(ring: readonly RosterEntry[], record: Faults, epoch: number): ReadonlyMap<string, Reason> {
+  const going = new Map<string, Reason>();
+  for (let faults = record; ; faults = withoutMembers(faults, going)) {
+    const suspects = suspectsOf(faults);
+    let worst: { group: ReadonlySet<string>; reason: Reason; weight: number } | null = null;
+    for (const one of ring) {
+      if (going.has(one.member)) continue;
+      // Tabs of one browser have the same network.
+      const group = new Set([one.member]);
+      for (const { member, browser } of ring) {
+        if (browser === one.browser && suspects.has(member) && suspects.has(one.member)) group.add(member);
+      }
+      const verdict = verdictOn(one.member, group, faults, { epoch, worldSize: ring.length });
+      // Of two alike the later one.
+      if (verdict !== null && verdict.weight >= (worst?.weight ?? 0)) {
+        worst = { ...verdict, group: verdict.reason === 'unreachable' ? group : new Set([one.member]) };
+      }
+    }
+    if (worst === null) return going;
+    for (const member of worst.group) going.set(member, worst.reason);
+  }
+}
+
+function verdictOn(
+  member: string,
+  group: ReadonlySet<string>,
+  faults: Faults,
+  { epoch, worldSize }: { epoch: number; worldSize: number },
+): { reason: Reason; weight: number } | null {
+  const about = faults.filter((fault) => fault.about === member);
+  const count = (kind: Fault['kind'], of: 'by' | 'epoch', isCounted: (fault: Fault) => boolean = () => true): number =>
+    new Set(about.flatMap((fault) => (fault.kind === kind && isCounted(fault) ? [fault[of]] : []))).size;
+  const accusers = accusersOf(faults, group).size;
+  if (count('cutOff', 'epoch') >= CUT_OFF_EPOCHS && accusers >= MIN_ACCUSERS) {
+    return { reason: 'unreachable', weight: accusers };
+  }
+  const own = accusersOf(faults, new Set([member])).size;
+  if (own >= UNSTABLE_ACCUSERS) return { reason: 'unstable', weight: own };
+  const late = count('late', 'by');
+  const isLateForMost = count('late', 'by', (fault) => fault.epoch === epoch && fault.isCredible) > worldSize / 2;
+  if (isLateForMost || (late >= MIN_ACCUSERS && timesLate(faults, member) > 1)) return { reason: 'late', weight: late };
+  const alone = count('alone', 'epoch');
+  return alone >= MAX_ALONE ? { reason: 'alone', weight: alone } : null;
+}
+
+/** A record without what these members reported, and what was reported of them. */
+export function withoutMembers(faults: Faults, which: { has(member: string): boolean }): Faults {
+  return faults.filter(({ by, about }) => !which.has(by) && !which.has(about));
+}
+
+/** A record in which these members are no suspects any more: they have linked. */
+export function cleared(faults: Faults, which: { has(member: string): boolean }): Faults {
+  return faults.filter(({ kind, about }) => kind !== 'cutOff' || !which.has(about));
+}
