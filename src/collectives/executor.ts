@@ -481,7 +481,10 @@ export class Executor {
       case 'abort': {
         const { name, message, rank = from, op, seq, missing } = news;
         const Reason = ABORT_ERRORS.get(name) ?? PeerGoneError;
-        return this.fail(new Reason(message, { ...this.#context, rank, op, seq, missing }), { tell: false });
+        // Who is missing this rank has heard itself, where all were asked: another's word would blame whom it likes.
+        const heard = Reason === TimeoutError && seq !== undefined ? this.#inquiry.heardOf(seq) : null;
+        const where = heard === null ? { rank, missing } : { missing: diagnose(heard).missing };
+        return this.fail(new Reason(message, { ...this.#context, ...where, op, seq }), { tell: false });
       }
       case 'inquiry':
         return this.#inquiry.answer(news.seq);

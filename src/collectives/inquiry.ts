@@ -75,6 +75,11 @@ export class Inquiry {
     this.#concludeIfComplete();
   }
 
+  /** What this rank has heard of `seq` itself; `null` where nobody has asked about it. */
+  heardOf(seq: number): Reports | null {
+    return this.#told.has(seq) ? this.#reportsOn(seq) : null;
+  }
+
   /** Collective `seq` has ended: it was late, not lost. */
   ended(seq: number): void {
     const isSettled = (question: Question): boolean => question.seq === seq && question.isForDeadline;
@@ -95,13 +100,17 @@ export class Inquiry {
     this.#waiting = [];
   }
 
+  #reportsOn(seq: number): Map<number, Report | null> {
+    const told = this.#toldOf(seq);
+    return new Map(this.#env.ranks.toSorted((a, b) => a - b).map((rank) => [rank, told.get(rank) ?? null]));
+  }
+
   #begin(question: Question): void {
-    const { ranks, clock, tell } = this.#env;
+    const { clock, tell } = this.#env;
     const { seq, waitMs } = question;
     const isAsked = this.#told.has(seq);
     this.answer(seq);
-    const told = this.#toldOf(seq);
-    const reports = new Map(ranks.toSorted((a, b) => a - b).map((rank) => [rank, told.get(rank) ?? null]));
+    const reports = this.#reportsOn(seq);
     this.#asked = { question, reports, cancel: clock.after(waitMs, () => this.#conclude()) };
     // Where another rank has asked before, all are telling.
     if (!isAsked) tell({ type: 'inquiry', seq });

@@ -187,6 +187,22 @@ describe('late ranks', () => {
     expect(error.context.missing).toEqual([]);
   });
 
+  test('a rank that is told of a timeout blames those that it has not heard itself', async () => {
+    const clock = new ManualClock();
+    const { meshes } = createMeshes(3);
+    const groups = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
+    const [first, second] = [1000, 5000].map((timeoutMs, rank) =>
+      errorOf(groups[rank]!.allReduce(new Float32Array(4), { timeoutMs })),
+    );
+    clock.advance(1000);
+    await pause(0);
+    clock.advance(500);
+    for (const [rank, error] of [await first!, await second!].entries()) {
+      expect(error.name).toBe('TimeoutError');
+      expect(error.context).toMatchObject({ rank, missing: [2] });
+    }
+  });
+
   test('a timeout blames the rank that has not sent its object, whatever it has called since', async () => {
     const clock = new ManualClock();
     const { meshes, links } = createMeshes(2);
