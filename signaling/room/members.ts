@@ -43,8 +43,10 @@ export function enter(state: RoomState, member: string, newcomer: Newcomer): Ste
     return refuse(state, member, 'room-full', message);
   }
   const contradiction = contradictionWith(state, newcomer);
-  if (contradiction !== null) return refuse(state, member, 'mismatch', contradiction);
-  const entry = { member, name, device: null, browser: browserNumber(state, browser), rank };
+  // While ranks come and go nobody keeps one: who asks for one that it cannot have comes in without it.
+  if (contradiction !== null && !isRunOn(state)) return refuse(state, member, 'mismatch', contradiction);
+  const wish = contradiction === null ? rank : null;
+  const entry = { member, name, device: null, browser: browserNumber(state, browser), rank: wish };
   const isSuspended = suspensionOf(state, member, browser) !== null;
   const known = { browser, worldSize, hasRun: false, holdsKey, isAway: false, isSuspended, holds: undefined };
   const hidden = new Map(state.hidden).set(member, known);
@@ -55,15 +57,14 @@ export function enter(state: RoomState, member: string, newcomer: Newcomer): Ste
 
 /** What a newcomer asks for and cannot have here, in a sentence. */
 function contradictionWith(state: RoomState, asked: Newcomer): string | null {
-  // Where ranks come and go, nobody keeps one.
-  if (isRunOn(state)) return null;
   const { members, worldSize, capacity } = state;
   const { rank, worldSize: counted } = asked;
   if (worldSize !== null && counted !== undefined && counted !== worldSize) {
     return `This room's world size is ${worldSize}, not ${counted}: ask for ${worldSize}, or join another room.`;
   }
   if (rank === undefined) return null;
-  const ranks = counted ?? worldSize ?? capacity;
+  // In a run the room has no world size yet for the next: not one more than are here, or that could never start.
+  const ranks = counted ?? worldSize ?? (isRunOn(state) ? members.length + 1 : capacity);
   if (rank >= ranks) return `There is no rank ${rank} in a world of ${ranks}: ask for one from 0 to ${ranks - 1}.`;
   const holder = members.find((m) => m.rank === rank);
   return holder === undefined ? null : `${holder.name} has rank ${rank} already: ask for another, or for none.`;

@@ -144,6 +144,18 @@ describe('newcomers', () => {
     expect(new Play({ nodes: { min: 1, max: 2 }, startAt: 3 }).enter(3).ring).toEqual(['Ada', 'Bo']);
   });
 
+  test('who ask for a rank that they cannot have come in without it, and the next run is as large as the room', () => {
+    const play = open(1, { capacity: 4 }).do(
+      join('Bo', { rank: 1 }),
+      join('Cy', { rank: 1 }),
+      join('Di', { rank: 40 }),
+    );
+    expect(play.state.members.map((m) => m.rank)).toEqual([null, 1, null, null]);
+    play.do(ready('Bo'), ready('Cy'), ready('Di'), { type: 'stop', member: 'Ada' });
+    play.do({ type: 'configure', member: 'Ada', job: { ...DEFAULT_JOB, strategy: 'local-sgd' } }).start();
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
+  });
+
   test('who are not ready, or have lost their connection, are not waited for', () => {
     const play = open(1).do(join('Bo'), join('Cy'), ready('Cy'), away('Cy'), grow);
     expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
