@@ -27,8 +27,13 @@ import { SpreadFromHolders } from './spreadFromHolders.ts';
 import { TrainingRun, type RunState } from './trainingRun.ts';
 import { transportOf } from './transport.ts';
 
-/** Loading data and compiling shaders take as long as the slowest rank; the server ends SYNCING after the same time. */
-export const SYNCING_TIMEOUT_MS = 120_000;
+/**
+ * Loading data and compiling shaders take as long as the slowest rank. Less than the server's own deadline for SYNCING, which
+ * cannot tell whom all others wait for.
+ */
+export const SYNCING_TIMEOUT_MS = 105_000;
+/** Of a collective there, however much of that time has gone. */
+const MIN_SYNCING_TIMEOUT_MS = 10_000;
 
 /** What a tab keeps of a run beside its state: who sets its GPU up anew goes on with it. */
 export interface Keepsakes {
@@ -189,6 +194,8 @@ export class Training {
       ...(parted.length > 0 && { parted }),
       job,
     });
+    let begunAt = clock.now();
+    const timeLeft = (): number => Math.max(MIN_SYNCING_TIMEOUT_MS, begunAt + SYNCING_TIMEOUT_MS - clock.now());
     const group = new ProcessGroup(mesh, { localRank, localWorldSize, clock, timeoutMs: SYNCING_TIMEOUT_MS });
     this.#group = group;
     signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
@@ -198,6 +205,9 @@ export class Training {
       // Who has the data builds meanwhile, and its failure is heard below.
       this.prepareAhead().catch(() => {});
       await this.#spreading?.run(group, members);
+      // The server counts from then on.
+      if (this.#spreading) begunAt = clock.now();
+      group.timeoutMs = timeLeft();
       const learned = this.#learned;
       if (await this.#shard?.agree(group, learned)) {
         if (learned) this.#best = null;
@@ -206,6 +216,7 @@ export class Training {
       await this.#agreeOnTokens(group);
       const { trainingRun } = await this.#build();
       signal.throwIfAborted();
+      group.timeoutMs = timeLeft();
       const state = await trainingRun.enter({ group, transport, signal });
       this.#hasState = true;
       group.timeoutMs = DEFAULT_OP_TIMEOUT_MS;

@@ -2,9 +2,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { ENTERING_MS, LINKING_MS, SYNCING_MS } from '../../signaling/room/index.ts';
+import { DEFAULT_OP_TIMEOUT_MS } from '../../src/collectives/processGroup.ts';
 import { createJobTask } from '../../src/engine/jobTask.ts';
+import { LINKING_TIMEOUT_MS } from '../../src/engine/linking.ts';
 import type { Task } from '../../src/engine/task.ts';
 import { createTensorTask } from '../../src/engine/tensorTask.ts';
+import { SYNCING_TIMEOUT_MS } from '../../src/engine/training.ts';
 import { loadData } from '../../src/jobs/index.ts';
 import { SyncBatchNormalization } from '../../src/parallel/syncBatchNorm.ts';
 import { DEFAULT_JOB, isElastic, parseJob, STRATEGY_NAMES } from '../../src/protocol/job.ts';
@@ -498,4 +502,11 @@ describe('entering a world', () => {
     other.dispose();
     member!.dispose();
   });
+});
+
+test("a rank's deadlines pass before the server's, which cannot tell whom all ranks wait for", () => {
+  expect(LINKING_TIMEOUT_MS).toBeLessThan(LINKING_MS);
+  expect(SYNCING_TIMEOUT_MS + 10_000).toBeLessThan(SYNCING_MS);
+  // As long as a collective takes that waits for a rank's last step.
+  expect(ENTERING_MS[0]).toBeGreaterThan(DEFAULT_OP_TIMEOUT_MS);
 });
