@@ -2,14 +2,14 @@
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { EpochLinks } from '../../src/engine/epochLinks.ts';
-import type { PeerConnector } from '../../src/engine/linking.ts';
+import { LINKING_TIMEOUT_MS, type PeerConnector } from '../../src/engine/linking.ts';
 import { LinkPool } from '../../src/engine/linkPool.ts';
 import type { RosterEntry } from '../../src/protocol/control.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { SharedLink } from '../../src/transport/sharedLink.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
-import { PeerGoneError } from '../../src/util/errors.ts';
+import { PeerGoneError, TimeoutError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 
 const EPOCH = 7;
@@ -161,5 +161,25 @@ describe('EpochLinks', () => {
     signals.arrive = true;
     await pass(4_000);
     expect(talks.map(({ outcome }) => outcome)).toEqual(talks.map(() => 'arrived: 1'));
+  });
+
+  test('names all neighbours that cannot be reached', async () => {
+    const clock = new ManualClock();
+    const members = [0, 1, 2, 3].map((rank): RosterEntry => {
+      return { member: `member-${rank}`, name: 'tab', device: null, browser: rank, rank: null };
+    });
+    const links = new EpochLinks({
+      ...{ room: 'K7F3QX', epoch: EPOCH, rank: 1, members, iceServers: [], connectTab: null },
+      connectPeer: () => ({ link: deferred<Link>().promise, signal: () => {}, abort: () => {} }),
+      ...{ pool: new LinkPool(() => {}), relayed: [], relayOnly: false, clock, server: () => null },
+    });
+    const failure = links.open().catch((error: unknown) => error);
+    await settle();
+    clock.advance(LINKING_TIMEOUT_MS);
+    const error = (await failure) as TimeoutError;
+    expect(error).toBeInstanceOf(TimeoutError);
+    expect(error.context).toMatchObject({ rank: 1, missing: [0, 2] });
+    expect(error.message).toMatch(/rank 1 could not connect to rank 0 .*rank 1 could not connect to rank 2 /i);
+    links.close(new PeerGoneError('The test is over.'));
   });
 });
