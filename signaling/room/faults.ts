@@ -73,9 +73,7 @@ function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
     const ends = [a.member, b.member] as const;
     const areBothSilent = isDeadline && ends.every(isSilent);
     const isDown = names(a.member, b.member) || names(b.member, a.member) || areBothSilent;
-    // A rank that reports names all the neighbours it lacks.
-    const isUp = !isDown && ends.some((end) => reports.has(end) || complaints.get(end)?.type === 'broken');
-    return { a, b, ends, isDown, isUp };
+    return { a, b, ends, isDown };
   });
   const cutOff = new Set(
     ring

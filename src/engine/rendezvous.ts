@@ -143,6 +143,8 @@ export class Rendezvous {
   readonly #pool: LinkPool;
   /** `enter` and `train` of one epoch after the other. */
   #work: Promise<void> = Promise.resolve();
+  /** The epoch of which one of them is on. */
+  #busy: number | null = null;
   #shown = '';
   /** How the last run ended, in a sentence. */
   #outcome: string | null = null;
@@ -171,9 +173,9 @@ export class Rendezvous {
     this.#client?.send(message);
   }
 
-  /** Resolves once what this rank did in epochs before is over: until then it can be no part of another. */
-  get idle(): Promise<void> {
-    return this.#work;
+  /** Resolves once what this rank does in an epoch that is over has ended: until then it can be no part of another. */
+  async freed(): Promise<void> {
+    if (this.#busy !== null && !this.#live.has(this.#busy)) await this.#work;
   }
 
   /** Leaves the room. Idempotent. */
@@ -392,6 +394,7 @@ export class Rendezvous {
     const perform = async (): Promise<void> => {
       const view = this.#live.get(epoch)?.view;
       if (!view) return;
+      this.#busy = epoch;
       if (type === 'entered') this.#dispatch({ type: 'entering', epoch });
       try {
         const { step, stateHash } = await task(view);
@@ -399,6 +402,8 @@ export class Rendezvous {
         if (type === 'trained' && !this.#client?.isOpen) this.#farewell();
       } catch (error) {
         this.#report(epoch, error);
+      } finally {
+        this.#busy = null;
       }
     };
     this.#work = this.#work.then(perform);

@@ -293,7 +293,7 @@ export class Session {
       const hasState = training === null ? this.#originOf(job) !== null : training.hasState;
       const holds = hasState ? (isRunOn ? run : run + 1) : null;
       // A rank that hangs in what it did before would hold up the others again.
-      await rendezvous.idle;
+      await rendezvous.freed();
       if (this.#announced === due) rendezvous.send({ type: 'ready', device, holds });
     } catch (error) {
       if (this.#rendezvous !== rendezvous) return;

@@ -4,7 +4,7 @@
  */
 import { expect, test } from 'vitest';
 import { FROM, SCHEDULES } from './count.ts';
-import { describeFailure, playActions, playSeed, shrink } from './schedule.ts';
+import { describeFailure, playActions, playSeed, shrink, type Action } from './schedule.ts';
 
 test(`${SCHEDULES} schedules break no law`, { timeout: 6_000_000 }, () => {
   // Again: more than one epoch has trained.
@@ -33,7 +33,21 @@ test(`${SCHEDULES} schedules break no law`, { timeout: 6_000_000 }, () => {
 });
 
 test('what a member is shown of its room is never older than before: a held run is let go on', () => {
-  const outcome = playSeed(90_102_620);
+  const room = { slots: 3, nodes: { min: 2, max: 3 }, startAt: 2, hasRelay: false };
+  const together: Action[] = [
+    ['join', 1, 0],
+    ['without', 3, 15],
+    ['join', 0, 0],
+    ['without', 3, 15],
+  ];
+  const held: Action[] = [
+    ['without', 0, 4],
+    ['hold', 1, 202],
+    ['without', 1, 3],
+    ['up', 1, 185],
+  ];
+  const actions: Action[] = [...together, ...held, ['repeat', 1, 65]];
+  const outcome = playActions({ ...playSeed(FROM), options: room, burst: 45 }, actions);
   expect(outcome.actions.map(([name]) => name)).toContain('repeat');
   expect(outcome.violation).toBeNull();
 });
