@@ -290,16 +290,19 @@ export const FORGIVE: RoomEffect = { type: 'setTimer', key: 'forgive', ms: FORGI
 export function report(state: RoomState, member: string, epoch: number, phase: RoomPhase, said: string): Step {
   const isDue = state.phase === phase && state.epoch === epoch && rankOf(state, member) >= 0;
   if (!isDue || state.reports.has(member)) return stay(state);
-  const begun = phase === 'SYNCING' ? new Set(state.begun).add(member) : state.begun;
-  const next = { ...state, begun, reports: new Map(state.reports).set(member, said) };
+  const begun = phase === 'SYNCING' ? enter(state, member) : state;
+  const next = { ...begun, reports: new Map(state.reports).set(member, said) };
   return next.reports.size < next.ring.length ? stay(next) : advance(next);
 }
 
 /** A rank has begun to compare states, or gets on, and is not through with it. */
 export function allowMore(state: RoomState, member: string, epoch: number): Step {
   const isDue = state.phase === 'SYNCING' && state.epoch === epoch && rankOf(state, member) >= 0;
-  const begun = new Set(state.begun).add(member);
-  return isDue ? { state: { ...state, begun }, effects: [deadlineOf(state, SYNCING_MS)] } : stay(state);
+  return isDue ? { state: enter(state, member), effects: [deadlineOf(state, SYNCING_MS)] } : stay(state);
+}
+
+function enter(state: RoomState, member: string): RoomState {
+  return change({ ...state, begun: new Set(state.begun).add(member) }, member, { hasEntered: true });
 }
 
 /** Everyone has reported. */

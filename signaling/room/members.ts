@@ -48,7 +48,10 @@ export function enter(state: RoomState, member: string, newcomer: Newcomer): Ste
   const wish = contradiction === null ? rank : null;
   const entry = { member, name, device: null, browser: browserNumber(state, browser), rank: wish };
   const isSuspended = suspensionOf(state, member, browser) !== null;
-  const known = { browser, worldSize, hasRun: false, holdsKey, isAway: false, isSuspended, holds: undefined };
+  const known = {
+    ...{ browser, worldSize, hasRun: false, hasEntered: false, holdsKey, isAway: false, isSuspended },
+    holds: undefined,
+  };
   const hidden = new Map(state.hidden).set(member, known);
   const next = { ...state, members: [...state.members, entry], hidden };
   const notice = isSuspended ? [noticeOf(next, member)] : [];
@@ -119,9 +122,12 @@ function abandon(state: RoomState): Step {
   return over({ ...open, isDoubtful: false }, 'failed', 'All its ranks have left, so the run is over.');
 }
 
-/** Those who were to come in and are not linked yet: nobody has to wait for them where a rank has gone. */
-function newcomersOf({ phase, ring, holders, reports }: RoomState): ReadonlySet<string> {
-  const isNew = (member: string): boolean => phase === 'LINKING' && !holders.has(member) && !reports.has(member);
+/**
+ * Those who were to come in, are not linked yet and cannot have any state: nobody has to wait for them where a rank has gone.
+ */
+function newcomersOf({ phase, ring, holders, hidden, reports }: RoomState): ReadonlySet<string> {
+  const isNew = (member: string): boolean =>
+    phase === 'LINKING' && !holders.has(member) && !reports.has(member) && !hidden.get(member)?.hasEntered;
   return new Set(ring.flatMap(({ member }) => (holders.size > 0 && isNew(member) ? [member] : [])));
 }
 

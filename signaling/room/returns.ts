@@ -91,7 +91,9 @@ function takeBack(state: RoomState, event: Extract<RoomEvent, { type: 'return' }
   if (!known.hidden.has(member)) {
     const entered = enter(known, member, event);
     if (!entered.state.hidden.has(member)) return entered;
-    return { state: entered.state, effects: [...entered.effects, ...catchUp(entered.state, event), ...timers] };
+    const [admit, ...news] = entered.effects;
+    // Who hears of the next run first, and then no more, does not know that its own is over.
+    return { state: entered.state, effects: [admit!, ...catchUp(entered.state, event), ...news, ...timers] };
   }
   const trains = standing.active?.isSteady ? { holds: standing.run } : {};
   const next = change(known, member, { isAway: false, browser, holdsKey, ...trains });
@@ -130,6 +132,11 @@ function learn(state: RoomState, member: string, { run, isRunOn: isOn, epoch, ac
   // A room that has no doubts knows its own epochs, and that there may have been others before `numbersFrom`.
   const possible = state.isDoubtful ? epoch : Math.min(epoch, Math.max(state.epoch, state.numbersFrom));
   const known = { ...state, heardOf: Math.max(state.heardOf, possible) };
+  const { phase, holders } = state;
+  if (!state.isDoubtful && phase === 'PAUSED' && state.epoch < state.numbersFrom && isOn && run === state.run) {
+    // It is late, and nothing has begun without it: it may have the state as well as those who were in time.
+    return { ...known, holders: new Set(holders).add(member) };
+  }
   if (!state.isDoubtful || run < state.run || state.ended?.run === run) return known;
   if (!isOn) return known;
   const room: RoomState = { ...(run > state.run ? backToForming(known) : known), run, isHeld: state.isHeld };
@@ -149,7 +156,14 @@ function recall(room: RoomState, { epoch, ring, isSteady }: NonNullable<Standing
     if (hidden.has(entry.member)) continue;
     members.push(entry);
     const known = {
-      ...{ browser: undefined, worldSize: undefined, hasRun: true, holdsKey: false, isSuspended: false },
+      ...{
+        browser: undefined,
+        worldSize: undefined,
+        hasRun: true,
+        hasEntered: true,
+        holdsKey: false,
+        isSuspended: false,
+      },
     };
     // In an epoch that has not begun some may have no state yet.
     hidden.set(entry.member, { ...known, isAway: true, holds: isSteady ? room.run : undefined });

@@ -13,6 +13,7 @@ export function watch(state: RoomState, member: string, { name, holdsKey }: Newc
     browser: undefined,
     worldSize: undefined,
     hasRun: false,
+    hasEntered: false,
     holdsKey,
     isAway: false,
     isSuspended: false,

@@ -85,6 +85,8 @@ export interface Hidden {
   readonly worldSize: number | undefined;
   /** Whether it was a rank of an epoch. */
   readonly hasRun: boolean;
+  /** Whether it has begun to compare states in one: it may have been given the others'. */
+  readonly hasEntered: boolean;
   readonly holdsKey: boolean;
   /** Its connection is gone; it may come back. */
   readonly isAway: boolean;

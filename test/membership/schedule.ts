@@ -52,7 +52,7 @@ type ActionName = keyof typeof ACTIONS;
 /** How often each is tried: most often what brings the world on. */
 const WEIGHTS: Record<ActionName, number> = {
   ...{ up: 14, down: 14, ready: 8, return: 9, link: 9, enter: 12, compute: 9, apply: 7, finish: 3, bury: 5 },
-  ...{ without: 14, alone: 4, join: 10, start: 4, stall: 9, slow: 8, fire: 9 },
+  ...{ without: 14, alone: 4, join: 10, start: 4, stall: 9, slow: 14, fire: 9 },
   ...{ drop: 4, cutOff: 4, crash: 2, leave: 1, freeze: 3, thaw: 5, silence: 4, cut: 1, fail: 2, stop: 0, remove: 0 },
   ...{ hold: 2, resume: 3 },
   ...{ restart: 1, repeat: 3, disturb: 0 },

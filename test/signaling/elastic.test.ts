@@ -673,6 +673,13 @@ describe('after a restart of the server', () => {
     expect(revived(before, ...bystander, ...ranks, { type: 'doubts' }).ring).toEqual(['Ada', 'Bo']);
   });
 
+  test('a paused run goes on with those who had its state, also with one that returns when nobody waits for it', () => {
+    const before = Play.running(2, { nodes: { min: 2, max: 2 } }).do({ type: 'pause', member: 'Ada' });
+    const play = revived(before, back(before, 'Di'), back(before, 'Ada'), { type: 'doubts' });
+    play.do(ready('Di'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), { type: 'resume', member: 'Di' });
+    expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
+  });
+
   test('nothing starts beside a run whose ranks have not returned yet', () => {
     const before = new Play({ ...OPEN, startAt: 2 }).enter(2).train();
     const bystander = back(before, 'Cy', { run: 0, isRunOn: false, epoch: 0 });
@@ -784,6 +791,12 @@ describe('who comes back late', () => {
     expect(left2.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
     left2.do({ type: 'start', member: 'Ada' }, away('Bo'), missedIt);
     expect(left2.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
+  });
+
+  test('is told that its run is over before it hears of the next', () => {
+    const play = Play.running(2).do(away('Bo'), missed('Bo'), { type: 'start', member: 'Ada' });
+    play.do(back(play, 'Bo', { run: 1, active: { epoch: 1, ring: [], isSteady: true } }));
+    expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['ended', 'room']);
   });
 
   test('is told that the run is paused', () => {
