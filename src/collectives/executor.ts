@@ -435,8 +435,10 @@ export class Executor {
     const flow = flight.flows.get(peer)!;
     const mustWait = !flow.isReady && flow.eagerLeft < frame.byteLength;
     flow.eagerLeft -= frame.byteLength;
-    const send = (): Promise<void> => this.#transmit(peer, frame, flight.sent);
-    return mustWait ? new Promise<void>((release) => (flow.release = release)).then(send) : send();
+    if (!mustWait) return this.#transmit(peer, frame, flight.sent);
+    return new Promise<void>((release) => (flow.release = release)).then(() =>
+      this.#transmit(peer, frame, flight.sent),
+    );
   }
 
   /** Every frame's way out. Rejects once the group has failed: receivers have given it up too, and senders are to stop. */
@@ -479,7 +481,9 @@ export class Executor {
   #hear(news: News, from: number): void {
     switch (news.type) {
       case 'abort': {
-        const { name, message, rank = from, op, seq, missing } = news;
+        const { name, message, op, seq, missing } = news;
+        // Another rank's word is never this rank's own finding, which it would report to the server.
+        const rank = news.rank === undefined || news.rank === this.#options.mesh.rank ? from : news.rank;
         const Reason = ABORT_ERRORS.get(name) ?? PeerGoneError;
         // Who is missing this rank has heard itself, where all were asked: another's word would blame whom it likes.
         const heard = Reason === TimeoutError && seq !== undefined ? this.#inquiry.heardOf(seq) : null;

@@ -9,7 +9,7 @@ import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
 import { asError, messageOf, PeerGoneError, PeergradError, ProtocolError, UsageError } from '../util/errors.ts';
 import { NewsRelay } from './newsRelay.ts';
-import { MAX_PARKED_COLLECTIVE_BYTES, MAX_PARKED_MESSAGE_BYTES, Parking } from './parking.ts';
+import { PARKED_COLLECTIVES, PARKED_MESSAGES, Parking } from './parking.ts';
 
 export interface MeshOptions {
   rank: number;
@@ -72,12 +72,14 @@ export class Mesh {
     this.epoch = epoch;
     this.recorder = new FlightRecorder({ rank, worldSize, epoch });
     const context = { rank, worldSize, epoch };
+    const groupsWith = (sender: number): number =>
+      [...this.#groups.keys()].filter((group) => this.#members[group]!.includes(sender)).length;
     this.parkedCollectives = new Parking({
-      ...{ maxBytes: MAX_PARKED_COLLECTIVE_BYTES, context },
+      ...{ limits: PARKED_COLLECTIVES, groupsWith, context },
       what: `collectives that rank ${rank} has not called yet`,
     });
     this.parkedMessages = new Parking({
-      ...{ maxBytes: MAX_PARKED_MESSAGE_BYTES, context, what: 'messages that nobody has asked for' },
+      ...{ limits: PARKED_MESSAGES, groupsWith, context, what: 'messages that nobody has asked for' },
     });
     this.#connect = connect;
     for (const [peer, link] of links) this.#links.set(peer, link);

@@ -73,8 +73,11 @@ export class NewsRelay {
 
   #isGenuine({ origin, group }: News, from: number): boolean {
     const { rank, links, neighbours, membersOf } = this.#env;
-    if (origin === rank || !membersOf(group)?.includes(origin)) return false;
-    return origin === from || !(neighbours.has(origin) && links.has(origin));
+    const members = membersOf(group);
+    if (origin === rank || !members?.includes(origin)) return false;
+    // A member that brings forged news could end the group in its own name. Nor may a link that is slow or dead at one end silence a
+    // neighbour: its news come by way of the other members.
+    return origin === from || members.includes(from) || !(neighbours.has(origin) && links.has(origin));
   }
 
   #isOld({ origin, id }: News, from: number): boolean {

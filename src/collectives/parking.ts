@@ -4,21 +4,25 @@
  */
 import { ProtocolError, type ErrorContext } from '../util/errors.ts';
 
+const MIB = 1024 * 1024;
 /**
- * Most bytes parked of one sender's collectives: twice what it may send ahead in a group (`executor.ts`), for headers, reserved
- * ops and further groups.
+ * Bytes parked of one sender's collectives: in one group twice what it may send ahead there (`executor.ts`), for headers and reserved
+ * ops; and as much as it may send ahead for each further group.
  */
-export const MAX_PARKED_COLLECTIVE_BYTES = 32 * 1024 * 1024;
-/** Most bytes parked of one sender's messages: what it may send ahead (`pointToPoint.ts`), and some ten thousand headers. */
-export const MAX_PARKED_MESSAGE_BYTES = 16 * 1024 * 1024;
+export const PARKED_COLLECTIVES = { oneGroup: 32 * MIB, furtherGroup: 16 * MIB };
+/** The same of messages (`pointToPoint.ts`): some ten thousand headers beside what it may send ahead. */
+export const PARKED_MESSAGES = { oneGroup: 16 * MIB, furtherGroup: 4 * MIB };
+/** More groups than these add nothing: a bound that grows with every group would bound nobody. */
+const MAX_FURTHER_GROUPS = 3;
 
 /** What a frame without payload counts for: it costs some hundred bytes here. */
 const MIN_FRAME_BYTES = 512;
 
 export interface ParkingOptions {
-  /** Most bytes of one sender. */
-  maxBytes: number;
-  /** The error's sentence, behind "Rank 3 sent more than 32 MiB of". */
+  /** Most bytes of one sender, by the number of groups that it shares with this rank. */
+  limits: { oneGroup: number; furtherGroup: number };
+  groupsWith: (sender: number) => number;
+  /** The rest of the error's sentence, behind "Rank 3 sent more than 32 MiB, over all groups, of". */
   what: string;
   context: ErrorContext;
 }
@@ -34,12 +38,18 @@ export class Parking {
 
   /** A frame is to be parked. @throws ProtocolError where its sender has parked too much. */
   enter(frame: ArrayBuffer, from: number): void {
-    const { maxBytes, what, context } = this.#options;
+    const { limits, what, context } = this.#options;
     const bytes = (this.#bytes.get(from) ?? 0) + weigh(frame);
-    if (bytes > maxBytes) {
-      throw new ProtocolError(`Rank ${from} sent more than ${maxBytes / 2 ** 20} MiB of ${what}.`, context);
+    if (bytes > limits.oneGroup && bytes > this.#maxBytes(from)) {
+      const most = this.#maxBytes(from) / MIB;
+      throw new ProtocolError(`Rank ${from} sent more than ${most} MiB, over all groups, of ${what}.`, context);
     }
     this.#bytes.set(from, bytes);
+  }
+
+  #maxBytes(from: number): number {
+    const { limits, groupsWith } = this.#options;
+    return limits.oneGroup + limits.furtherGroup * Math.min(Math.max(groupsWith(from) - 1, 0), MAX_FURTHER_GROUPS);
   }
 
   /** A parked frame is taken, or dropped. */

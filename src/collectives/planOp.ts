@@ -264,16 +264,20 @@ export class PlanOp {
       if (end === move.end) lane.next += 1;
       lane.isBusy = true;
       this.#busyLanes += 1;
-      this.#options
-        .emit(peer, frame)
-        .then(() => {
-          lane.isBusy = false;
-          this.#busyLanes -= 1;
-          this.#pump(peer);
-          return this.#settle();
-        })
-        .catch(this.#options.onfailure);
+      // One promise a frame: this runs for each.
+      this.#options.emit(peer, frame).then(() => this.#sent(lane, peer), this.#options.onfailure);
       for (const next of progress.after) this.#wake(next);
+    }
+  }
+
+  #sent(lane: Lane, peer: number): void {
+    try {
+      lane.isBusy = false;
+      this.#busyLanes -= 1;
+      this.#pump(peer);
+      this.#settle();
+    } catch (error) {
+      this.#options.onfailure(error);
     }
   }
 

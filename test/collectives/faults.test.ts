@@ -295,12 +295,25 @@ describe('hostile ranks', () => {
   test("cannot fill a rank's memory by sending to several groups, each within its bounds", async () => {
     const { meshes, links } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
-    for (let i = 0; i < 2; i++) await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
-    await park(links[1]!.get(0)!, [0, 1, 2], 18 * 2 ** 20);
+    for (let i = 0; i < 4; i++) await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
+    await park(links[1]!.get(0)!, [0, 1, 2, 3, 4], 18 * 2 ** 20);
     expect(worlds[0]!.failure).toBeInstanceOf(ProtocolError);
     expect(worlds[0]!.failure!.message).toMatch(
-      /^Rank 1 sent more than 32 MiB of collectives that rank 0 has not called/,
+      /^Rank 1 sent more than 80 MiB, over all groups, of collectives that rank 0 has not called/,
     );
+  });
+
+  test('may send as much ahead in each of three groups as in one', async () => {
+    const sums = await runWorld(2, async (world) => {
+      const groups = [world, await world.newGroup([0, 1]), await world.newGroup([0, 1])];
+      if (world.rank === 1) await new Promise((resolve) => setTimeout(resolve, 50));
+      const works = groups.flatMap((group) =>
+        Array.from({ length: 64 }, () => group.allReduce(new Float32Array(70_000).fill(1))),
+      );
+      const results = await Promise.all(works);
+      return results.every((result) => result[69_999] === 2);
+    });
+    expect(sums).toEqual([true, true]);
   });
 
   test.each([

@@ -65,6 +65,28 @@ describe('news', () => {
     world.close();
   });
 
+  test.each([3, 4, 5])(
+    'of a ring neighbour arrive by way of others where its link to this rank is silent, of %i',
+    async (n) => {
+      const world = createMeshes(n);
+      const worlds = groupsOf(world);
+      stall(world, 0, 1);
+      worlds[0]!.abort(new Error('over'));
+      for (let hop = 0; hop < n; hop++) await arrivals();
+      expect(worlds.map(({ failure }) => failure !== null)).toEqual(worlds.map(() => true));
+      world.close();
+    },
+  );
+
+  test('of an abort are never what the rank that hears them has found itself', async () => {
+    const world = createMeshes(3);
+    const worlds = groupsOf(world);
+    await inject(world, 2, 0, { origin: 2, id: 1, body: { ...ABORT, name: 'PeerGoneError', rank: 0, missing: [1] } });
+    await arrivals();
+    expect((worlds[0]!.failure as PeerGoneError).context).toMatchObject({ rank: 2, missing: [1] });
+    world.close();
+  });
+
   test('are no longer passed on, and links have no handlers, once the epoch has ended', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
