@@ -4,13 +4,14 @@ import type { JobSpec } from '../protocol/job.ts';
 import { isRunOver } from '../parallel/progress.ts';
 import type { Clock } from '../util/clock.ts';
 import { messageOf } from '../util/errors.ts';
-import type { BrowserLock } from './browserLock.ts';
 import { isSameRun, type Checkpoints } from './checkpoints.ts';
 import { toCheckpoint } from './runCheckpoint.ts';
 import type { RunState } from './trainingRun.ts';
 
 /** Least time between two checkpoints, milliseconds: so much training is lost at most, and a disk has other things to do. */
 export const AUTOSAVE_MS = 10_000;
+/** A checkpoint of this age or less is another tab's, or of a moment ago. Less than {@link AUTOSAVE_MS}, which a tab's own has waited. */
+const RECENT_MS = 0.9 * AUTOSAVE_MS;
 
 export interface AutosaveOptions {
   room: string;
@@ -20,9 +21,9 @@ export interface AutosaveOptions {
   clock: Clock;
   /** Milliseconds since 1970. */
   today: () => number;
-  openCheckpoints: () => Promise<Pick<Checkpoints, 'save' | 'removeRun'>>;
-  /** Of this browser and room: the tab that holds it saves for all. Taken over. */
-  lock: Pick<BrowserLock, 'take' | 'release'>;
+  openCheckpoints: () => Promise<Pick<Checkpoints, 'save' | 'removeRun' | 'list'>>;
+  /** Runs a task unless another tab of this browser runs one for this room. One tab saves for all, and none keeps the others from it. */
+  whileAlone: (task: () => Promise<void>) => Promise<void>;
   /** What this run goes on from, which it replaces. */
   origin: CheckpointMeta | null;
   /** The state after so many steps is saved. */
@@ -51,11 +52,15 @@ export class Autosave {
 
   /** Saves `run` as it is now, unless that was done a moment ago. */
   offer(run: Saved): void {
-    if (this.#options.clock.now() - this.#savedAt >= AUTOSAVE_MS) this.save(run);
+    if (this.#options.clock.now() - this.#savedAt >= AUTOSAVE_MS) this.#save(run, false);
   }
 
-  /** Saves `run` as it is now, unless the last time still takes, or another tab of this browser saves it. */
+  /** Saves `run` as it is now, unless the last time still takes, or a tab of this browser has just saved as many steps. */
   save(run: Saved): void {
+    this.#save(run, true);
+  }
+
+  #save(run: Saved, isWanted: boolean): void {
     if (this.#isSaving) return;
     this.#isSaving = true;
     this.#savedAt = this.#options.clock.now();
@@ -63,8 +68,8 @@ export class Autosave {
     const state = run.snapshot();
     this.#do(async () => {
       try {
-        const [snapshot, isOurs] = await Promise.all([state, this.#options.lock.take()]);
-        if (isOurs) await this.#keep(snapshot, worldSize);
+        const snapshot = await state;
+        await this.#options.whileAlone(() => this.#keep(snapshot, worldSize, isWanted));
       } catch (error) {
         this.#note(error);
       } finally {
@@ -75,22 +80,18 @@ export class Autosave {
 
   /** The run has finished after `step` steps: nobody will go on with it. */
   discard(step: number): void {
-    const { openCheckpoints, lock, room, job, origin } = this.#options;
+    const { openCheckpoints, whileAlone, room, job, origin } = this.#options;
     this.#do(async () => {
       try {
-        if (!(await lock.take())) return;
-        const checkpoints = await openCheckpoints();
-        await checkpoints.removeRun({ room, job });
-        if (origin) await checkpoints.removeRun(origin, step);
+        await whileAlone(async () => {
+          const checkpoints = await openCheckpoints();
+          await checkpoints.removeRun({ room, job });
+          if (origin) await checkpoints.removeRun(origin, step);
+        });
       } catch {
         // What is left can be removed on the front page.
       }
     });
-  }
-
-  /** Lets another tab of this browser save, once all that was begun is done. */
-  close(): void {
-    this.#do(async () => this.#options.lock.release());
   }
 
   /** Resolves once all that was begun is done. */
@@ -98,13 +99,16 @@ export class Autosave {
     return this.#work;
   }
 
-  async #keep(state: RunState, worldSize: number): Promise<void> {
+  async #keep(state: RunState, worldSize: number, isWanted: boolean): Promise<void> {
     const { openCheckpoints, room, member, job, origin, today } = this.#options;
     const { step } = state.progress;
     if (step === 0 || isRunOver(state.progress, job)) return;
     const id = `${room}-${member}-${step}`;
     const { meta, arrays } = toCheckpoint(state, { id, room, job, savedAt: today(), worldSize });
     const checkpoints = await openCheckpoints();
+    const list = await checkpoints.list();
+    const recent = list.checkpoints.filter((one) => isSameRun(one, { room, job }) && today() - one.savedAt < RECENT_MS);
+    if (recent.some((one) => !isWanted || one.step >= step)) return;
     await checkpoints.save(meta, arrays);
     this.#options.onsaved(step);
     // Later ones may be of a run that went another way from there.

@@ -17,7 +17,7 @@ import { demandsOf, hasPreview } from '../protocol/preview.ts';
 import { systemClock } from '../util/clock.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import { Autosave, type AutosaveOptions } from './autosave.ts';
-import { BrowserLock } from './browserLock.ts';
+import { whileAlone } from './browserLock.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { openDevice, type OpenedDevice } from './device.ts';
 import { answer } from './learned.ts';
@@ -260,7 +260,7 @@ export class Session {
     // Files that were chosen before the host said that they are for all.
     if (before !== undefined && before.kind !== 'spread' && job.data.kind === 'spread') void this.#share();
     // Who is missing may not come back.
-    if (isPaused && this.#trained?.hasState) this.#training?.autosave?.save(this.#trained);
+    if (isPaused && !this.#isOut && this.#trained?.hasState) this.#training?.autosave?.save(this.#trained);
     void this.#announce();
   }
 
@@ -470,7 +470,7 @@ export class Session {
     return new Autosave({
       ...{ room: this.#code, member: this.#member, job, origin, clock: this.#clock, today: Date.now },
       openCheckpoints: () => Checkpoints.open(),
-      lock: new BrowserLock(`peergrad-autosave-${this.#code}`),
+      whileAlone: (task) => whileAlone(`peergrad-autosave-${this.#code}`, task),
       onsaved: (step) => this.#options.emit({ type: 'saved', step }),
       onnote: (message) => this.#options.emit({ type: 'note', message }),
     });
@@ -481,7 +481,6 @@ export class Session {
     this.#recording = this.#current?.recording ?? this.#recording;
     this.#current?.dispose();
     this.#retired?.model.dispose();
-    this.#training?.autosave?.close();
     this.#current = null;
     this.#retired = null;
     this.#training = null;

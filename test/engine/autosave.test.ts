@@ -19,22 +19,25 @@ let isFull: boolean;
 let autosave: Autosave;
 
 const storage = {
-  async save({ id }: CheckpointMeta): Promise<void> {
+  async save(meta: CheckpointMeta): Promise<void> {
     if (isFull) throw new StorageError('This browser’s storage is full.');
-    asked.push(`save ${id}`);
+    asked.push(`save ${meta.id}`);
+    stored.push(meta);
   },
+  list: () => Promise.resolve({ checkpoints: stored, damaged: [] }),
   async removeRun({ room }: Pick<CheckpointMeta, 'room' | 'job'>, upTo?: number): Promise<void> {
     asked.push(`remove ${room}${upTo === undefined ? '' : ` up to ${upTo}`}`);
   },
 };
-/** Whether another tab of this browser saves for all. */
+/** Whether another tab of this browser saves or removes just now. */
 let isTaken: boolean;
+let stored: CheckpointMeta[];
 
 function autosaveFrom(origin: CheckpointMeta | null): Autosave {
   return new Autosave({
-    ...{ room: 'K7F3QX', member: 'member-ada', job: JOB, clock, today: () => 1, origin },
+    ...{ room: 'K7F3QX', member: 'member-ada', job: JOB, clock, today: () => clock.now(), origin },
     openCheckpoints: () => Promise.resolve(storage),
-    lock: { take: () => Promise.resolve(!isTaken), release: () => asked.push('release') },
+    whileAlone: (task) => (isTaken ? Promise.resolve() : task()),
     onsaved: (step) => saved.push(step),
     onnote: (message) => notes.push(message),
   });
@@ -42,7 +45,7 @@ function autosaveFrom(origin: CheckpointMeta | null): Autosave {
 
 beforeEach(() => {
   clock = new ManualClock();
-  [asked, notes, saved, isFull, isTaken] = [[], [], [], false, false];
+  [asked, notes, saved, stored, isFull, isTaken] = [[], [], [], [], false, false];
   autosave = autosaveFrom(null);
 });
 
@@ -93,21 +96,45 @@ test('there is nothing to save before the first step, nor after the last', async
 test('a finished run is removed, after what is still being saved', async () => {
   autosave.save(run(20));
   autosave.discard(30);
-  autosave.close();
   await autosave.idle;
-  expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove K7F3QX', 'release']);
+  expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove K7F3QX']);
 });
 
-test('one tab of a browser saves and removes, another once that one is gone', async () => {
+test('a tab leaves alone what another of its browser saves or removes just now', async () => {
   isTaken = true;
   autosave.save(run(20));
   autosave.discard(30);
   await autosave.idle;
   expect([asked, saved, notes]).toEqual([[], [], []]);
-  isTaken = false;
-  autosave.save(run(40));
+});
+
+test('a tab saves once no other of its browser has for a while, and at once only what is further', async () => {
+  const other = autosaveFrom(null);
+  other.offer(run(20));
+  await other.idle;
+  clock.advance(AUTOSAVE_MS / 2);
+  autosave.offer(run(40));
   await autosave.idle;
-  expect(saved).toEqual([40]);
+  autosave.save(run(20));
+  await autosave.idle;
+  expect(saved).toEqual([20]);
+  autosave.save(run(41));
+  await autosave.idle;
+  expect(saved).toEqual([20, 41]);
+  clock.advance(AUTOSAVE_MS);
+  autosave.offer(run(60));
+  await autosave.idle;
+  expect(saved).toEqual([20, 41, 60]);
+});
+
+test('a run that begins again in the same room is saved though an earlier one came further', async () => {
+  autosave.save(run(90));
+  await autosave.idle;
+  clock.advance(AUTOSAVE_MS);
+  const next = autosaveFrom(null);
+  next.offer(run(5));
+  await next.idle;
+  expect(saved).toEqual([90, 5]);
 });
 
 test('a run that goes on from a checkpoint replaces it, and none of later steps, once it has its own', async () => {

@@ -1,6 +1,7 @@
 /** Locks between tabs of one browser, over a lock manager that grants as browsers do. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { BrowserLock } from '../../src/engine/browserLock.ts';
+import { whileAlone } from '../../src/engine/browserLock.ts';
+import { deferred } from '../../src/util/deferred.ts';
 
 /** Names of locks that are held. */
 let held: Set<string>;
@@ -10,12 +11,13 @@ const locks = {
   async request(name: string, _: { ifAvailable: true }, hold: (lock: object | null) => Promise<void>): Promise<void> {
     if (held.has(name)) return hold(null);
     held.add(name);
-    await hold({ name });
-    held.delete(name);
+    try {
+      await hold({ name });
+    } finally {
+      held.delete(name);
+    }
   },
 };
-
-const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 beforeEach(() => {
   held = new Set();
@@ -23,32 +25,38 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllGlobals());
 
-test('one of several holders has a lock, as long as it likes', async () => {
-  const [first, second, other] = [new BrowserLock('a'), new BrowserLock('a'), new BrowserLock('b')];
-  expect(await Promise.all([first.take(), second.take(), other.take()])).toEqual([true, false, true]);
-  expect(await Promise.all([first.take(), second.take()])).toEqual([true, false]);
+test('one of several tasks of a name runs, and others do not wait for it', async () => {
+  const ended = deferred();
+  const ran: string[] = [];
+  const first = whileAlone('a', async () => {
+    ran.push('first');
+    await ended.promise;
+  });
+  await whileAlone('a', async () => void ran.push('second'));
+  await whileAlone('b', async () => void ran.push('other'));
+  expect(ran).toEqual(['first', 'other']);
+  ended.resolve();
+  await first;
+  await whileAlone('a', async () => void ran.push('third'));
+  expect(ran).toEqual(['first', 'other', 'third']);
 });
 
-test('a lock that is released goes to another, and not back', async () => {
-  const [first, second] = [new BrowserLock('a'), new BrowserLock('a')];
-  await first.take();
-  first.release();
-  await settle();
-  expect(await first.take()).toBe(false);
-  expect(await second.take()).toBe(true);
-});
-
-test('a lock that is released before it was taken stays free', async () => {
-  const lock = new BrowserLock('a');
-  lock.release();
-  expect(await lock.take()).toBe(false);
-  expect(held).toEqual(new Set());
+test('a task that fails says so, runs once, and leaves the name free', async () => {
+  let runs = 0;
+  const fail = async (): Promise<void> => {
+    runs++;
+    throw new Error('full');
+  };
+  await expect(whileAlone('a', fail)).rejects.toThrow('full');
+  expect([runs, held]).toEqual([1, new Set()]);
 });
 
 test.each([
   ['has no locks', {}],
   ['blocks them', { locks: { request: () => Promise.reject(new DOMException('Blocked.', 'SecurityError')) } }],
-])('everyone holds a lock where the browser %s', async (_, navigator) => {
+])('every task runs where the browser %s', async (_, navigator) => {
   vi.stubGlobal('navigator', navigator);
-  expect(await Promise.all([new BrowserLock('a').take(), new BrowserLock('a').take()])).toEqual([true, true]);
+  let runs = 0;
+  await Promise.all([1, 2].map(() => whileAlone('a', async () => void runs++)));
+  expect(runs).toBe(2);
 });
