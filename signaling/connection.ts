@@ -310,7 +310,9 @@ export class Connection implements Peer {
     }
     const { removed, ...settings } = standing.settings;
     const isSigned = removed !== undefined && credentials.isSeal(removed.seal, room, removed.members);
-    const known = { ...standing, settings: isSigned ? standing.settings : settings };
+    // No key opens a lock from before the restart where keys do not outlast it: it would keep out the host itself.
+    const isLocked = settings.isLocked && credentials.areLasting;
+    const known = { ...standing, settings: { ...settings, isLocked, ...(isSigned && { removed }) } };
     if (home === null && !this.#over) home = await rooms.revive(room, known);
     if (home === null) return this.refuse('rate-limited', NO_PLACE);
     this.#member = member;

@@ -16,6 +16,7 @@ import {
   tellRoom,
   unready,
   withEffects,
+  withRemoved,
   type RoomEvent,
   type RoomState,
   type Step,
@@ -114,7 +115,7 @@ function retell({ phase }: RoomState, step: Step): Step {
 
 export function remove(state: RoomState, member: string, whom: string): Step {
   if (whom === member || !state.hidden.has(whom)) return stay(state);
-  return withEffects(left({ ...state, removed: new Set(state.removed).add(whom) }, whom, 'removed'), {
+  return withEffects(left({ ...state, removed: withRemoved(state.removed, whom) }, whom, 'removed'), {
     ...{ type: 'expel', member: whom, code: 'removed' },
     message: 'The host has sent this tab out of the room.',
   });

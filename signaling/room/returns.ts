@@ -19,6 +19,7 @@ import {
   stay,
   tellRoom,
   withEffects,
+  withRemoved,
   type LeaveReason,
   type RoomEffect,
   type RoomEvent,
@@ -62,7 +63,7 @@ export function revive(
 export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 'return' }>): Step {
   // Only what a server has signed gets here.
   const members = event.standing.settings.removed?.members ?? [];
-  const known = { ...state, removed: new Set([...state.removed, ...members]) };
+  const known = { ...state, removed: members.reduce(withRemoved, state.removed) };
   let step = known.removed.has(event.member) ? refuse(known, event.member, 'removed', REMOVED) : takeBack(known, event);
   // They may have come back before anybody who knew.
   for (const member of members.filter((one) => step.state.hidden.has(one))) {
@@ -72,7 +73,8 @@ export function comeBack(state: RoomState, event: Extract<RoomEvent, { type: 're
 }
 
 function takeBack(state: RoomState, event: Extract<RoomEvent, { type: 'return' }>): Step {
-  const { member, browser, holdsKey, standing } = event;
+  const { member, browser, holdsKey } = event;
+  const standing = ownStanding(event);
   // It has no say in what went on.
   if (isSpectator(state, member) || (event.watches && !state.hidden.has(member))) {
     const timers = state.isDoubtful && state.members.length === 0 ? [DOUBTS] : [];
@@ -90,7 +92,8 @@ function takeBack(state: RoomState, event: Extract<RoomEvent, { type: 'return' }
   const timers = state.isDoubtful ? absences(state, known) : [];
   if (!known.hidden.has(member)) {
     const entered = enter(known, member, event);
-    if (!entered.state.hidden.has(member)) return entered;
+    // Whoever is refused has no say: the members that it spoke of might never come.
+    if (!entered.state.hidden.has(member)) return { state, effects: entered.effects };
     const [admit, ...news] = entered.effects;
     // Who hears of the next run first, and then no more, does not know that its own is over.
     return { state: entered.state, effects: [admit!, ...catchUp(entered.state, event), ...news, ...timers] };
@@ -104,6 +107,12 @@ function takeBack(state: RoomState, event: Extract<RoomEvent, { type: 'return' }
     { type: 'admit', member },
     ...catchUp(next, event),
   );
+}
+
+/** The standing of a member, without an epoch that it was no rank of: ranks know each other, and nobody else. */
+function ownStanding({ member, standing }: Extract<RoomEvent, { type: 'return' }>): Standing {
+  const isRank = standing.active?.ring.some((rank) => rank.member === member) ?? false;
+  return isRank ? standing : { ...standing, active: null };
 }
 
 /** Highest number that a returning member has for a run or an epoch. */

@@ -167,6 +167,15 @@ export interface RoomOptions {
   hasRelay?: boolean;
 }
 
+/** Members that were sent out and are remembered; who was sent out before them has long lost its token. */
+export const MAX_REMOVED = 1024;
+
+/** `removed` with one more, the latest last. */
+export function withRemoved(removed: ReadonlySet<string>, member: string): ReadonlySet<string> {
+  if (removed.has(member)) return removed;
+  return new Set([...removed, member].slice(-MAX_REMOVED));
+}
+
 /** An empty room. */
 export function createRoom(options: RoomOptions): RoomState {
   const { job, startAt, nodes, hasRelay = false } = options;

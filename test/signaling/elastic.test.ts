@@ -12,6 +12,7 @@ import {
   type RoomOptions,
 } from '../../signaling/room/index.ts';
 import { breaksOf } from '../../signaling/room/faults.ts';
+import { MAX_REMOVED, withRemoved } from '../../signaling/room/state.ts';
 import type { Standing } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { join, Play, ready } from './play.ts';
@@ -857,6 +858,25 @@ describe('what a returning member remembers', () => {
       expect(play.ring).toEqual(['Ada', 'Bo']);
       expect(play.state).toMatchObject({ isDoubtful: false, phase: 'LINKING', run: 1, epoch: 1000 });
     }
+  });
+
+  test('of an epoch that it was no rank of counts for nothing, and fills no room', () => {
+    const before = open(4);
+    const play = revived(before);
+    const ring = [...before.state.ring];
+    play.do(
+      back(before, 'Di', { active: { epoch: 4, ring: ring.filter(({ member }) => member !== 'Di'), isSteady: true } }),
+    );
+    expect(play.state.members.map(({ member }) => member)).toEqual(['Di']);
+    play.do(steady(before, 'Ada'));
+    expect(play.state.hidden.get('Ada')).toMatchObject({ isAway: false });
+  });
+
+  test('of members that were sent out is bounded, the latest are kept', () => {
+    const names = Array.from({ length: MAX_REMOVED + 2 }, (_, i) => `tab-${i}`);
+    const removed = names.reduce<ReadonlySet<string>>(withRemoved, new Set());
+    expect([...removed]).toEqual(names.slice(2));
+    expect(withRemoved(removed, 'tab-5')).toBe(removed);
   });
 
   test('is believed where another server, whose clock is ahead, has numbered it', () => {

@@ -268,6 +268,23 @@ describe('members', () => {
   });
 });
 
+test('a lock whose keys a restart has made void keeps nobody out, its host least of all', async () => {
+  const server = await start();
+  const settings = { ...NOTHING.settings, isLocked: true };
+  const back = {
+    type: 'return',
+    version: PROTOCOL_VERSION,
+    room: 'K7F3QX',
+    standing: { ...NOTHING, settings },
+  } as const;
+  const pupil = member(server);
+  await pupil.send({ ...back, name: 'Bo', member: 'member-of-bo', token: 'x'.repeat(40) });
+  expect(await pupil.answer()).toBe('admitted');
+  const teacher = member(server);
+  await teacher.join('K7F3QX', 'Ada');
+  expect(await teacher.answer()).toBe('admitted');
+});
+
 describe('a run of more than a day', () => {
   test('its members are given new credentials half-way, and come back with them to where they were', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
