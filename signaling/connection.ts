@@ -279,7 +279,7 @@ export class Connection implements Peer {
   async #join(message: Extract<ClientMessage, { type: 'join' }>): Promise<void> {
     const { room, name, browser, rank, watches, worldSize, hostKey } = message;
     const { rooms, wrongCodes } = this.#server;
-    const home = await rooms.find(room);
+    const home = await rooms.find(room, 'newcomer');
     // Right codes are refused as well while an address is blocked: else guessing would go on until one fits. (Opening a
     // room guesses nothing: one child's wrong codes must not stop a school.)
     if (wrongCodes.isBlocked(this.#address)) return this.refuse('rate-limited', TOO_MANY_GUESSES);
@@ -295,7 +295,7 @@ export class Connection implements Peer {
     const { room, member, token, name, browser, rank, watches, hostKey, standing } = message;
     const { rooms, credentials, wrongCodes, revivals } = this.#server;
     const isProven = credentials.isToken(token, room, member);
-    let home = await rooms.find(room);
+    let home = await rooms.find(room, 'member');
     if (!isProven && home?.awaits(room, member) !== true) {
       // It may be a guess at the room's code. Once too many were wrong, right and wrong ones have the same answer.
       const guesses = credentials.areLasting ? wrongCodes : revivals;

@@ -21,8 +21,11 @@ export interface Home {
 export interface Rooms {
   /** A new room's code, which no process has for another; `null` when this one holds as many rooms as it may. The room is here. */
   open(room: NewRoom): Promise<string | null>;
-  /** `null`: there is no such room. */
-  find(code: string): Promise<Home | null>;
+  /**
+   * `null`: there is no such room. A `newcomer` cannot revive a room: one whose owner's lease ran out meanwhile has a home for it all
+   * the same, which lets it in where a member has revived the room since, and else does not.
+   */
+  find(code: string, who: 'member' | 'newcomer'): Promise<Home | null>;
   /** Makes a room anew that a returning member remembers, or finds who has done so. `null`: there is no place for it. */
   revive(code: string, standing: Standing): Promise<Home | null>;
 }

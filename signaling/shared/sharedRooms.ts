@@ -95,15 +95,17 @@ export class SharedRooms implements Rooms {
     }
   }
 
-  async find(code: string): Promise<Home | null> {
+  async find(code: string, who: 'member' | 'newcomer'): Promise<Home | null> {
     const { hub } = this.#options;
+    let isMoving = false;
     for (;;) {
       if (hub.has(code)) return hub;
       const link = this.#there();
       const owner = await link.ownerOf(code);
-      if (owner === null || owner.isThis) return hub.has(code) ? hub : null;
+      if (owner === null || owner.isThis) return hub.has(code) || (isMoving && who === 'newcomer') ? hub : null;
       if (await link.isListening(owner.address)) return this.#partner(owner.address);
       // Its process has died, or is cut off, or about to be back under another address.
+      isMoving = true;
       await this.#wait(Math.min(LOOK_MS, Math.max(owner.restMs, 0) + 1));
     }
   }
@@ -111,7 +113,7 @@ export class SharedRooms implements Rooms {
   async revive(code: string, standing: Standing): Promise<Home | null> {
     const { hub } = this.#options;
     for (;;) {
-      const home = await this.find(code);
+      const home = await this.find(code, 'member');
       if (home !== null) return home;
       if (await this.#take(code)) return hub.has(code) || hub.revive(code, standing) ? hub : null;
     }

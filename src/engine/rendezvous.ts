@@ -274,8 +274,11 @@ export class Rendezvous {
     if (code === 'silent' || code === 'not-member') return this.#admission !== null;
     // Of a member that is there `rate-limited` says that it sends too much.
     if (this.#lostAt === null) return false;
-    // A room that has lost its server is there again once the first of its members is back.
-    return code === 'rate-limited' || (code === 'no-room' && this.#admission === null);
+    if (code === 'rate-limited') return true;
+    if (this.#admission !== null) return false;
+    // A room that has lost its server is there again once the first of its members is back. A join whose answer was lost may
+    // still hold the rank, or the last place, until the server takes that member for gone.
+    return code === 'no-room' || code === 'mismatch' || code === 'room-full';
   }
 
   /** The server is gone, or has closed this connection: tries to come back. */

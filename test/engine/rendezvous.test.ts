@@ -162,6 +162,16 @@ describe('a newcomer', () => {
     expect(await isQuiet()).toBe(true);
   });
 
+  test.each(['mismatch', 'room-full'] as const)('asks again where its own lost join may be why of %s', async (code) => {
+    (await begin()).closed();
+    (await connection(2)).refuses(code);
+    const third = await connection(3);
+    expect(fatal).toEqual([]);
+    expect(third.sent).toEqual([expect.objectContaining(JOIN)]);
+    third.admits();
+    expect(await isQuiet()).toBe(true);
+  });
+
   test('waits for a room that moves until its members have brought it back', async () => {
     (await begin()).refuses('server-closing');
     (await connection(2)).refuses('no-room');
@@ -178,7 +188,7 @@ describe('a newcomer', () => {
     expect(clock.now()).toBeLessThan(80_000);
   });
 
-  test.each(['no-room', 'rate-limited', 'room-full'] as const)('is told at once of %s', async (code) => {
+  test.each(['no-room', 'rate-limited', 'room-full', 'mismatch'] as const)('is told at once of %s', async (code) => {
     (await begin()).refuses(code);
     expect(fatal).toEqual([`Refused: ${code}.`]);
     expect(await isQuiet()).toBe(true);

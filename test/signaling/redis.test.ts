@@ -324,6 +324,24 @@ describe.skipIf(!hasRedis)('a lease', () => {
     for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', epoch });
   });
 
+  test('that runs out while a newcomer waits makes no wrong code of the room', async () => {
+    const redis = await startRedis();
+    const server = await start(redis, { secret: SECRET, limits: { wrongCodesPerMinute: 1 } });
+    const client = await redisClient(redis);
+    await client.set('peergrad:room:AAAAAA', 'somebody-who-died.1', { PX: 100 });
+    const early = member(server);
+    await early.join('AAAAAA', 'Ed');
+    expect(await early.next('refused')).toMatchObject({
+      code: 'server-closing',
+      message: expect.stringMatching(/^The room moves/),
+    });
+    const ada = { id: 'Ada-Ada-Ada', token: new Credentials(SECRET).tokenFor('AAAAAA', 'Ada-Ada-Ada') };
+    const ring = [{ member: ada.id, name: 'Ada', device: CPU, browser: 0, rank: null }];
+    const back = await comeBack(server, 'AAAAAA', ada, remembered(7, ring));
+    await back.next('admitted');
+    await joined(server, 'AAAAAA', 'Ed');
+  });
+
   test('is over when Redis is away for longer: until then the room goes on', async () => {
     const clock = new ManualClock();
     const { redis, one, other } = await two({ clock });
@@ -380,10 +398,14 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
     await child.kill();
     const codes = await Promise.all(all.map(({ tab }) => tab.closed));
     expect(codes).toEqual([1006, 1012, 1006, 1012]);
+    const newcomer = member(other);
+    await newcomer.join(room, 'Flo');
     // They wait where they knock until the lease has run out.
     const back = await Promise.all(all.map((who) => comeBackForSure(other, room, who, remembered(epoch, members))));
     for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', epoch });
     expect(await rooms(other)).toBe(1);
+    // Its code was right: it is in, or may come again.
+    expect(['admitted', 'server-closing']).toContain(await newcomer.answer());
     const late = await joined(other, room, 'Ed');
     const next = await train([...back, late.tab], 5);
     expect(next.epoch).toBeGreaterThan(epoch);
