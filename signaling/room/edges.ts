@@ -106,7 +106,7 @@ function spread(members: readonly RosterEntry[], costOf: Cost): RosterEntry[] {
   const n = members.length;
   const costs = members.map((a) => members.map((b) => costOf(a, b)));
   const ring = members.map((_, i) => i);
-  /** Of the pairs that a swap of two places changes. */
+  /** Only the pairs that a swap of two places changes. */
   const around = (i: number, j: number): number => {
     let sum = 0;
     for (const place of new Set([i, j, (i + n - 1) % n, (j + n - 1) % n])) {

@@ -91,7 +91,7 @@ function isAllSaid({ ring, members, complaints, reports }: RoomState): boolean {
   const all = [...complaints.values()];
   const late = new Set(all.flatMap((one) => (one.type === 'late' ? one.peers : [])));
   if (silent.every((member) => late.has(member))) return true;
-  // Who has gone says nothing, and is missed by whoever waits for it.
+  // A member that has gone reports nothing; the ranks that wait for it report it.
   const named = all.flatMap(namesOf);
   return named.length > 0 && named.every((peer) => !members.some(({ member }) => member === peer));
 }
@@ -107,7 +107,7 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const why = reasonOf(state, findings);
   if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
   const going = whoGoes(ring, next.faults, epoch);
-  // Who said nothing, though its neighbours reached it, is ready again when it says so.
+  // A rank that reported nothing, though its neighbours reached it, is ready again once it says so.
   const isHeard = (member: string): boolean => complaints.has(member) || reports.has(member);
   const isDown = (member: string): boolean => findings.down.some((pair) => pair.includes(member));
   const heard = isDeadline ? unready(next, (one) => rankOf(next, one) >= 0 && !isHeard(one) && !isDown(one)) : next;
@@ -140,7 +140,7 @@ function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
   return first ?? 'the epoch failed.';
 }
 
-/** Who has not begun to compare states does not end what it did before: the others go on without it. */
+/** Suspends ranks that have not begun to compare states: their last epoch's work does not end. The others go on without them. */
 export function onEntering(state: RoomState, epoch: number, ms: number): Step {
   if (state.phase !== 'SYNCING' || state.epoch !== epoch) return stay(state);
   const { ring, begun, members } = state;

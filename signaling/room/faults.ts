@@ -125,7 +125,7 @@ function trainingFindings(state: RoomState): Findings {
   // Where most links break at once, the network failed, and not one of the ranks.
   const isGeneral = pairs.size >= most || (ring.length > 3 && pairs.size > most / 2);
   const isVague = [...complaints.values()].every(({ type }) => type === 'failed');
-  // Of two nobody can say which of them was late.
+  // Between two ranks, nobody can tell which one was late.
   const isBetweenTwo = ring.length === 2 && lates.length > 0;
   const isOutage = isBetweenTwo || (lone.length === 0 && ((isGeneral && breaks.length > 0) || isVague));
   const [between] = isBetweenTwo ? lates : [];
@@ -197,7 +197,7 @@ function linkFaults(faults: Faults): Faults {
   return faults.filter(({ kind, isCredible }) => (kind === 'unlinked' || kind === 'broken') && isCredible);
 }
 
-/** Who reports links to a browser's members, other than those members. */
+/** Members that report links to a browser's members, without those members themselves. */
 function accusersOf(faults: Faults, accused: ReadonlySet<string>): Set<string> {
   const about = linkFaults(faults).filter((fault) => accused.has(fault.about) && !accused.has(fault.by));
   return new Set(about.map(({ by }) => by));
@@ -217,7 +217,7 @@ export function whoGoes(ring: readonly RosterEntry[], record: Faults, epoch: num
         if (browser === one.browser && suspects.has(member) && suspects.has(one.member)) group.add(member);
       }
       const verdict = verdictOn(one.member, group, faults, { epoch, worldSize: ring.length });
-      // Of two alike the later one.
+      // The later one of two that are alike.
       if (verdict !== null && verdict.weight >= (worst?.weight ?? 0)) {
         worst = { ...verdict, group: verdict.reason === 'unreachable' ? group : new Set([one.member]) };
       }

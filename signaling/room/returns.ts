@@ -95,7 +95,7 @@ function takeBack(state: RoomState, event: Extract<RoomEvent, { type: 'return' }
     // Whoever is refused has no say: the members that it spoke of might never come.
     if (!entered.state.hidden.has(member)) return { state, effects: entered.effects };
     const [admit, ...news] = entered.effects;
-    // Who hears of the next run first, and then no more, does not know that its own is over.
+    // A member that hears of the next run first, and then loses its connection, would not know that its own run is over.
     return { state: entered.state, effects: [admit!, ...catchUp(entered.state, event), ...news, ...timers] };
   }
   const trains = standing.active?.isSteady ? { holds: standing.run } : {};

@@ -232,7 +232,7 @@ export function isOfRing(state: RoomState, epoch: number, member: string, peer: 
   return epoch === state.epoch && member !== peer && rankOf(state, member) >= 0 && rankOf(state, peer) >= 0;
 }
 
-/** Who can be counted: there, with a device, and not suspended. */
+/** Members that can be counted: connected, with a device, and not suspended. */
 export function readyMembers(state: RoomState): RosterEntry[] {
   return state.members.filter((m) => m.device !== null && !isAway(state, m.member) && !isSuspended(state, m.member));
 }

@@ -7,14 +7,14 @@ import { change, stay, unready, type RoomEffect, type RoomState, type Step } fro
 
 /** Milliseconds of a first suspension. */
 export const SUSPENDED_MS = 30_000;
-/** Of one of a rank that others waited for: to try it again costs them as long a wait. */
+/** The first suspension of a rank that others waited for: to try it again costs them as long a wait. */
 export const LATE_SUSPENDED_MS = 120_000;
 const MAX_SUSPENDED_MS = 3_600_000;
 /** Milliseconds after a suspension in which another is twice as long. */
 export const PROBATION_MS = 600_000;
 
 export interface Suspension {
-  /** Of its timer: browsers' ids stay in the room's state. */
+  /** The number of its timer: browsers' ids stay in the room's state. */
   readonly id: number;
   readonly times: number;
   readonly reason: Reason;

@@ -485,7 +485,7 @@ export class Executor {
         // Another rank's word is never this rank's own finding, which it would report to the server.
         const rank = news.rank === undefined || news.rank === this.#options.mesh.rank ? from : news.rank;
         const Reason = ABORT_ERRORS.get(name) ?? PeerGoneError;
-        // Who is missing this rank has heard itself, where all were asked: another's word would blame whom it likes.
+        // Where all ranks were asked, this rank knows itself which ranks are missing. Another rank's word could blame any rank.
         const heard = Reason === TimeoutError && seq !== undefined ? this.#inquiry.heardOf(seq) : null;
         const where = heard === null ? { rank, missing } : { missing: diagnose(heard).missing };
         return this.fail(new Reason(message, { ...this.#context, ...where, op, seq }), { tell: false });

@@ -15,7 +15,7 @@ const RECENT_MS = 0.9 * AUTOSAVE_MS;
 
 export interface AutosaveOptions {
   room: string;
-  /** Of this tab: another of its browser may have saved there before. */
+  /** This tab's member id: another tab of its browser may have saved there before. */
   member: string;
   job: JobSpec;
   clock: Clock;

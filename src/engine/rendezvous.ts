@@ -272,7 +272,7 @@ export class Rendezvous {
   #isPassing(code: Refusal): boolean {
     if (code === 'server-closing') return true;
     if (code === 'silent' || code === 'not-member') return this.#admission !== null;
-    // Of a member that is there `rate-limited` says that it sends too much.
+    // To a member that is in the room, `rate-limited` says that it sends too much.
     if (this.#lostAt === null) return false;
     if (code === 'rate-limited') return true;
     if (this.#admission !== null) return false;

@@ -1,4 +1,4 @@
-/** The losses of a run's steps, where each rank knows its own samples' only until all agree; and whether they are numbers. */
+/** The losses of a run's steps. Each rank knows only its own samples' losses until all ranks collect them. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { PeergradError } from '../util/errors.ts';
 
@@ -6,15 +6,15 @@ export class StepLosses {
   readonly #isRangeTest: boolean;
   /** Steps whose losses only their ranks know yet: summed loss and samples of this one's. */
   #own: { sum: number; samples: number }[] = [];
-  /** Losses known to be numbers. */
+  /** Losses that were found finite. */
   #checked = 0;
 
-  /** @param isRangeTest losses that are no numbers are what it looks for, but for the first. */
+  /** @param isRangeTest it ends where a loss is not finite; only its first loss must be. */
   constructor(isRangeTest: boolean) {
     this.#isRangeTest = isRangeTest;
   }
 
-  /** Of a step, the mean loss of this rank's samples. */
+  /** Adds the mean loss of this rank's samples in a step. */
   add(loss: number, samples: number): void {
     this.#own.push({ sum: loss * samples, samples });
   }
@@ -22,7 +22,7 @@ export class StepLosses {
   /**
    * Puts those of all ranks' samples since the last time behind `losses`. Every rank must call it, after the same step.
    *
-   * @throws (rejects) PeergradError where one is no number: on all ranks, as all know the same losses here.
+   * @throws (rejects) PeergradError where one is NaN or infinite: on all ranks, as all know the same losses here.
    */
   async collect(group: ProcessGroup, losses: number[]): Promise<void> {
     const own = this.#own.splice(0);
@@ -38,20 +38,20 @@ export class StepLosses {
   }
 }
 
-/** With the lowest of all rates it is not the rate. */
+/** At the lowest rate of all, the rate is not the cause. */
 function checkFirstLoss(loss: number): void {
   if (Number.isFinite(loss)) return;
   throw new PeergradError(
-    'The loss is no number from the first step on, before any rate was tried: look for numbers in the data that are infinite, or none.',
+    'The loss is NaN or infinite at the first step, before any learning rate was tried. Check the data for NaN or infinity.',
     { step: 0 },
   );
 }
 
-/** A diverged run goes on for ever and learns nothing. */
+/** A diverged run would go on and learn nothing. */
 function checkLoss(loss: number, step: number): void {
   if (Number.isFinite(loss)) return;
   throw new PeergradError(
-    `The loss is no longer a number at step ${step + 1}: start again with a lower learning rate.`,
+    `The loss is NaN or infinite at step ${step + 1}. Start again with a lower learning rate, and check the data for NaN or infinity.`,
     { step },
   );
 }

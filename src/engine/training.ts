@@ -32,7 +32,7 @@ import { transportOf } from './transport.ts';
  * cannot tell whom all others wait for.
  */
 export const SYNCING_TIMEOUT_MS = 105_000;
-/** Of a collective there, however much of that time has gone. */
+/** The least deadline of a collective there, however much of that time has gone. */
 const MIN_SYNCING_TIMEOUT_MS = 10_000;
 
 /** What a tab keeps of a run beside its state: who sets its GPU up anew goes on with it. */

@@ -145,7 +145,7 @@ function inFolders(name: string, placed: readonly Placed[]): Sample[] {
         'are for. Put each picture into a folder of its class: train/cats/1.png.',
     );
   }
-  // Of two folders, "test" may be a class: test and control, valid and invalid.
+  // With two folders, "test" may be a class: test and control, valid and invalid.
   const isClass = (of: string): boolean => !HELD_OUT.test(of) || folders.length <= 2;
   return placed.filter((one): one is Sample => isClass(one.of!));
 }

@@ -264,7 +264,7 @@ function addTo(values: Float32Array, memory: Float32Array | undefined): Float32A
 }
 
 function isFinite(values: Float32Array): boolean {
-  // Of an infinity or a NaN, the difference is NaN.
+  // An infinity or a NaN minus itself is NaN.
   for (let i = 0; i < values.length; i++) if (values[i]! - values[i]! !== 0) return false;
   return true;
 }

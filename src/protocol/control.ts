@@ -213,7 +213,7 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('synced'), epoch: ordinal, step: count, stateHash: text(64) }),
   /**
    * This member has begun with what comes before `synced`; said again where it gets on, and what is left will take its time: the
-   * deadline begins anew.
+   * deadline begins again.
    */
   v.strictObject({ type: v.literal('syncing'), epoch: ordinal }),
   v.strictObject({ type: v.literal('finished'), epoch: ordinal, step: count, stateHash: text(64) }),

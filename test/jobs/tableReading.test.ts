@@ -251,7 +251,7 @@ describe('numbers', () => {
     expect(agreedBy(comma, alike, point).odd).toEqual([
       { rank: 2, why: 'its column "a" has decimal points, and the others\' decimal commas' },
     ]);
-    // Who joins whole numbers later reads its own as it writes them.
+    // A tab that joins whole numbers later reads its own as they are written.
     const { facts: wholes } = agreedBy(whole, whole);
     expect(agreeOn([comma!.facts], wholes, federated).odd).toEqual([]);
     const { train } = await comma!.load(wholes);

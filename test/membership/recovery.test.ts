@@ -21,7 +21,7 @@ test.each(['replicated', 'federated'] as const)(
     expect(total.worlds).toBeGreaterThan(3 * SCHEDULES);
     expect(total.caughtUp).toBeGreaterThan(SCHEDULES / 8);
     expect(total.loaded).toBeGreaterThan(SCHEDULES);
-    // What is held of a federated step is computed anew.
+    // Gradients kept from a federated step are computed again.
     if (kind === 'replicated') expect(total.retaken).toBeGreaterThan(SCHEDULES / 2);
   },
 );

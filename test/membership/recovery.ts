@@ -73,7 +73,7 @@ class History {
   readonly before: History | null;
   /** Position after the last step. */
   readonly at: number;
-  /** Of the pass that is on: samples learned, by tab, and tabs that took part in each step. */
+  /** The current pass: samples learned, by tab, and tabs that took part in each step. */
   readonly learned: readonly number[];
   readonly tabs: number;
   readonly #world: Schedule;
@@ -149,7 +149,7 @@ export class Tab implements HeldGradient {
     this.held = [];
   }
 
-  /** Of history and progress together, which belong together. */
+  /** Both history and progress, which belong together. */
   digest(): string {
     const { step, appliedIn, position } = this.progress;
     const { history } = this;

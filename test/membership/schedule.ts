@@ -135,7 +135,7 @@ function comeToRest(world: World, burst: number): void {
       return;
     }
   }
-  // Who has missed a message that no WebSocket loses may ask again for ever.
+  // A member that has missed a message, which no WebSocket loses, may ask again without end.
   if (!world.isLossy) throw new Violation('I7', 'it never comes to rest');
 }
 

@@ -153,7 +153,7 @@ export class World {
   #hasResumed = false;
   #hasParted = false;
   #hasSuspended = false;
-  /** Who has said of whom that it could not go on with it. */
+  /** The members that reported each member, by the reported one. */
   readonly #accusers = new Map<string, Set<string>>();
   /** Whether something happened that only a connection's end would mend. */
   isLossy = false;
@@ -327,7 +327,7 @@ export class World {
         : effect.type === 'expel' && effect.code === 'unreachable'
           ? [effect.member]
           : [];
-      // Who comes while another tab of its browser is suspended is told so.
+      // A member that comes while another tab of its browser is suspended is told so.
       for (const member of out.filter((one) => isCounted(before, one))) {
         this.#hasSuspended = true;
         const accusers = this.#accusers.get(member)?.size ?? 0;
