@@ -3,7 +3,17 @@ import type { RoomPhase, RosterEntry, ServerMessage } from '../../src/protocol/c
 import { seats } from '../../src/protocol/ranks.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
 import { keptApart, neighbours, orderAround, TO_PART, type Order } from './edges.ts';
-import { aged, breaksOf, cleared, isProven, suspectsOf, timesLate, unlinkedPairs, withoutMembers } from './faults.ts';
+import {
+  aged,
+  breaksOf,
+  cleared,
+  isProven,
+  MIN_ACCUSERS,
+  suspectsOf,
+  timesLate,
+  unlinkedPairs,
+  withoutMembers,
+} from './faults.ts';
 import { nameRanks } from './sentences.ts';
 import { bar, isOnProbation, suspend } from './suspensions.ts';
 import {
@@ -206,9 +216,14 @@ function latestEpoch({ epoch, heardOf }: RoomState): number {
   return Math.max(epoch, heardOf);
 }
 
-/** How long a rank may take to begin to compare states. */
-export function enteringMs({ faults }: RoomState, member: string): number {
-  return ENTERING_MS[Math.min(timesLate(faults, member), ENTERING_MS.length - 1)]!;
+/**
+ * How long a rank may take to begin to compare states: the least time only where two others said twice that it was late. Of two ranks there
+ * is one other.
+ */
+export function enteringMs({ faults, ring }: RoomState, member: string): number {
+  const accusers = Math.min(MIN_ACCUSERS, ring.length - 1);
+  const least = timesLate(faults, member, accusers) > 1 ? 2 : 1;
+  return ENTERING_MS[Math.min(timesLate(faults, member), least)]!;
 }
 
 /** The timer for the next ranks whose time to begin is up, `ms` after all were linked. */

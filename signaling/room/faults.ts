@@ -41,7 +41,7 @@ export type Reason = 'unreachable' | 'unstable' | 'late' | 'stuck' | 'alone' | '
 /** LINKINGs in a row in which a member linked to nobody: one may be bad luck. */
 const CUT_OFF_EPOCHS = 2;
 /** Members that report one before it goes: two of them, so that no one member can expel another. */
-const MIN_ACCUSERS = 2;
+export const MIN_ACCUSERS = 2;
 /** Members whose links to one broke after which that one goes, though it links to some. */
 const UNSTABLE_ACCUSERS = 4;
 /** Epochs that a member ended alone, with reports that nobody shared, after which it goes. */
@@ -134,11 +134,18 @@ function trainingFindings(state: RoomState): Findings {
   return { faults: [...lates, ...(isGeneral ? [] : breaks), ...alone, ...outage], cutOff: new Set(), down: [] };
 }
 
-/** The rank that ended the epoch, where no other has noticed anything. */
+/**
+ * The rank that ended the epoch, where no other has noticed anything. Ranks that only heard of its end name nobody: they bear out no
+ * report, but for that of ranks that were late and noticed nothing themselves.
+ */
 function loneFaults({ complaints, epoch, ring, reports, members, phase }: RoomState, isDeadline: boolean): Fault[] {
-  const [lone, ...others] = complaints.keys();
+  const naming = [...complaints.keys()].filter((member) => complaints.get(member)!.type !== 'failed');
+  const [lone, ...others] = ring.length > 2 && naming.length > 0 ? naming : complaints.keys();
   if (lone === undefined || others.length > 0 || ring.length < 2) return [];
-  const named = namesOf(complaints.get(lone));
+  const complaint = complaints.get(lone);
+  const named = namesOf(complaint);
+  const haveAllOthersFailed = ring.every(({ member }) => complaints.has(member) !== named.includes(member));
+  if (complaint?.type === 'late' && complaints.size > 1 && haveAllOthersFailed) return [];
   const isGone = named.some((peer) => !members.some(({ member }) => member === peer));
   // A peer that has not linked in time says the same without a word.
   const isShared = phase === 'LINKING' && isDeadline && !named.every((peer) => reports.has(peer));
@@ -176,9 +183,13 @@ export function unlinkedPairs(faults: Faults): Pairs {
   return [...pairs.values()];
 }
 
-/** In how many epochs others waited for a member until their deadline. */
-export function timesLate(faults: Faults, member: string): number {
-  return new Set(faults.flatMap((one) => (one.kind === 'late' && one.about === member ? [one.epoch] : []))).size;
+/** In how many epochs at least so many others waited for a member until their deadline. */
+export function timesLate(faults: Faults, member: string, accusers = 1): number {
+  const byEpoch = new Map<number, Set<string>>();
+  for (const { kind, epoch, by, about } of faults) {
+    if (kind === 'late' && about === member) byEpoch.set(epoch, (byEpoch.get(epoch) ?? new Set()).add(by));
+  }
+  return [...byEpoch.values()].filter(({ size }) => size >= accusers).length;
 }
 
 /** Members that linked to nobody when they last tried. */

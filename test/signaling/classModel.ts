@@ -21,6 +21,8 @@ export interface ClassOptions {
   liesAbout?: (member: string, ring: readonly string[]) => string | null;
   /** Only once training has begun. */
   liesLate?: boolean;
+  /** Whether the others hear of a lie at once, and report that the epoch failed. */
+  isHeard?: boolean;
   /** Whether only the first rank to notice reports who was late, and the others that the epoch failed. */
   hasOneWitness?: boolean;
 }
@@ -217,7 +219,16 @@ export class ClassModel {
     look();
     for (const member of ring) {
       const lie = this.#options.liesAbout?.(member, ring);
-      if (lie) this.#later(`${member} lies`, 2_000, () => this.say({ type: 'broken', member, epoch, peers: [lie] }));
+      if (lie) this.#later(`${member} lies`, 2_000, () => this.#lie(member, epoch, lie, ring));
+    }
+  }
+
+  #lie(member: string, epoch: number, lie: string, ring: readonly string[]): void {
+    this.say({ type: 'broken', member, epoch, peers: [lie] });
+    if (!this.#options.isHeard) return;
+    for (const other of ring) {
+      if (other !== member)
+        this.say({ type: 'failed', member: other, epoch, scope: 'epoch', message: 'The epoch failed.' });
     }
   }
 

@@ -11,7 +11,8 @@ import {
   type RoomEvent,
   type RoomOptions,
 } from '../../signaling/room/index.ts';
-import { breaksOf } from '../../signaling/room/faults.ts';
+import { enteringMs } from '../../signaling/room/epochs.ts';
+import { breaksOf, type Fault } from '../../signaling/room/faults.ts';
 import { MAX_REMOVED, withRemoved } from '../../signaling/room/state.ts';
 import type { Standing } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
@@ -821,6 +822,21 @@ describe('who comes back late', () => {
     const play = open(2).do({ type: 'remove', member: 'Ada', whom: 'Bo' }, back(open(2), 'Bo'));
     expect(play.said('Bo', 'refused').code).toBe('removed');
     expect(play.state.members).toHaveLength(1);
+  });
+});
+
+const late = (by: string, epoch: number): Fault => ({
+  ...{ kind: 'late', epoch, by, about: 'Bo', isCredible: true, age: 0 },
+});
+
+describe('a rank that does not begin to compare states', () => {
+  test.each([
+    ['nobody', [], 65_000],
+    ['one rank, however often', [late('Ada', 1), late('Ada', 2), late('Ada', 3)], 20_000],
+    ['one rank each time', [late('Ada', 1), late('Cy', 2)], 20_000],
+    ['two ranks, twice', [late('Ada', 1), late('Cy', 1), late('Ada', 2), late('Cy', 2)], 2_000],
+  ])('has less time the more was reported of it, by %s', (_, faults, ms) => {
+    expect(enteringMs({ ...open(4).state, faults }, 'Bo')).toBe(ms);
   });
 });
 
