@@ -61,7 +61,7 @@ describe('a range test', () => {
     expect(results[0]!.epochs).toBeGreaterThan(9);
   });
 
-  test('ends at the same step on all ranks where the loss is no number, and leaves the model as it was', async () => {
+  test('ends at the same step on all ranks where the loss is NaN, and leaves the model as it was', async () => {
     const members = await createMembers(3);
     const before = members[0]!.values();
     const { results } = await runEpoch(members);
@@ -119,11 +119,13 @@ describe('a range test', () => {
     disposeAll(whole);
   }, 60_000);
 
-  test('fails where the loss is no number before any rate is tried', async () => {
+  test('fails where the loss is NaN before any rate is tried', async () => {
     const { results } = await train(1, { ...PLAN, batchSize: 4 }, { spoil: (inputs) => inputs.fill(NaN) }).catch(
       (error: unknown) => ({ results: [error] }),
     );
-    expect(results[0]).toMatchObject({ message: expect.stringMatching(/from the first step on.*data/) as string });
+    expect(results[0]).toMatchObject({
+      message: expect.stringMatching(/at the first step, before any learning rate was tried.*data/) as string,
+    });
   });
 
   test('is something that Trainer does, which leaves the weights alone', async () => {
