@@ -7,7 +7,7 @@ import type { Task } from './task.ts';
 export interface ComparedData {
   /** Training samples by rank. */
   samples: number[];
-  /** Of all ranks together: what all have counts once. */
+  /** All ranks' samples; those that all have count once. */
   train: number;
   test: number;
 }

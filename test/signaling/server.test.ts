@@ -40,7 +40,7 @@ const create = (name = 'Ada', startAt: number | null = null): ClientMessage => (
   nodes: null,
 });
 
-/** Of a member that remembers no run. */
+/** The standing of a member that remembers no run. */
 const NOTHING = {
   settings: { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, isHeld: false },
   ...{ run: 0, isRunOn: false, epoch: 0, active: null },
