@@ -2,8 +2,9 @@
 import { existsSync, readdirSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { systemClock } from '../src/util/clock.ts';
+import { within } from '../src/util/deadline.ts';
 import { deferred } from '../src/util/deferred.ts';
-import { messageOf, PeergradError, UsageError } from '../src/util/errors.ts';
+import { messageOf, PeergradError, TimeoutError, UsageError } from '../src/util/errors.ts';
 import { SOFTWARE_RENDERER } from '../src/util/softwareRenderer.ts';
 import { ensureBrowser } from './findBrowser.ts';
 
@@ -122,12 +123,15 @@ async function launch(options: LaunchOptions): Promise<{ browser: Browser; again
   return { browser: await again(), again };
 }
 
-/** A browser whose GPU process hangs may never close; it dies with this process then. */
+/** Closes a browser. One whose GPU process hangs may never close: it is killed, so that its tabs leave their room. */
 export async function closeBrowser(browser: Browser): Promise<void> {
-  const late = deferred();
-  const cancel = systemClock.after(CLOSE_MS, () => late.resolve());
-  await Promise.race([browser.close(), late.promise]);
-  cancel();
+  const late = (): Error => new TimeoutError(`The browser did not close within ${CLOSE_MS / 1000} s.`);
+  try {
+    await within(systemClock, CLOSE_MS, browser.close(), late);
+  } catch {
+    // If even that hangs, the browser ends with this process.
+    await within(systemClock, CLOSE_MS, killBrowser(browser), late).catch(() => {});
+  }
 }
 
 /** Ends a browser and all its tabs at once, by the signal that no process can catch: none of them does anything about it. */

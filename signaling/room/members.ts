@@ -4,8 +4,10 @@ import { nameRanks } from './sentences.ts';
 import { lookAway, watch } from './spectators.ts';
 import { noticeOf, suspensionOf } from './suspensions.ts';
 import {
+  andThen,
   change,
   everyone,
+  isAway,
   isRunOn,
   isSpectator,
   keepsLock,
@@ -37,6 +39,18 @@ export function join(state: RoomState, member: string, newcomer: Newcomer): Step
 }
 
 export function enter(state: RoomState, member: string, newcomer: Newcomer): Step {
+  const holder = state.members.find((m) => m.rank !== null && m.rank === newcomer.rank);
+  if (holder === undefined || !isAway(state, holder.member) || isRunOn(state) || state.isDoubtful) {
+    return admit(state, member, newcomer);
+  }
+  // A browser that is started again may be here before the server takes its old tab for gone.
+  const members = state.members.map((m) => (m === holder ? { ...m, rank: null } : m));
+  const admitted = admit({ ...state, members }, member, newcomer);
+  if (!admitted.state.hidden.has(member)) return { state, effects: admitted.effects };
+  return andThen(admitted, (next) => left(next, holder.member, 'vanished'));
+}
+
+function admit(state: RoomState, member: string, newcomer: Newcomer): Step {
   const { name, browser, rank = null, worldSize, holdsKey } = newcomer;
   if (state.members.length >= state.capacity) {
     const message = `This room is full (${state.capacity} members): ask for another room, or for somebody to leave.`;

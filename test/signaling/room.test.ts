@@ -187,6 +187,28 @@ describe('a room', () => {
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
   });
 
+  test('gives the rank of a member whose connection is gone to whoever asks for it before a run', () => {
+    const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
+    play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
+    expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
+    expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'away Ada' });
+    expect(play.state.members.map((m) => [m.name, m.rank])).toEqual([
+      ['Bo', 1],
+      ['Cy', 0],
+    ]);
+    // Where the newcomer is refused for another reason, the member that is away keeps its place.
+    play.do({ type: 'away', member: 'Bo' }, join('Di', { rank: 1, worldSize: 3 }));
+    expect(play.said('Di', 'refused').code).toBe('mismatch');
+    expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
+  });
+
+  test('keeps its only member, which is away, until the member that takes its rank is in', () => {
+    const play = new Play({ startAt: 1 }).do(join('Ada', { rank: 0 }), { type: 'away', member: 'Ada' });
+    play.do(join('Bo', { rank: 0 }));
+    expect(play.effects).not.toContainEqual({ type: 'empty' });
+    expect(play.state.members.map((m) => m.name)).toEqual(['Bo']);
+  });
+
   test('refuses a start with fewer than a member counts on, and says who', () => {
     const play = new Play().enter(1).do(join('Bo', { rank: 2 }));
     play.do(ready('Bo'), { type: 'start', member: 'Ada' });
