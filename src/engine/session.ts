@@ -15,6 +15,7 @@ import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isChosenByTabs, isElastic, keepsModel, type JobSpec } from '../protocol/job.ts';
 import { demandsOf, hasPreview } from '../protocol/preview.ts';
 import { systemClock } from '../util/clock.ts';
+import { unlessAborted } from '../util/deadline.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import { Autosave, type AutosaveOptions } from './autosave.ts';
 import { whileAlone } from './browserLock.ts';
@@ -496,10 +497,9 @@ export class Session {
   }
 
   async #enterEpoch(epoch: Epoch): Promise<StateReport> {
-    const training = await this.#prepare(epoch.run, epoch.job, epoch.worldSize);
+    const training = await unlessAborted(epoch.signal, this.#prepare(epoch.run, epoch.job, epoch.worldSize));
     // A later run begins at the beginning, unless this one only looks for the rate to train with.
     if (epoch.job.schedule !== 'range-test') this.#origin = null;
-    epoch.signal.throwIfAborted();
     return training.enter(epoch);
   }
 

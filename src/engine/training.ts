@@ -10,6 +10,7 @@ import type { SampleFacts } from '../protocol/shardFacts.ts';
 import type { Progress } from '../parallel/progress.ts';
 import type { Vocabulary } from '../protocol/vocabulary.ts';
 import type { Clock } from '../util/clock.ts';
+import { unlessAborted } from '../util/deadline.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import type { OpenedDevice } from './device.ts';
@@ -213,9 +214,9 @@ export class Training {
         if (learned) this.#best = null;
         this.#dropBuilt();
       }
-      await this.#agreeOnTokens(group);
-      const { trainingRun } = await this.#build();
-      signal.throwIfAborted();
+      await unlessAborted(signal, this.#agreeOnTokens(group));
+      // The others do not wait for a rank that compiles for an epoch that has ended.
+      const { trainingRun } = await unlessAborted(signal, this.#build());
       group.timeoutMs = timeLeft();
       const state = await trainingRun.enter({ group, transport, signal });
       this.#hasState = true;

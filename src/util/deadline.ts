@@ -11,3 +11,16 @@ export async function within<T>(clock: Clock, ms: number, promise: PromiseLike<T
     cancel();
   }
 }
+
+/** What `promise` gives, or a rejection with `signal`'s reason once that is aborted. */
+export async function unlessAborted<T>(signal: AbortSignal, promise: PromiseLike<T>): Promise<T> {
+  signal.throwIfAborted();
+  const aborted = deferred<never>();
+  const onabort = (): void => aborted.reject(signal.reason);
+  signal.addEventListener('abort', onabort);
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onabort);
+  }
+}

@@ -4,6 +4,8 @@ import { beforeAll, expect, test } from 'vitest';
 import { SharedFiles } from '../../src/engine/sharedFiles.ts';
 import type { Training } from '../../src/engine/training.ts';
 import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
+import { createMeshes } from '../../src/testing/index.ts';
+import { deferred } from '../../src/util/deferred.ts';
 import { imagesFile, labelsFile } from '../jobs/idxFiles.ts';
 import { inEpoch, prepareTraining } from './trainings.ts';
 
@@ -43,4 +45,30 @@ test('files that are no data of the job are told so on every rank', async () => 
   for (const error of errors)
     expect((error as Error).message).toMatch(/t10k-images-idx3-ubyte is there, but its labels/);
   for (const training of trainings) training.dispose();
+});
+
+test('a rank that still prepares leaves an epoch that ends, and is prepared for the next one', async () => {
+  const read = deferred();
+  const images = new File([imagesFile(40)], 't10k-images-idx3-ubyte');
+  const files = [images, new File([labelsFile(40)], 't10k-labels-idx1-ubyte')];
+  const shared = await SharedFiles.chosen(files, () => {});
+  shared.files = () => files;
+  const bytes = images.arrayBuffer.bind(images);
+  images.arrayBuffer = () => read.promise.then(bytes);
+  const job = jobOn(shared);
+  const training = await prepare(job, shared);
+  const over = new AbortController();
+  const one = createMeshes(1);
+  const member = { member: 'm0', name: 'm0', device: null, browser: 0, rank: null };
+  const entered = training.enter({
+    ...{ epoch: 1, run: 1, rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1, members: [member], parted: [] },
+    ...{ job, mesh: one.meshes[0]!, links: one.links[0]!, signal: over.signal },
+  });
+  const ended = new Error('Another rank has left.');
+  setTimeout(() => over.abort(ended));
+  await expect(entered).rejects.toBe(ended);
+  one.close();
+  read.resolve();
+  expect(await inEpoch([training], 2, job, () => training.train())).toMatchObject([{ step: 2 }]);
+  training.dispose();
 });
