@@ -123,14 +123,15 @@ async function launch(options: LaunchOptions): Promise<{ browser: Browser; again
   return { browser: await again(), again };
 }
 
+const closesLate = (): Error => new TimeoutError(`The browser did not close within ${CLOSE_MS / 1000} s.`);
+
 /** Closes a browser. One whose GPU process hangs may never close: it is killed, so that its tabs leave their room. */
 export async function closeBrowser(browser: Browser): Promise<void> {
-  const late = (): Error => new TimeoutError(`The browser did not close within ${CLOSE_MS / 1000} s.`);
   try {
-    await within(systemClock, CLOSE_MS, browser.close(), late);
+    await within(systemClock, CLOSE_MS, browser.close(), closesLate);
   } catch {
     // If even that hangs, the browser ends with this process.
-    await within(systemClock, CLOSE_MS, killBrowser(browser), late).catch(() => {});
+    await within(systemClock, CLOSE_MS, killBrowser(browser), closesLate).catch(() => {});
   }
 }
 
