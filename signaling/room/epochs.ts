@@ -3,19 +3,9 @@ import type { RoomPhase, RosterEntry, ServerMessage } from '../../src/protocol/c
 import { seats } from '../../src/protocol/ranks.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
 import { keptApart, neighbours, orderAround, TO_PART, type Order } from './edges.ts';
-import {
-  aged,
-  breaksOf,
-  cleared,
-  isProven,
-  MIN_ACCUSERS,
-  suspectsOf,
-  timesLate,
-  unlinkedPairs,
-  withoutMembers,
-} from './faults.ts';
+import { aged, breaksOf, cleared, isProven, MIN_ACCUSERS, suspectsOf, timesLate, unlinkedPairs } from './faults.ts';
 import { nameRanks } from './sentences.ts';
-import { bar, isOnProbation, suspend } from './suspensions.ts';
+import { isOnProbation, suspend } from './suspensions.ts';
 import {
   andThen,
   change,
@@ -137,7 +127,10 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
   // A run that has not trained yet needs no state to go on.
   if (state.isHeld) return pause(state, hasState || (holders.size === 0 && members.length > 0));
   const { ring, relayed, culprits } = orderOf(state, members);
-  if (culprits.length > 0) return andThen(expelUnreachable(state, culprits), (next) => reform(next, later, isGrowth));
+  if (culprits.length > 0) {
+    const reasons = new Map(culprits.map(({ member }) => [member, 'unstable' as const]));
+    return andThen(suspend({ ...state, retries: 0 }, reasons), (next) => reform(next, later, isGrowth));
+  }
   if (members.length < nodes.min || (holders.size > 0 && !hasState)) return pause(state, hasState);
   return beginEpoch(state, ring, relayed);
 }
@@ -381,29 +374,6 @@ function disagreement({ ring, reports, phase }: RoomState): string | null {
 /** While members of a revived room are still on their way back: another epoch is due once they are here. */
 export function needAnother(state: RoomState): RoomState {
   return { ...state, heardOf: Math.max(state.heardOf, state.epoch + 1) };
-}
-
-/** Too many of their links are broken. They leave at once: the epoch they were in has just been given up. */
-function expelUnreachable(state: RoomState, culprits: readonly RosterEntry[]): Step {
-  const gone = new Set(culprits.map((m) => m.member));
-  const barred = bar(state, new Map([...gone].map((member) => [member, 'unreachable'])));
-  const hidden = new Map(state.hidden);
-  for (const member of gone) hidden.delete(member);
-  const next: RoomState = {
-    ...barred.state,
-    hidden,
-    members: state.members.filter((m) => !gone.has(m.member)),
-    ring: state.ring.filter((m) => !gone.has(m.member)),
-    faults: withoutMembers(state.faults, gone),
-    retries: 0,
-  };
-  const expelled = [...gone].map((member): RoomEffect => ({
-    ...{ type: 'expel', member, code: 'unreachable' },
-    message:
-      'The other ranks could not reach this tab over the network, so it had to leave. Check its network; between different ' +
-      'networks the server needs a TURN relay (--turn).',
-  }));
-  return { state: next, effects: [...barred.effects, ...expelled] };
 }
 
 /** The run is over; the room waits for the next, and begins it at once where it starts by itself. */

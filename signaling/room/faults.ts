@@ -40,7 +40,7 @@ export type Reason = 'unreachable' | 'unstable' | 'late' | 'stuck' | 'alone' | '
 
 /** LINKINGs in a row in which a member linked to nobody: one may be bad luck. */
 const CUT_OFF_EPOCHS = 2;
-/** Members that report one before it goes: two of them, so that no one member can expel another. */
+/** Members that report one before it goes: two of them, so that no one member can suspend another. */
 export const MIN_ACCUSERS = 2;
 /** Members whose links to one broke after which that one goes, though it links to some. */
 const UNSTABLE_ACCUSERS = 4;
@@ -197,7 +197,7 @@ export function suspectsOf(faults: Faults): ReadonlySet<string> {
   return new Set(faults.flatMap(({ kind, about }) => (kind === 'cutOff' ? [about] : [])));
 }
 
-/** Whether enough speaks against a member for it to be expelled: two others' word, the word of both ends of a link, or its own. */
+/** Whether enough speaks against a member to suspend it for its links: two others' word, both ends' of a link, or its own. */
 export function isProven(faults: Faults, member: string): boolean {
   const accusers = accusersOf(faults, new Set([member]));
   const accused = new Set(linkFaults(faults).flatMap(({ by, about }) => (by === member ? [about] : [])));

@@ -26,7 +26,7 @@ const NETWORK =
   'Check the network of this machine (VPN, firewall, guest Wi-Fi). Between different networks the server needs a TURN relay (--turn).';
 const REASONS: Record<Reason, string> = {
   unreachable: `The other ranks could not connect to this tab over the network, so they go on without it. ${NETWORK}`,
-  unstable: `The links between this tab and several other ranks broke, so they go on without it. ${NETWORK}`,
+  unstable: `Links between this tab and other ranks failed more than once, so they go on without it. ${NETWORK}`,
   late:
     'The other ranks waited for this tab until their deadline, so they go on without it. Close other programs and tabs on this ' +
     'machine, or ask the host for a smaller batch.',
@@ -48,7 +48,7 @@ export function suspend(state: RoomState, reasons: ReadonlyMap<string, Reason>):
 }
 
 /** Counts one suspension more of these members' browsers, of each browser once. */
-export function bar(state: RoomState, reasons: ReadonlyMap<string, Reason>): Step {
+function bar(state: RoomState, reasons: ReadonlyMap<string, Reason>): Step {
   const suspensions = new Map(state.suspensions);
   const effects: RoomEffect[] = [];
   for (const [key, reason] of new Map([...reasons].map(([member, why]) => [keyOf(state, member), why]))) {

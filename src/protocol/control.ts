@@ -269,8 +269,6 @@ export const REFUSALS = [
   'room-locked',
   /** The host has sent this member out. */
   'removed',
-  /** The others could not reach it over the network. */
-  'unreachable',
   /** The message does not fit the protocol, or is of another version. */
   'bad-message',
   /** What the newcomer asked for contradicts the room: a rank that is taken or does not exist, another world size. */

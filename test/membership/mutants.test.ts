@@ -210,13 +210,13 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   ],
   [
     'I11',
-    'one rank that misses a link has the other sent out',
+    'one rank that misses a link has the other suspended',
     {
       stepRoom: (before, event) => {
         const { state, effects } = stepRoom(before, event);
         if (event.type !== 'broken' || before.epoch !== event.epoch) return { state, effects };
-        const [member] = event.peers;
-        return { state, effects: [...effects, { type: 'expel', member: member!, code: 'unreachable', message: '' }] };
+        const suspended = { type: 'suspended', run: state.run, epoch: state.epoch, message: '' } as const;
+        return { state, effects: [...effects, { type: 'send', to: event.peers, message: suspended }] };
       },
     },
   ],

@@ -321,14 +321,9 @@ export class World {
     // Time that has run out shows it without a word, and newcomers whose epochs have all failed wait for others.
     const isObserved = event.type === 'deadline' || event.type === 'entering' || before.retries >= MAX_RETRIES;
     for (const effect of effects) {
-      const isSuspension = effect.type === 'send' && effect.message.type === 'suspended';
-      const out = isSuspension
-        ? effect.to
-        : effect.type === 'expel' && effect.code === 'unreachable'
-          ? [effect.member]
-          : [];
+      if (effect.type !== 'send' || effect.message.type !== 'suspended') continue;
       // A member that comes while another tab of its browser is suspended is told so.
-      for (const member of out.filter((one) => isCounted(before, one))) {
+      for (const member of effect.to.filter((one) => isCounted(before, one))) {
         this.#hasSuspended = true;
         const accusers = this.#accusers.get(member)?.size ?? 0;
         const says = [...this.#accusers.values()].some((said) => said.has(member));

@@ -215,7 +215,7 @@ describe('a member that lies', () => {
 });
 
 describe('links that come about and break again', () => {
-  test.each([4, 5, 8, 30])('cost whoever they lead to its place, of %i', (n) => {
+  test.each([3, 4, 5, 8, 30])('cost whoever they lead to its place, of %i', (n) => {
     const model: ClassModel = new ClassModel({
       seed: n,
       canReach: (a, b): boolean => model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
@@ -225,6 +225,19 @@ describe('links that come about and break again', () => {
     expect(names([...model.suspended, ...model.expelled])).toEqual(['m1']);
     expect(model.ended).toBeNull();
     expect(model.epochs).toBeLessThan(40);
+  });
+
+  test.each([3, 4, 5, 8, 30])('for a minute cost whoever they lead to its place for a while only, of %i', (n) => {
+    const model: ClassModel = new ClassModel({
+      seed: n,
+      canReach: (a, b, now): boolean => now > MINUTE || model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
+    });
+    model.start(n);
+    expect(model.runUntil(() => model.suspended.length > 0, 2 * MINUTE)).toBe(true);
+    expect(model.ring).not.toContain('m1');
+    expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 3 * MINUTE)).toBe(true);
+    expect([names(model.suspended), model.expelled]).toEqual([['m1'], []]);
+    expect(model.members).toHaveLength(n);
   });
 
   test('end the run of two, and say so', () => {
