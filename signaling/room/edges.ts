@@ -74,8 +74,14 @@ function timesBroken(breaks: Breaks, a: RosterEntry, b: RosterEntry): number {
   return breaks.get(edgeKey(a.member, b.member)) ?? 0;
 }
 
-function isPair(pairs: Pairs, a: RosterEntry, b: RosterEntry): boolean {
+/** Whether these two are one of `pairs`, whichever comes first. */
+export function isPair(pairs: Pairs, a: RosterEntry, b: RosterEntry): boolean {
   return pairs.some((pair) => pair.includes(a.member) && pair.includes(b.member));
+}
+
+/** Whether a member could not link to two others: it connects to everybody over the relay, as the next link may well fail too. */
+export function needsRelay(unlinked: Pairs, member: string): boolean {
+  return unlinked.filter((pair) => pair.includes(member)).length > 1;
 }
 
 /** Those of `pairs` that are in the ring, and not neighbours there. */

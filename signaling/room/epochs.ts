@@ -2,7 +2,7 @@
 import type { RoomPhase, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
 import { seats } from '../../src/protocol/ranks.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
-import { keptApart, neighbours, orderAround, TO_PART, type Order } from './edges.ts';
+import { isPair, keptApart, needsRelay, neighbours, orderAround, TO_PART, type Order } from './edges.ts';
 import { aged, breaksOf, cleared, isProven, MIN_ACCUSERS, suspectsOf, timesLate, unlinkedPairs } from './faults.ts';
 import { nameRanks } from './sentences.ts';
 import { isOnProbation, suspend } from './suspensions.ts';
@@ -97,6 +97,7 @@ export function beginRun(state: RoomState, present: readonly RosterEntry[]): Ste
     isCooling: false,
     isHeld: false,
     faults: [],
+    unlinked: [],
     parted: [],
   };
   return beginEpoch({ ...state, ...fresh, run }, ring.slice(0, nodes?.max), []);
@@ -140,14 +141,15 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
  * there is no order without a broken link, the ring tries it again.
  */
 export function orderOf(state: RoomState, members: readonly RosterEntry[], parted = state.parted): Order {
-  const { faults, hasRelay } = state;
+  const { faults, hasRelay, unlinked } = state;
   const suspects = suspectsOf(faults);
   const doubtful = members.filter(({ member }) => suspects.has(member));
   // Beside a rank that others can reach it shows whose fault it was.
   const apart = doubtful.flatMap((a, i) =>
     doubtful.slice(i + 1).flatMap((b) => (a.browser === b.browser ? [] : [[a.member, b.member] as const])),
   );
-  const better = [...parted, ...unlinkedPairs(faults), ...apart];
+  // A relay connects them where they are. Pairs that nobody has tried may not link either.
+  const better = [...parted, ...(hasRelay ? [] : unlinkedPairs(faults)), ...apart];
   const breaks = breaksOf(faults);
   const order = orderAround(members, breaks, hasRelay, better);
   const culprits = members.length > 2 ? order.culprits.filter(({ member }) => isProven(faults, member)) : [];
@@ -157,7 +159,10 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], parte
   const all = new Map(relayed.map((pair) => [pair.join(' '), pair]));
   for (const [a, b] of hasRelay ? neighbours(ring) : []) {
     const pair: [string, string] = [a.member, b.member];
-    if (pair.some((member) => suspects.has(member))) all.set(pair.join(' '), pair);
+    // Tabs of one browser need no network.
+    const isNeeded =
+      a.browser !== b.browser && pair.some((member) => suspects.has(member) || needsRelay(unlinked, member));
+    if (isNeeded || isPair(unlinked, a, b)) all.set(pair.join(' '), pair);
   }
   return { ring, relayed: [...all.values()], culprits };
 }

@@ -1,6 +1,6 @@
 /** Ranks that cannot go on, links that break or are slow, deadlines that are missed: who of them goes, and what follows. */
 import type { ClientMessage, RoomPhase } from '../../src/protocol/control.ts';
-import { keptApart, neighbours } from './edges.ts';
+import { edgeKey, keptApart, needsRelay, neighbours, type Pairs } from './edges.ts';
 import {
   end,
   enteringMs,
@@ -102,7 +102,12 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const { ring, complaints, reports, epoch } = state;
   const linked = new Set([...complaints.keys(), ...reports.keys()].filter((member) => !findings.cutOff.has(member)));
   const known = state.phase === 'LINKING' ? cleared(state.faults, linked) : state.faults;
-  const next: RoomState = { ...state, faults: [...known, ...findings.faults], complaints: new Map() };
+  const next: RoomState = {
+    ...state,
+    faults: [...known, ...findings.faults],
+    unlinked: unlinkedAfter(state, findings.down),
+    complaints: new Map(),
+  };
   const outages = next.faults.filter(({ kind }) => kind === 'outage').length;
   const why = reasonOf(state, findings);
   if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
@@ -118,6 +123,15 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const again = (rest: RoomState): Step => (isOn ? reform(rest) : retry(rest, why));
   const remembers = state.faults.length === 0 && next.faults.length > 0 ? [FORGIVE] : [];
   return withEffects(andThen(suspended, again), ...remembers);
+}
+
+/** The pairs that connect over the relay from now on, as the links `down` did not come about. At most three for each member. */
+function unlinkedAfter({ unlinked, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
+  if (!hasRelay) return [];
+  const direct = down.filter((pair) => !pair.some((member) => needsRelay(unlinked, member)));
+  const pairs = new Map([...unlinked, ...direct].map((pair) => [edgeKey(...pair), pair]));
+  // Where one of the two is gone, it still says something of the other.
+  return [...pairs.values()].filter((pair) => pair.some((member) => hidden.has(member)));
 }
 
 /** Why an epoch failed, for people. */

@@ -62,6 +62,8 @@ export interface RoomState {
   readonly faults: Faults;
   /** Browsers whose members were suspended, by their id; by the member's where a browser has none. */
   readonly suspensions: ReadonlyMap<string, Suspension>;
+  /** Pairs that could not link directly in this run: they connect over the relay. Empty in a room that has no relay. */
+  readonly unlinked: readonly (readonly [string, string])[];
   /** Neighbours no more, as the link between them held up the ring. A member is in one pair at most. */
   readonly parted: readonly (readonly [string, string])[];
   /** How the latest run ended; `null`: none has, for all this server knows. */
@@ -184,7 +186,7 @@ export function createRoom(options: RoomOptions): RoomState {
     ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, hasRelay },
     ...{ capacity, spectatorCapacity, spectators: [] },
     ...{ isLocked: false, isHeld: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
-    ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, faults: [], parted: [] },
+    ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, faults: [], unlinked: [], parted: [] },
     ...{ complaints: new Map(), begun: new Set(), suspensions: new Map() },
     ...{ ended: null, removed: new Set(), isDoubtful: false, numbersFrom: 0, heardOf: 0 },
   };

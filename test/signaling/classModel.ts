@@ -66,6 +66,10 @@ export class ClassModel {
     return this.#state.ring.map(({ member }) => member);
   }
 
+  get relayed(): RoomState['relayed'] {
+    return this.#state.relayed;
+  }
+
   get phase(): RoomState['phase'] {
     return this.#state.phase;
   }
@@ -155,9 +159,10 @@ export class ClassModel {
       return;
     }
     const until = this.clock.now() + LINKING_TIMEOUT_MS;
-    const isRelayed = (peer: string): boolean => relayed.some((pair) => pair.includes(member) && pair.includes(peer));
     const attempt = (): void => {
-      const lacking = neighboursOf(member, ring).filter((peer) => !isRelayed(peer) && !this.#reaches(member, peer));
+      const lacking = neighboursOf(member, ring).filter(
+        (peer) => !isPairOf(relayed, member, peer) && !this.#reaches(member, peer),
+      );
       if (lacking.length === 0) return this.say({ type: 'linked', member, epoch });
       if (this.clock.now() >= until) return this.say({ type: 'broken', member, epoch, peers: lacking });
       this.#later(member, ATTEMPT_MS, attempt);
@@ -177,7 +182,7 @@ export class ClassModel {
   /** Steps of all: each takes as long as its slowest rank, and none longer than a collective may. */
   #train(epoch: number): void {
     const { stepMs = () => 1_000, hasOneWitness = false } = this.#options;
-    const ring = this.ring;
+    const [ring, { relayed }] = [this.ring, this.#state];
     this.#training = { epoch, ring };
     const isOn = (): boolean => this.#training.epoch === epoch && this.phase !== 'FORMING';
     let failed = false;
@@ -205,7 +210,9 @@ export class ClassModel {
     const look = (): void => {
       if (!isOn()) return;
       for (const member of ring) {
-        const lost = neighboursOf(member, ring).find((peer) => !this.#reaches(member, peer));
+        const lost = neighboursOf(member, ring).find(
+          (peer) => !isPairOf(relayed, member, peer) && !this.#reaches(member, peer),
+        );
         if (lost === undefined || noticed.has(member)) continue;
         noticed.add(member);
         this.#later(member, NOTICE_MS + this.#rng.below(200), () => {
@@ -245,6 +252,10 @@ export class ClassModel {
     this.#timers.get(key)?.();
     this.#timers.delete(key);
   }
+}
+
+function isPairOf(pairs: readonly (readonly [string, string])[], a: string, b: string): boolean {
+  return pairs.some((pair) => pair.includes(a) && pair.includes(b));
 }
 
 function neighboursOf(member: string, ring: readonly string[]): string[] {

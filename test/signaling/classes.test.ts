@@ -15,6 +15,9 @@ const unreachable =
   (a, b) =>
     !members.includes(a) && !members.includes(b);
 
+/** The browser of `pc0-a` is `pc0`. */
+const browserOf = (member: string): string => member.slice(0, 3);
+
 const names = (events: readonly { member: string }[]): string[] => [...new Set(events.map(({ member }) => member))];
 
 /** The longest time between two steps from `from` on, milliseconds. */
@@ -125,6 +128,57 @@ describe('a network that keeps all tabs apart', () => {
     const model = classOf(4, { canReach: () => false, hasRelay: true });
     model.runUntil(() => model.begun.length > 0 || model.ended !== null, 5 * MINUTE);
     expect(model.begun[0]?.ring).toHaveLength(4);
+  });
+
+  test.each([3, 4, 6, 30])('is no obstacle to a relay of %i either when a rank goes or comes much later', (n) => {
+    const model = classOf(n, { canReach: () => false, hasRelay: true });
+    model.runUntil(() => model.begun.length > 0, MINUTE);
+    for (const change of [() => model.leave('m1'), () => model.enter('new')]) {
+      model.runUntil(() => false, 8 * MINUTE);
+      const at = model.clock.now();
+      change();
+      expect(model.runUntil(() => model.trainsSince(at) && model.ring.length === model.members.length, MINUTE)).toBe(
+        true,
+      );
+    }
+    expect(longestStop(model, MINUTE)).toBeLessThan(5 * SECOND);
+    expect([model.ended, model.suspended]).toEqual([null, []]);
+  });
+
+  test('leaves tabs of one browser their links without the relay', () => {
+    const model = new ClassModel({ seed: 1, canReach: (a, b) => browserOf(a) === browserOf(b), hasRelay: true });
+    const tabs = ['pc0-a', 'pc0-b', 'pc1-a', 'pc1-b', 'pc2-a', 'pc2-b'];
+    for (const tab of tabs) model.enter(tab, browserOf(tab));
+    model.say({ type: 'start', member: tabs[0]! });
+    expect(model.runUntil(() => model.begun.length > 0, MINUTE)).toBe(true);
+    expect(model.relayed).toHaveLength(3);
+    expect(model.relayed.some(([a, b]) => browserOf(a) === browserOf(b))).toBe(false);
+  });
+
+  test('in part is no obstacle to a relay: each change of the ring costs one failed attempt at most', () => {
+    for (let seed = 0; seed < 60; seed++) {
+      const rng = createRng(seed);
+      const n = 4 + rng.below(20);
+      const share = rng.next();
+      const pairs = new Map<string, boolean>();
+      const canReach = (a: string, b: string): boolean => {
+        const key = [a, b].sort().join(' ');
+        if (!pairs.has(key)) pairs.set(key, rng.next() < share);
+        return pairs.get(key)!;
+      };
+      const model = classOf(n, { canReach, hasRelay: true }, seed);
+      const what = `seed ${seed}: ${n}`;
+      for (let gone = 1; gone < n - 1; gone++) {
+        model.runUntil(() => false, (1 + rng.below(8)) * MINUTE);
+        const at = model.clock.now();
+        model.leave(`m${gone}`);
+        expect(
+          model.runUntil(() => model.trainsSince(at), 20 * SECOND),
+          what,
+        ).toBe(true);
+      }
+      expect([model.ended, model.suspended], what).toEqual([null, []]);
+    }
   });
 
   test.each([2, 3, 4, 8, 30])('for up to a minute costs none of %i its place', (n) => {
