@@ -3,6 +3,8 @@ import type { SharedLink } from '../transport/sharedLink.ts';
 
 export class LinkPool {
   readonly #links = new Map<string, SharedLink>();
+  /** Connections made over a TURN relay only. */
+  readonly #relayed = new WeakSet<SharedLink>();
   readonly #onlost: (member: string, error: Error | null) => void;
 
   /** @param onlost a connection is gone that this rank did not close. */
@@ -14,15 +16,22 @@ export class LinkPool {
     return this.#links.get(member) ?? null;
   }
 
-  /** Takes a connection over, in place of one to the same member. */
-  put(member: string, link: SharedLink): void {
+  /** Takes a connection over, in place of one to the same member. `isRelayed`: it was made over a TURN relay only. */
+  put(member: string, link: SharedLink, isRelayed = false): void {
     this.drop(member);
+    if (isRelayed) this.#relayed.add(link);
     this.#links.set(member, link);
     link.onclose = (error) => {
       if (this.#links.get(member) !== link) return;
       this.#links.delete(member);
       this.#onlost(member, error);
     };
+  }
+
+  /** Closes the connection to a member, unless it was made over a TURN relay only. */
+  dropDirect(member: string): void {
+    const link = this.#links.get(member);
+    if (link !== undefined && !this.#relayed.has(link)) this.drop(member);
   }
 
   /** Closes the connection to a member, if there is one. */

@@ -43,7 +43,7 @@ export interface EdgeOptions {
   connectTab: TabConnector | null;
   /** Connections of earlier epochs, and where new ones go. */
   pool: LinkPool;
-  /** All other ways have failed: a new connection, over a TURN relay. */
+  /** All other ways have failed: a connection over a TURN relay. A direct one is closed. */
   relayOnly: boolean;
   send: (attempt: number, signal: LinkSignal) => void;
   clock: Clock;
@@ -150,7 +150,7 @@ export class Edge {
 
   async #greetAgain(): Promise<boolean> {
     const { pool, self, peer, clock, relayOnly } = this.#options;
-    if (relayOnly) pool.drop(peer.member);
+    if (relayOnly) pool.dropDirect(peer.member);
     const shared = pool.get(peer.member);
     if (!shared) return false;
     const link = shared.view(self.epoch);
@@ -234,7 +234,7 @@ export class Edge {
   }
 
   async #await(id: number, peer: PeerAttempt, timeoutMs: number): Promise<void> {
-    const { clock, self, peer: expected, pool } = this.#options;
+    const { clock, self, peer: expected, pool, relayOnly } = this.#options;
     const cancel = clock.after(timeoutMs, () => peer.abort());
     try {
       const shared = new SharedLink(await peer.link);
@@ -246,7 +246,7 @@ export class Edge {
         throw error;
       }
       if (this.#isOver) return shared.close();
-      pool.put(expected.member, shared);
+      pool.put(expected.member, shared, relayOnly);
       this.#linked.resolve(link);
     } catch (error) {
       peer.abort();

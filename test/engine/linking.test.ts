@@ -32,10 +32,17 @@ interface Asked {
 interface PairOptions {
   /** Both are tabs of one browser: whether its broker brings them together. */
   broker?: 'joins' | 'does not answer' | 'is missing';
+  relayOnly?: boolean;
+  epoch?: number;
+  /** Connections of the epoch before. */
+  pools?: { alice: LinkPool; bob: LinkPool };
 }
 
 /** Two edges that signal to each other; attempt k of both opens when `opens(k)` says so. */
-function pair(opens: (attempt: number) => boolean, { broker }: PairOptions = {}) {
+function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
+  const { broker, relayOnly = false, epoch = alice.epoch } = options;
+  const { pools = { alice: new LinkPool(() => {}), bob: new LinkPool(() => {}) } } = options;
+  const [self, peer] = [alice, bob].map((hello) => ({ ...hello, epoch })) as [Hello, Hello];
   const clock = new ManualClock();
   const attempts: { alice: Attempt[]; bob: Attempt[] } = { alice: [], bob: [] };
   const connector =
@@ -78,18 +85,18 @@ function pair(opens: (attempt: number) => boolean, { broker }: PairOptions = {})
       },
     };
   };
-  const common = { iceServers: [], relayOnly: false, clock, connectTab: broker === undefined ? null : connectTab };
+  const common = { iceServers: [], relayOnly, clock, connectTab: broker === undefined ? null : connectTab };
   const edges: Record<'alice' | 'bob', Edge> = {
     alice: new Edge({
-      ...{ ...common, self: alice, peer: bob, connect: connector('alice'), pool: new LinkPool(() => {}) },
+      ...{ ...common, self, peer, connect: connector('alice'), pool: pools.alice },
       send: (attempt, signal) => edges.bob.signal(attempt, signal),
     }),
     bob: new Edge({
-      ...{ ...common, self: bob, peer: alice, connect: connector('bob'), pool: new LinkPool(() => {}) },
+      ...{ ...common, self: peer, peer: self, connect: connector('bob'), pool: pools.bob },
       send: (attempt, signal) => edges.alice.signal(attempt, signal),
     }),
   };
-  return { clock, attempts, asked, ...edges };
+  return { clock, attempts, asked, pools, ...edges };
 }
 
 describe('Edge', () => {
@@ -161,6 +168,20 @@ describe('Edge', () => {
     world.alice.close();
     await settle();
     expect([a.state, b.state]).toEqual(['closed', 'open']);
+  });
+
+  test.each([
+    [false, false, 0],
+    [false, true, 1],
+    [true, true, 0],
+  ])('over a relay only: %s, then %s, makes %i new connections', async (before, after, made) => {
+    const first = pair(() => true, { relayOnly: before });
+    const [older] = await Promise.all([first.alice.link(), first.bob.link()]);
+    const second = pair(() => true, { relayOnly: after, epoch: alice.epoch + 1, pools: first.pools });
+    await Promise.all([second.alice.link(), second.bob.link()]);
+    expect(second.attempts.alice).toHaveLength(made);
+    // The epoch before trains on over the connection that the next one uses.
+    expect(older.state).toBe(made === 0 ? 'open' : 'closed');
   });
 });
 
