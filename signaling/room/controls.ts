@@ -2,7 +2,7 @@
 import type { RosterEntry } from '../../src/protocol/control.ts';
 import { isChosenByTabs, isElastic, type JobSpec } from '../../src/protocol/job.ts';
 import { demandsOf } from '../../src/protocol/preview.ts';
-import { beginRun, end, reform, settle, tellPause } from './epochs.ts';
+import { beginRun, choicesOf, end, reform, seated, settle, tellPause } from './epochs.ts';
 import { left } from './members.ts';
 import {
   andThen,
@@ -10,7 +10,6 @@ import {
   hostsOf,
   isRunOn,
   nodesOf,
-  readyMembers,
   refuse,
   stay,
   tellRoom,
@@ -21,6 +20,7 @@ import {
   type RoomState,
   type Step,
 } from './state.ts';
+import { suspendedOf } from './suspensions.ts';
 
 export function ready(state: RoomState, { member, device, holds }: Extract<RoomEvent, { type: 'ready' }>): Step {
   const before = state.members.find((m) => m.member === member)?.device;
@@ -63,9 +63,11 @@ export function start(state: RoomState, member: string): Step {
   if (state.members.find((m) => m.member === member)?.device === null) {
     return refuse(state, member, 'not-now', 'This tab is still warming up: start when it says that it is ready.');
   }
-  const present = readyMembers(state);
-  const misfit = misfitOf(state, present);
-  return misfit === null ? beginRun(state, present) : refuse(state, member, 'not-now', misfit);
+  const rings = choicesOf(state).map((choice) => seated(state, choice));
+  const ring = rings.find((one) => misfitOf(state, one) === null);
+  if (ring !== undefined) return beginRun(state, ring);
+  const sentences = [misfitOf(state, rings.at(-1)!), ...suspendedOf(state)];
+  return refuse(state, member, 'not-now', sentences.join(' '));
 }
 
 /** Why these members cannot be a world of their own, in a sentence. */

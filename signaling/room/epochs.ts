@@ -13,6 +13,7 @@ import {
   isSuspended,
   keepsLock,
   nodesOf,
+  presentMembers,
   rankOf,
   readyMembers,
   roomMessage,
@@ -61,11 +62,11 @@ export function settle(state: RoomState): Step {
   if (state.isDoubtful && state.ring.length === 0) return tellRoom(state);
   switch (state.phase) {
     case 'FORMING': {
-      const present = readyMembers(state);
       const enough = startsWith(state);
-      if (enough === null || present.length < enough) return tellRoom(state);
+      const present = enough === null ? undefined : choicesOf(state).find(({ length }) => length >= enough);
+      if (enough === null || present === undefined) return tellRoom(state);
       // No more than it waited for: their ranks are all below `startAt`, so they fit.
-      return beginRun(state, present.slice(0, enough));
+      return beginRun(state, seated(state, present.slice(0, enough)));
     }
     case 'RUNNING':
       // Of a room that was made anew: its members have not heard of the pause.
@@ -81,14 +82,24 @@ export function settle(state: RoomState): Step {
 }
 
 /**
- * A new run with members that are ready and fit together. Who asked for a rank has it, the others come in the order they
- * joined. Who is left out, or one too many, stays in the room and waits.
+ * The members that may begin a run, the best choice first: others need not wait while those who were suspended are tried.
+ * Each choice has all members of the one before.
  */
-export function beginRun(state: RoomState, present: readonly RosterEntry[]): Step {
-  const nodes = nodesOf(state);
-  // Others need not wait while these are tried.
-  const known = present.filter(({ member }) => nodes === null || !isOnProbation(state, member));
-  const ring = seats(known.length < (nodes?.min ?? 1) ? present : known).filter((m) => m !== null);
+export function choicesOf(state: RoomState): RosterEntry[][] {
+  const ready = readyMembers(state);
+  const known = ready.filter(({ member }) => nodesOf(state) === null || !isOnProbation(state, member));
+  const suspended = presentMembers(state).filter(({ member }) => isSuspended(state, member));
+  return [known, ready, [...ready, ...suspended]];
+}
+
+/** The ring of a new run. Who asked for a rank has it, the others come in the order given, as many as may be. */
+export function seated(state: RoomState, members: readonly RosterEntry[]): RosterEntry[] {
+  const ring = seats(members).filter((m) => m !== null);
+  return ring.slice(0, nodesOf(state)?.max);
+}
+
+/** A new run with a ring of members that are ready and fit together. Who is left out stays in the room and waits. */
+export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
   const run = Math.max(state.run + 1, state.numbersFrom);
   const fresh = {
     startAt: null,
@@ -100,7 +111,7 @@ export function beginRun(state: RoomState, present: readonly RosterEntry[]): Ste
     unlinked: [],
     parted: [],
   };
-  return beginEpoch({ ...state, ...fresh, run }, ring.slice(0, nodes?.max), []);
+  return beginEpoch({ ...state, ...fresh, run }, ring, []);
 }
 
 /**
@@ -202,7 +213,7 @@ function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: rea
     ...{ ...state, phase: 'LINKING', epoch, ring, relayed, reports: new Map(), complaints: new Map() },
     ...{ begun: new Set<string>(), isDoubtful: false, isAbandoned: false },
   };
-  for (const { member } of ring) next = change(next, member, { hasRun: true });
+  for (const { member } of ring) next = change(next, member, { hasRun: true, isSuspended: false });
   return {
     state: next,
     effects: [...NO_TIMERS, roomMessage(next), toRing(next, prepareOf(next)), deadlineOf(next, LINKING_MS)],

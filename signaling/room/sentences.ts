@@ -2,7 +2,7 @@
 import type { RosterEntry } from '../../src/protocol/control.ts';
 
 /** Members a sentence names before it says "and 5 others": `ended.message` holds 1200 characters. */
-const MAX_NAMED = 8;
+export const MAX_NAMED = 8;
 
 /** "Rank 2 (Ada)", "Rank 1 (Bo) and rank 2 (Ada)", "Rank 0 (..), ... and 3 others". */
 export function nameRanks(ring: readonly RosterEntry[], ranks: readonly number[]): string {

@@ -234,9 +234,14 @@ export function isOfRing(state: RoomState, epoch: number, member: string, peer: 
   return epoch === state.epoch && member !== peer && rankOf(state, member) >= 0 && rankOf(state, peer) >= 0;
 }
 
+/** Members that are connected and have a device, suspended ones as well. */
+export function presentMembers(state: RoomState): RosterEntry[] {
+  return state.members.filter((m) => m.device !== null && !isAway(state, m.member));
+}
+
 /** Members that can be counted: connected, with a device, and not suspended. */
 export function readyMembers(state: RoomState): RosterEntry[] {
-  return state.members.filter((m) => m.device !== null && !isAway(state, m.member) && !isSuspended(state, m.member));
+  return presentMembers(state).filter((m) => !isSuspended(state, m.member));
 }
 
 export function isSuspended({ hidden }: RoomState, member: string): boolean {
@@ -284,11 +289,11 @@ export function startsWith(state: RoomState): number | null {
 
 /** Ready members that are missing for a run to begin by itself, or to go on. */
 export function waitingFor(state: RoomState): number {
-  const present = readyMembers(state).length;
-  if (state.phase === 'FORMING') return Math.max(0, (startsWith(state) ?? 0) - present);
+  // Suspended members are counted where too few others are ready.
+  if (state.phase === 'FORMING') return Math.max(0, (startsWith(state) ?? 0) - presentMembers(state).length);
   if (state.phase !== 'PAUSED') return 0;
   // Enough are there, and the state is not; or they wait for the host.
-  return Math.max(state.isHeld ? 0 : 1, (nodesOf(state)?.min ?? 0) - present);
+  return Math.max(state.isHeld ? 0 : 1, (nodesOf(state)?.min ?? 0) - readyMembers(state).length);
 }
 
 /** The room as it is now, for everybody in it. */

@@ -3,7 +3,8 @@
  * again, each time after twice as long. The time goes by browser, so that a tab that is opened again gains nothing.
  */
 import { withoutMembers, type Reason } from './faults.ts';
-import { change, stay, unready, type RoomEffect, type RoomState, type Step } from './state.ts';
+import { MAX_NAMED } from './sentences.ts';
+import { change, isSuspended, stay, unready, type RoomEffect, type RoomState, type Step } from './state.ts';
 
 /** Milliseconds of a first suspension. */
 export const SUSPENDED_MS = 30_000;
@@ -79,8 +80,20 @@ export function isOnProbation(state: RoomState, member: string): boolean {
 /** What a suspended member is told. */
 export function noticeOf(state: RoomState, member: string): RoomEffect {
   const suspension = state.suspensions.get(keyOf(state, member))!;
-  const message = `${REASONS[suspension.reason]} It is tried again within ${lengthOf(suspension) / 1000} s.`;
+  const message = `${REASONS[suspension.reason]} It is tried again within ${secondsOf(suspension)} s.`;
   return { type: 'send', to: [member], message: { type: 'suspended', run: state.run, epoch: state.epoch, message } };
+}
+
+/** Sentences that say which members are suspended, and for how long; of the first few. */
+export function suspendedOf(state: RoomState): string[] {
+  return state.members
+    .filter(({ member }) => isSuspended(state, member))
+    .slice(0, MAX_NAMED)
+    .flatMap(({ member, name }) => {
+      // A member that returns may name another browser.
+      const suspension = state.suspensions.get(keyOf(state, member));
+      return suspension ? [`${name} is suspended, and tried again within ${secondsOf(suspension)} s.`] : [];
+    });
 }
 
 /** A suspension's time is up: its members are counted again, and it is remembered for a while. */
@@ -107,6 +120,10 @@ function keyOf({ hidden }: RoomState, member: string): string {
 function lengthOf({ times, reason }: Suspension): number {
   const first = reason === 'late' || reason === 'stuck' ? LATE_SUSPENDED_MS : SUSPENDED_MS;
   return Math.min(MAX_SUSPENDED_MS, first * 2 ** (times - 1));
+}
+
+function secondsOf(suspension: Suspension): number {
+  return lengthOf(suspension) / 1000;
 }
 
 function timerOf(suspension: Suspension): RoomEffect {

@@ -40,6 +40,10 @@ const open = (n: number, options: Partial<RoomOptions> = {}): Play => Play.runni
 const breakLink = (play: Play, member: string, peer: string): Play =>
   play.do({ type: 'broken', member, epoch: play.state.epoch, peers: [peer] }).gather();
 
+/** Three that train, until the link between two of them breaks twice, and Bo is suspended. */
+const withoutBo = (options: Partial<RoomOptions> = {}): Play =>
+  breakLink(breakLink(open(3, options), 'Ada', 'Bo'), 'Bo', 'Ada');
+
 const deadline = (phase: 'LINKING' | 'SYNCING', epoch = 1): RoomEvent => ({ type: 'deadline', epoch, phase });
 
 const fail = (scope: 'rank' | 'epoch' | 'run', epoch = 1): RoomEvent => ({
@@ -294,6 +298,53 @@ describe('a link that breaks', () => {
     expect(breakLink(play, 'Cy', 'Bo').effects).toEqual([]);
     expect(breakLink(play, 'Ada', 'Cy').effects).toEqual([]);
     expect(breakLink(play, 'Ada', 'Ada').effects).toEqual([]);
+  });
+});
+
+describe('a start beside a suspended tab', () => {
+  const pardon: RoomEvent = { type: 'pardon', id: 1 };
+  const stop: RoomEvent = { type: 'stop', member: 'Ada' };
+
+  test('leaves it out where enough others are ready', () => {
+    const play = withoutBo().do(stop, ready('Bo')).start();
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+  });
+
+  test('is its own where nobody else is left', () => {
+    const play = withoutBo().do(stop, ready('Bo'), left('Ada'), left('Cy'), { type: 'start', member: 'Bo' });
+    expect(play.ring).toEqual(['Bo']);
+    expect(play.train().state.phase).toBe('RUNNING');
+  });
+
+  test('counts it where too few others are ready', () => {
+    const play = withoutBo({ nodes: { min: 3, max: 3 } }).do(stop, ready('Bo'));
+    expect(play.start().ring).toEqual(['Ada', 'Cy', 'Bo']);
+  });
+
+  test('comes by itself once as many as it takes are ready with it', () => {
+    const play = withoutBo({ startAt: 3 }).do(left('Ada'), left('Bo'), left('Cy'));
+    play.enter(2);
+    expect(play.said('Ada', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
+    expect(play.enter(3).ring).toEqual(['Ada', 'Cy', 'Bo']);
+  });
+
+  test('that is refused says which tab is suspended, and for how long', () => {
+    const play = withoutBo({ nodes: { min: 3, max: 3 } })
+      .do(stop)
+      .start();
+    expect(play.said('Ada', 'refused').message).toBe(
+      'This room needs 3 members, and 2 members are ready: wait for more. Bo is suspended, and tried again within 30 s.',
+    );
+  });
+
+  test('is no world of another size than a member counts on', () => {
+    for (const isOver of [false, true]) {
+      const play = new Play(OPEN).do(join('Ada'), join('Bo'), join('Cy', { worldSize: 3 }));
+      for (const member of ['Ada', 'Bo', 'Cy']) play.do(ready(member));
+      breakLink(breakLink(play.start().train(), 'Ada', 'Bo'), 'Bo', 'Ada');
+      if (isOver) play.do(pardon);
+      expect(play.do(stop, ready('Bo')).start().ring.toSorted()).toEqual(['Ada', 'Bo', 'Cy']);
+    }
   });
 });
 
