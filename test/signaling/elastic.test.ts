@@ -12,7 +12,7 @@ import {
   type RoomOptions,
 } from '../../signaling/room/index.ts';
 import { enteringMs } from '../../signaling/room/epochs.ts';
-import { breaksOf, type Fault } from '../../signaling/room/faults.ts';
+import { breaksOf, MAX_OUTAGES, type Fault } from '../../signaling/room/faults.ts';
 import { MAX_REMOVED, withRemoved } from '../../signaling/room/state.ts';
 import type { Standing } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
@@ -427,6 +427,17 @@ describe('a failure', () => {
     expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 2, retries: 1 });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
     expect(play.train().state.retries).toBe(0);
+  });
+
+  test('of two ranks to wait for each other, again and again, ends the run', () => {
+    const play = open(2);
+    for (let outage = 0; outage <= MAX_OUTAGES; outage++) {
+      expect(play.state.phase).toBe('RUNNING');
+      const [member, peer] = outage % 2 === 0 ? ['Ada', 'Bo'] : ['Bo', 'Ada'];
+      play.do({ type: 'late', member, epoch: play.state.epoch, peers: [peer] }).gather();
+      if (outage < MAX_OUTAGES) play.train();
+    }
+    expect(play.said('Bo', 'ended').message).toMatch(/^The run ended after 6 failures in a row/);
   });
 
   test('of a run ends it for all', () => {
