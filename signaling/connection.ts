@@ -328,12 +328,12 @@ export class Connection implements Peer {
   #enter(code: string, home: Home, entry: Entry): boolean {
     if (this.#over) return false;
     this.#holdsKey = entry.holdsKey;
-    if (!home.enter(code, this, entry)) {
-      // It has gone since it was found.
+    const outcome = home.enter(code, this, entry);
+    if (outcome === 'gone') {
       const message = 'The room moves to another server just now: try again in a few seconds.';
       this.refuse('server-closing', message, CLOSE_RESTART);
-      return false;
     }
+    if (outcome !== 'entered') return false;
     this.#room = { code, home };
     this.#watchSilence();
     return true;

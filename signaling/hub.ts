@@ -42,6 +42,9 @@ export interface Peer {
 /** How a member asks to be let in. */
 export type Entry = Newcomer & ({ type: 'join' } | { type: 'return'; standing: Standing });
 
+/** `refused`: the room has told the peer why. `gone`: the room is not here. */
+export type EntryOutcome = 'entered' | 'refused' | 'gone';
+
 /** What members say that concerns their room. */
 export type MemberMessage = Exclude<ClientMessage, { type: 'create' | 'join' | 'return' | 'heartbeat' | 'leave' }>;
 
@@ -168,10 +171,10 @@ export class Hub {
     for (const peer of peers?.values() ?? []) peer.release();
   }
 
-  /** Asks the room to take `peer`, or to take it back; it answers through the peer. Whether it did. */
-  enter(code: string, peer: Peer, entry: Entry): boolean {
+  /** Asks the room to take `peer`, or to take it back; the room answers through the peer. */
+  enter(code: string, peer: Peer, entry: Entry): EntryOutcome {
     const room = this.#rooms.get(code);
-    if (room === undefined) return false;
+    if (room === undefined) return 'gone';
     const before = room.peers.get(peer.member);
     room.peers.set(peer.member, peer);
     this.#dispatch(code, { ...entry, member: peer.member });
@@ -180,7 +183,7 @@ export class Hub {
     else room.peers.delete(peer.member);
     // A connection that the member has given up, and the server not yet.
     before?.expel('silent', 'This tab has come back over another connection.');
-    return admitted;
+    return admitted ? 'entered' : 'refused';
   }
 
   /** A member says something to its room. */

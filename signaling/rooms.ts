@@ -3,15 +3,15 @@
  * Finding one may take time, all else is answered through the peer.
  */
 import type { Standing } from '../src/protocol/control.ts';
-import type { Entry, Hub, MemberMessage, NewRoom, Peer } from './hub.ts';
+import type { Entry, EntryOutcome, Hub, MemberMessage, NewRoom, Peer } from './hub.ts';
 import type { LeaveReason } from './room/index.ts';
 
 /** The process that has a room: this one's {@link Hub}, or another that everything is passed on to. */
 export interface Home {
   /** Whether the room is known to wait for this member, which has not been there since the server restarted. */
   awaits(code: string, member: string): boolean;
-  /** Asks the room to take `peer`; it answers through the peer. `false`: it has not. */
-  enter(code: string, peer: Peer, entry: Entry): boolean;
+  /** Asks the room to take `peer`; the room answers through the peer. */
+  enter(code: string, peer: Peer, entry: Entry): EntryOutcome;
   say(code: string, peer: Peer, message: MemberMessage): void;
   /** @param reason `null`: its connection is gone without a word. */
   lose(code: string, peer: Peer, reason: LeaveReason | null): void;

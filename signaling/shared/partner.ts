@@ -6,7 +6,7 @@
 import type { Clock } from '../../src/util/clock.ts';
 import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
 import { noRoom } from '../connection.ts';
-import type { Entry, Hub, MemberMessage, Peer } from '../hub.ts';
+import type { Entry, EntryOutcome, Hub, MemberMessage, Peer } from '../hub.ts';
 import type { LeaveReason } from '../room/index.ts';
 import type { Home } from '../rooms.ts';
 import type { Envelope, Letter } from './envelope.ts';
@@ -83,13 +83,14 @@ export class Partner implements Home {
     return false;
   }
 
-  enter(room: string, peer: Peer, entry: Entry): boolean {
-    if (this.#isOver) return false;
+  /** `entered`: the other process was asked, and it answers through the peer. */
+  enter(room: string, peer: Peer, entry: Entry): EntryOutcome {
+    if (this.#isOver) return 'gone';
     const connection = this.#options.count();
     this.#relayed.set(connection, peer);
     this.#numbers.set(peer, connection);
     this.post({ type: 'enter', connection, room, member: peer.member, entry });
-    return true;
+    return 'entered';
   }
 
   say(_room: string, peer: Peer, message: MemberMessage): void {
@@ -148,10 +149,11 @@ export class Partner implements Home {
     const { hub } = this.#options;
     const guest = new Guest(member, room, connection, this);
     this.#guests.set(connection, guest);
-    if (hub.enter(room, guest, entry)) return;
+    const outcome = hub.enter(room, guest, entry);
+    if (outcome === 'entered') return;
     this.dismiss(connection);
-    // Forgotten or given up a moment ago. Who returns looks again, and may make it anew; if the room has refused, it has said so.
-    if (hub.has(room)) return;
+    if (outcome === 'refused') return;
+    // The room was forgotten or given up a moment ago. A returning member looks for it again, and may open it again.
     if (entry.type === 'return') guest.release();
     else this.post({ type: 'expel', connection, code: 'no-room', message: noRoom(room) });
   }
