@@ -2,6 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { clip } from './suites/clip.ts';
+import { exported } from './suites/exported.ts';
 import { gpt } from './suites/gpt.ts';
 import { join } from './suites/join.ts';
 import { losses } from './suites/losses.ts';
@@ -39,6 +40,7 @@ export const SUITES: readonly Suite[] = [
   gpt,
   powerSgd,
   powerSgdErrorFeedback,
+  exported,
 ];
 
 /** Debian's, which has python3-torch, before another one in the path. */

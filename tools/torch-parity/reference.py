@@ -5,16 +5,19 @@ Prints a JSON list of {"case": str, "difference": float}. A difference is relati
 otherwise. PyTorch computes in float64, so what remains is this project's float32 rounding.
 """
 
+import base64
 import datetime
 import json
 import math
 import os
 import sys
 import tempfile
+import types
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+import torch.nn as nn
 import torch.nn.functional as F
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 
@@ -233,7 +236,69 @@ def powerSgdErrorFeedback(data):
     yield "the gradient", relative(data["result"], numbers(data["gradient"]))
 
 
-SUITES = (optimizers, clip, syncBatchNorm, join, losses, gpt, powerSgd, powerSgdErrorFeedback)
+def read_safetensors(path):
+    """What safetensors.torch.load_file returns, for machines without that package."""
+    with open(path, "rb") as file:
+        data = file.read()
+    size = int.from_bytes(data[:8], "little")
+    tensors = {}
+    for name, entry in json.loads(data[8 : 8 + size]).items():
+        if name != "__metadata__":
+            start, end = entry["data_offsets"]
+            values = torch.frombuffer(bytearray(data[8 + size + start : 8 + size + end]), dtype=torch.float32)
+            tensors[name] = values.reshape(entry["shape"])
+    return tensors
+
+
+def exported(data):
+    """Runs the code blocks of docs/export.md: the loader, and the cnn, which reads model.safetensors."""
+    try:
+        import safetensors.torch
+    except ImportError:
+        library = types.ModuleType("safetensors.torch")
+        library.load_file = read_safetensors
+        sys.modules["safetensors"], sys.modules["safetensors.torch"] = types.ModuleType("safetensors"), library
+
+    class Mlp(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dense1, self.dense2 = nn.Linear(784, 8), nn.Linear(8, 10)
+
+        def forward(self, x):
+            return self.dense2(self.dense1(x.flatten(1)).relu())
+
+    class OwnLayers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(1, 3, 5, stride=3)
+            self.depthwise = nn.Conv2d(3, 6, (3, 2), groups=3)
+            self.normalized = nn.LayerNorm(6, eps=1e-3)
+            self.answer = nn.Linear(6 * 7 * 6, 10)
+
+        def forward(self, x):
+            x = self.depthwise(self.conv(x)).permute(0, 2, 3, 1)
+            return self.answer(self.normalized(x).flatten(1))
+
+    loader, cnn = data["code"]
+    inputs = numbers(data["inputs"]).reshape(-1, 1, 28, 28)
+    for case in data["cases"]:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            with open("model.safetensors", "wb") as file:
+                file.write(base64.b64decode(case["file"]))
+            names = {}
+            exec(loader, names)
+            if case["name"] == "cnn":
+                exec(cnn, names)
+                model = names["model"]
+            else:
+                model = {"mlp": Mlp, "ownLayers": OwnLayers}[case["name"]]()
+                model.load_state_dict(names["load"]("model.safetensors"))
+            os.chdir("/")
+        yield case["name"], relative(case["outputs"], model(inputs).detach())
+
+
+SUITES = (optimizers, clip, syncBatchNorm, join, losses, gpt, powerSgd, powerSgdErrorFeedback, exported)
 
 if __name__ == "__main__":
     suite = {function.__name__: function for function in SUITES}[sys.argv[1]]
