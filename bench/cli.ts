@@ -104,7 +104,7 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
   program
     .command('lines')
     .description('an all-reduce over capped lines, a browser on each of several test hosts; needs root and iproute2')
-    .option('--hosts <script>', 'what makes the hosts', '../shared/tools/hosts')
+    .requiredOption('--hosts <script>', 'makes hosts on capped lines')
     .option('--tabs <n>', 'world size, and hosts', wholeNumber(2, MAX_WORLD_SIZE), 4)
     .option('--rate <mbit>', 'what each line carries, megabits a second', wholeNumber(1, 1000), 20)
     .option('--bytes <n>', 'size of the tensor', wholeNumber(4, MAX_TENSOR_BYTES), 4 * 2 ** 20)

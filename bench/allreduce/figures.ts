@@ -21,13 +21,18 @@ export interface AllReduceRow {
   wrong: number;
 }
 
-/** All-reduces of `opMs` each that follow one another, and how often ours and the bare ones take turns, to spend about `budgetMs` on each. */
+/**
+ * All-reduces of `opMs` each that follow one another, and how often ours and the bare ones take turns, to spend about `budgetMs` on each;
+ * more where fewer than {@link MIN_ROUNDS} fit in.
+ */
 export function scheduleOf(opMs: number, budgetMs: number): { ops: number; rounds: number } {
   const fitting = budgetMs / opMs;
-  const rounds = Math.max(1, Math.min(MAX_ROUNDS, Math.floor(fitting)));
+  const rounds = Math.max(MIN_ROUNDS, Math.min(MAX_ROUNDS, Math.floor(fitting)));
   return { ops: Math.max(1, Math.min(MAX_OPS, Math.floor(fitting / rounds))), rounds };
 }
 
+/** A median of fewer turns is the machine's other work. */
+const MIN_ROUNDS = 3;
 /** Enough turns for the machine's other work to meet both alike. */
 const MAX_ROUNDS = 20;
 /** Sums in place, 8^20 times the first, are still float32 numbers. */

@@ -29,7 +29,7 @@ export interface CodecsBenchOptions {
 
 /** Those of an all-reduce. */
 const CODECS = ['fp32', 'fp16', 'int8'] as const;
-/** The model: a first layer of 784 x 256 whose gradient is 0.8 MB. */
+/** The first layer is 784 x 256: its gradient has 0.8 MB. */
 const HIDDEN = 256;
 /** Trained at once: as many as cores that tests of this project count on. */
 const PROCESSES = 2;

@@ -5,7 +5,8 @@ export function section(result: LinkResult): string {
   return `## One link
 
 \`npm run -s bench -- link\`: two tabs of one browser; 16 MiB in frames of 64 KiB one way, then frames of 32 bytes there and back, one
-after the other. Kinds in turn, nine times, medians.
+after the other. Kinds in turn, nine times, medians. A simple-peer link carries frames on a second, negotiated data channel of simple-peer's
+connection; simple-peer's own channel carries nothing.
 
 ${tableOf(result)}
 

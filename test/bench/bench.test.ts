@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { largestDifference, movingAverage } from '../../bench/curves/compare.ts';
+import { readFile } from 'node:fs/promises';
+import { DOC } from '../../bench/all/bench.ts';
 import { partsOf } from '../../bench/all/parts.ts';
 import { runBench } from '../../bench/cli.ts';
 import { replaceSection, table } from '../../bench/table.ts';
@@ -113,6 +115,13 @@ test.each([
   expect(await runBench(line === '' ? [] : line.split(' '), io)).toBe(2);
   expect(out).toEqual([]);
   expect(err.join('\n')).toMatch(sentence);
+});
+
+test('the page has a place for every part that `all` measures, in that order', async () => {
+  const page = await readFile(DOC, 'utf8');
+  const names = ['machine', ...partsOf({ data: '/data', hosts: '/hosts' }).map(({ name }) => name), 'durations'];
+  for (const name of names) expect(replaceSection(page, name, 'new')).toContain(`<!-- ${name} -->\nnew\n`);
+  expect([...page.matchAll(/^<!-- (\w+) -->$/gm)].map(([, name]) => name)).toEqual(names);
 });
 
 // The first option that a command does not know is the one it names.
