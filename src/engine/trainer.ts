@@ -46,6 +46,11 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
   group?: ProcessGroup | undefined;
   /** Called with the room's code where one was opened. */
   onroom?: ((room: string) => void) | undefined;
+  /**
+   * Number of tests on held-out samples without a lower loss after which `fit` stops early, as with Keras's EarlyStopping; `null`, the
+   * default: never. The model keeps the weights of the last step: `best` of the result names the step that tested best.
+   */
+  patience?: number | null;
   callbacks?: tf.CustomCallbackArgs | readonly tf.CustomCallbackArgs[];
 }
 

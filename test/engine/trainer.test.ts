@@ -109,6 +109,19 @@ describe('Trainer', () => {
     });
   });
 
+  test('stops where patience is over, with the weights of the last step', async () => {
+    // Every step of this rate is too far: each test has a larger loss than the one before.
+    const samples = { xs: tf.ones([4, 2]), ys: tf.ones([4, 1]) };
+    const model = linear(1);
+    const options = { loss: 'meanSquaredError', validation: samples } as const;
+    const trainer = new Trainer({ optimizer: 'sgd', learningRate: 0.4, batchSize: 4, epochs: 50, patience: 2 });
+    const { steps, best, valLoss } = await trainer.fit(model, samples, options);
+    expect({ steps, best: best!.step }).toEqual({ steps: 3, best: 1 });
+    expect(valLoss).toBeGreaterThan(best!.valLoss);
+    const [loss] = await mean(samples.ys, model.predict(samples.xs) as tf.Tensor).data();
+    expect(loss).toBeCloseTo(valLoss!, 4);
+  });
+
   test("calls back in TensorFlow.js's order, and waits", async () => {
     const called: string[] = [];
     const call =
