@@ -1,5 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { en } from '../../src/app/words/en/index.ts';
+import { zh } from '../../src/app/words/zh/index.ts';
 import { buildModel, countConfusion, countCorrect, lossSum, type JobModel } from '../../src/jobs/index.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { hashState } from '../../src/util/hash.ts';
@@ -206,4 +208,16 @@ describe('countConfusion', () => {
     expect([...countConfusion(logits, labels, 3, [1, 1, 0, 1, 1, 0])]).toEqual([1, 0, 0, 0, 0, 0, 0, 1, 0]);
     expect(() => countConfusion(logits, [...labels, 0], 3)).toThrow(UsageError);
   });
+});
+
+test('the lesson states the size of the smallest built-in model', () => {
+  const sizes = (['mlp', 'cnn'] as const).map((model) => {
+    const built = buildModel({ model, hidden: 64, seed: 1 }, SHAPE);
+    return built.variables.reduce((sum, { size }) => sum + size, 0);
+  });
+  const digits = String(Math.min(...sizes));
+  for (const { lesson } of [en, zh]) {
+    const { text } = lesson.thoughts.training();
+    expect(JSON.stringify(text).replace(/\s/g, '')).toContain(digits);
+  }
 });

@@ -90,7 +90,7 @@ export const lesson = {
     }),
     training: (): Thought => ({
       title: 'This is how tabs train',
-      text: 'Put a gradient in place of your numbers: 25 450 of them for the smallest model here. After every step the tabs do what you have just done, in a few milliseconds, and all take the same step with the same sums. That is data-parallel training.',
+      text: 'Put a gradient in place of your numbers: 11 274 of them for the smallest model here. After every step the tabs do what you have just done, in a fraction of a second, or in a second or two where thirty tabs share a Wi-Fi, and all take the same step with the same sums. That is data-parallel training.',
     }),
   },
 

@@ -229,7 +229,8 @@ export const run = {
     otherRun: (rank: number) =>
       `it is of another world than the others here, or of rank ${rank} once more: clear these first.`,
     clear: 'Clear',
-    of: (rank: number, worldSize: number, epoch: number) => `rank ${rank} of ${worldSize}, epoch ${epoch}`,
+    of: (rank: number, worldSize: number, generation: number) =>
+      `rank ${rank} of ${worldSize}, generation ${generation}`,
     noRing: 'No step of this recording went round a ring.',
     round: 'All-reduce',
     roundOf: (step: number, bucket: number) => `step ${step}, bucket ${bucket}`,

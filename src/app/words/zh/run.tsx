@@ -194,7 +194,7 @@ export const run: Words['run'] = {
     notOurs: (path, message) => `${path === '' ? '顶层' : path} 处与飞行记录的格式不符：${message}。`,
     otherRun: (rank) => `它与这里的其他记录不属于同一个世界，或者 rank ${rank} 重复了：请先清空。`,
     clear: '清空',
-    of: (rank, worldSize, epoch) => `rank ${rank}，共 ${worldSize} 个，第 ${epoch} 期`,
+    of: (rank, worldSize, generation) => `rank ${rank}，共 ${worldSize} 个，第 ${generation} 代`,
     noRing: '这份记录里没有哪一步是绕环进行的。',
     round: '全归约',
     roundOf: (step, bucket) => `第 ${step} 步，第 ${bucket} 桶`,
