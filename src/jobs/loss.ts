@@ -18,7 +18,7 @@ export function lossSum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Te
     // Asked for float32, TensorFlow.js 4.22 writes integers all the same on wasm.
     const targets = tf.cast(tf.oneHot(labels, logits.shape[1]), 'float32');
     // logSoftmax subtracts the row's maximum first, so large logits do not overflow. It is also right above 65 536 rows,
-    // where softmax on WebGPU is not (docs: platform.md section 1).
+    // where softmax on WebGPU is not.
     const chosen = tf.sum(tf.mul(tf.logSoftmax(logits), targets), 1);
     return tf.neg(tf.sum<tf.Scalar>(tf.mul(chosen, weights)));
   });

@@ -1,5 +1,5 @@
 /**
- * Models of layers: built-in ones, and a job's own. Layers are those whose kernels and gradients WebGPU has (platform.md section 1),
+ * Models of layers: built-in ones, and a job's own. Layers are those whose kernels and gradients WebGPU has,
  * with static shapes; initial weights are ours, not TensorFlow.js's, so they are the same on every backend and machine.
  */
 import * as tf from '@tensorflow/tfjs';

@@ -9,7 +9,7 @@ import { UsageError } from '../../src/util/errors.ts';
 import { line } from './models.ts';
 
 describe('PeriodicModelAverager', () => {
-  // Row 45 of conformance.md, from torch's test_periodic_model_averager.
+  // Case 45 of docs/CONFORMANCE.md, from torch's test_periodic_model_averager.
   describe.each([1, 2, 3, 4, 7])('of %i ranks', (n) => {
     test.each([12, 13, 14, 15])('averages every fourth of 20 steps from step %i on', async (warmupSteps) => {
       const period = 4;

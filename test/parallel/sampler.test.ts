@@ -12,7 +12,7 @@ function sharesOf(size: number, numReplicas: number, dropLast = false): number[]
 }
 
 describe('DistributedSampler', () => {
-  // Row 44 of conformance.md; the same lists come out of torch 2.13.
+  // Case 44 of docs/CONFORMANCE.md; the same lists come out of torch 2.13.
   test('deals as torch does', () => {
     expect(sharesOf(10, 4)).toEqual([
       [0, 4, 8],
