@@ -37,6 +37,17 @@ function simulated(plan: typeof plans.ringAllReduce, n: number, bytes: number, c
   ).ms;
 }
 
+/** Largest share by which the model may be off, for what it leaves out. */
+function largestError(algorithm: Algorithm, n: number, costs: Costs): number {
+  // Ranks beyond a power of two send while others already exchange. The model adds both up, which of 3 ranks' few rounds is half.
+  if (algorithm === Algorithm.DOUBLING && !Number.isInteger(Math.log2(n))) return n === 3 ? 0.5 : 0.2;
+  // The later frames of the last round, which are the more the fewer rounds there are.
+  if (n <= 3) return 0.2;
+  // Where cores are shared, frames of several ranks queue for them.
+  if (algorithm === Algorithm.RING) return costs === ONE_MACHINE ? 0.1 : 0.01;
+  return 0.13;
+}
+
 describe.each([
   ['a local network', USUAL_COSTS],
   ['uplinks at home', HOME],
@@ -48,8 +59,7 @@ describe.each([
       for (const [algorithm, plan] of costs === ONE_MACHINE ? PLANS.slice(0, 2) : PLANS) {
         const ms = simulated(plan, n, bytes, costs);
         const error = estimate(allReduceRounds(algorithm, n, bytes), n, costs) / ms - 1;
-        // Of few steps, what is left out weighs most: the last round's later frames, and folding to a power of two beside a step.
-        const bound = n <= 3 ? 0.5 : algorithm === Algorithm.RING ? 0.1 : 0.3;
+        const bound = largestError(algorithm, n, costs);
         expect(Math.abs(error), `algorithm ${algorithm}, ${bytes} bytes: ${ms} ms`).toBeLessThan(bound);
       }
     }
