@@ -14,6 +14,8 @@ export interface GroupCase extends Numbered {
   readonly worlds: readonly number[];
   /** Whether it is one of those that run in real tabs too, at the world sizes that fit there. */
   readonly inTabs?: true;
+  /** Takes too long for `npm test`: only the command runs it. */
+  readonly isLong?: true;
   /** Needs the world group, because it makes subgroups: in tabs, others run in subgroups of one world. */
   readonly needsWorld?: true;
   /** Of the groups over memory links; groups in tabs have the defaults. */

@@ -1,5 +1,6 @@
 /** What is built on collectives: buckets, samplers, weighted averages, halves. */
-import { ReduceOp } from '../../src/protocol/frame.ts';
+import { codecOf } from '../../src/collectives/codecs.ts';
+import { FRAME_HEADER_BYTES, ReduceOp } from '../../src/protocol/frame.ts';
 import { assignBuckets } from '../../src/parallel/buckets.ts';
 import { dealWindow, GlobalCursor, type CursorPosition } from '../../src/parallel/cursor.ts';
 import { DistributedSampler } from '../../src/parallel/sampler.ts';
@@ -166,6 +167,25 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
         );
         expectEqual(fromHalf(toHalf(new Float32Array(1000))), new Float32Array(1000), 'zeros');
       },
+    },
+  },
+  {
+    number: 53,
+    title: 'int8: small errors, finite zeros',
+    check: () => {
+      const codec = codecOf('int8')!;
+      const decoded = (values: Float32Array): Float32Array => {
+        const frame = new ArrayBuffer(FRAME_HEADER_BYTES + codec.bytesOf(values.length));
+        codec.encode(values, frame, null);
+        const result = new Float32Array(values.length);
+        codec.decode(frame, result);
+        return result;
+      };
+      const values = normal(128 * 128 * 64);
+      const squares = decoded(values).reduce((sum, value, i) => sum + (value - values[i]!) ** 2, 0);
+      const error = squares / values.length;
+      expectThat(error < 8e-4, `mean squared error ${error}, expected below 8e-4`);
+      expectEqual(decoded(new Float32Array(1000)), new Float32Array(1000), 'zeros');
     },
   },
   ...[1024, 65_536, 65_537, 1e9].map((chunk): ConformanceCase => ({

@@ -1,0 +1,108 @@
+/** Ranks that come and go: the room's state machine and the election of a state, as torchft's and Horovod's users expect them. */
+import { createRoom, step, type RoomEvent, type RoomState } from '../../signaling/room/index.ts';
+import { compareStandings, type Standing } from '../../src/parallel/standing.ts';
+import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import type { ConformanceCase } from './case.ts';
+import { expectEqual } from './expect.ts';
+import { range } from './values.ts';
+
+/** A rank after `steps` steps, all taken in the first member list. */
+function after(steps: number): Standing {
+  return {
+    ...{ isFresh: false, step: steps, appliedIn: 1, previousAppliedIn: steps > 0 ? 1 : 0 },
+    ...{ verdicts: [], digest: `state ${steps}`, keepsGradient: steps > 0 },
+  };
+}
+
+/** A room, and the sizes of its worlds so far. */
+class Rendezvous {
+  readonly sizes: number[] = [];
+  #state: RoomState;
+
+  constructor(min: number, max: number) {
+    this.#state = createRoom({ job: DEFAULT_JOB, startAt: null, nodes: { min, max }, capacity: 8 });
+  }
+
+  get phase(): string {
+    return this.#state.phase;
+  }
+
+  get ring(): string[] {
+    return this.#state.ring.map(({ member }) => member);
+  }
+
+  /** Plays events; ranks of a world that begins then link, compare, and train. */
+  play(...events: RoomEvent[]): this {
+    for (const event of events) this.#state = step(this.#state, event).state;
+    if (this.#state.phase !== 'LINKING') return this;
+    const { ring, epoch } = this.#state;
+    this.sizes.push(ring.length);
+    for (const { member } of ring) this.#state = step(this.#state, { type: 'linked', member, epoch }).state;
+    for (const { member } of ring) {
+      this.#state = step(this.#state, { type: 'synced', member, epoch, step: 1, stateHash: 'same' }).state;
+    }
+    return this;
+  }
+
+  enter(...members: string[]): this {
+    return this.play(
+      ...members.flatMap((member): RoomEvent[] => [
+        { type: 'join', member, name: member, holdsKey: false },
+        { type: 'ready', member, device: { backend: 'cpu', adapter: '' }, holds: null },
+      ]),
+    );
+  }
+}
+
+const start: RoomEvent = { type: 'start', member: 'a' };
+/** The moment after which those who wait come in. */
+const grow: RoomEvent = { type: 'grow' };
+const leave = (member: string): RoomEvent => ({ type: 'left', member, reason: 'left' });
+
+export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
+  {
+    number: 55,
+    title: 'the ranks with the most steps have the state for all; equal ranks need none',
+    check: () => {
+      const { step: steps, sources, late, keeper } = compareStandings([0, 1, 0, 1, 0].map(after));
+      // Ranks one step behind are sent the gradient of that step, by one rank; ranks further behind the state, by all that have it.
+      const expected = { steps: 1, sources: [1, 3], late: [0, 2, 4], keeper: 1 };
+      expectEqual({ steps, sources, late, keeper }, expected, 'steps 0, 1, 0, 1, 0');
+      expectEqual(compareStandings([0, 3, 0, 3, 0].map(after)).late, [], 'steps 0, 3, 0, 3, 0');
+      const equal = compareStandings(range(5).map(() => after(0)));
+      expectEqual(equal.sources, range(5), 'all with the same state');
+      const fresh = range(5).map((rank) => ({ ...after(0), isFresh: true, digest: `seed ${rank}` }));
+      expectEqual(compareStandings(fresh).sources, [0], 'all new: the state of rank 0');
+    },
+  },
+  {
+    number: 56,
+    title: 'a spare beyond the most ranks waits, and takes the place of a rank that leaves',
+    check: () => {
+      const room = new Rendezvous(2, 2).enter('a', 'b', 'c').play(start);
+      expectEqual([room.phase, room.ring], ['RUNNING', ['a', 'b']], 'three members, two places');
+      room.play(leave('b'));
+      expectEqual([room.phase, room.ring], ['RUNNING', ['a', 'c']], 'after one has left');
+    },
+  },
+  {
+    number: 58,
+    title: 'worlds grow and shrink while they train; too few ranks pause',
+    check: () => {
+      const grown = new Rendezvous(1, 4).enter('a', 'b').play(start).enter('c', 'd').play(grow);
+      expectEqual(grown.sizes, [2, 4], '2 ranks, then 2 more');
+      grown.play(leave('c')).play(leave('d'));
+      expectEqual([grown.phase, grown.ring, grown.sizes], ['RUNNING', ['a', 'b'], [2, 4, 3, 2]], '2 of them leave');
+
+      const four = (): Rendezvous => new Rendezvous(1, 4).enter('a', 'b', 'c', 'd').play(start);
+      const killed = four().play({ type: 'away', member: 'b' }, { type: 'missed', member: 'b' });
+      expectEqual([killed.phase, killed.sizes], ['RUNNING', [4, 3]], '1 of 4 is killed');
+      const none = four().play(...['a', 'b', 'c', 'd'].map(leave));
+      expectEqual(none.phase, 'FORMING', 'all leave: the run has failed');
+      const few = new Rendezvous(4, 4).enter('a', 'b', 'c', 'd').play(start).play(leave('d'));
+      expectEqual([few.phase, few.sizes], ['PAUSED', [4]], '1 of at least 4 is lost');
+      few.play(leave('a'), leave('b'), leave('c'), { type: 'abandoned' });
+      expectEqual(few.phase, 'FORMING', 'nobody has its state any more: the run has failed');
+    },
+  },
+];
