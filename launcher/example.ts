@@ -52,7 +52,12 @@ export async function example(name: string | undefined, options: ExampleOptions,
  *
  * @throws (rejects) PeergradError in the words of the first tab that fails, TimeoutError naming the tabs that are not done.
  */
-async function runInTabs(browser: Browser, page: string, options: ExampleOptions, io: Io): Promise<void> {
+export async function runInTabs(
+  browser: Browser,
+  page: string,
+  options: Pick<ExampleOptions, 'tabs' | 'timeout'>,
+  io: Io,
+): Promise<void> {
   const done = deferred();
   /** What tabs that still run are called: a rank, once they are one. */
   const running = new Map<string, string>();

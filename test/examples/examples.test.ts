@@ -1,11 +1,16 @@
-/** Every example prints what its tutorial says, in one process and, two of them, in real tabs by the command. */
+/** Every example prints what its tutorial says, in one process and in real tabs, two of them by the command. */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CATALOGUE } from '../../examples/catalogue.ts';
+import { closeBrowser, launchBrowser } from '../../launcher/browser.ts';
+import { DIST, ensureBuilt } from '../../launcher/build.ts';
+import { runInTabs } from '../../launcher/example.ts';
+import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { runWorld } from '../../src/testing/index.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -129,6 +134,48 @@ describe('in one process', () => {
       linesOfRank('null', '12'),
       linesOfRank('null', '{"1":2}'),
     ]);
+  });
+});
+
+describe('in real tabs', () => {
+  let server: SignalingServer;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    await ensureBuilt({ out: () => {}, err: () => {}, terminal: null, signal: new AbortController().signal });
+    server = await startSignaling({ dist: DIST });
+    browser = await launchBrowser({ probeUrl: `${server.url}/healthz` });
+  }, 120_000);
+
+  afterAll(async () => {
+    await closeBrowser(browser);
+    await server.close();
+  });
+
+  /** Each rank's lines. */
+  async function linesInTabs(name: string): Promise<string[][]> {
+    const lines: string[][] = [];
+    const out = (line: string): void => {
+      const [, rank, text] = /^\[rank (\d)\] (.*)$/.exec(line)!;
+      (lines[Number(rank)] ??= []).push(text!);
+    };
+    const io = { out, err: () => {}, terminal: null, signal: new AbortController().signal };
+    await runInTabs(browser, `${server.url}/examples/#${name}`, { timeout: 60 }, io);
+    return lines;
+  }
+
+  test.each(['sampler', 'pointToPoint', 'averagedMetric', 'objects'])(
+    '%s prints what it prints in one process',
+    { timeout: 60_000 },
+    async (name) => {
+      expect(await linesInTabs(name)).toEqual(await linesOf(name));
+    },
+  );
+
+  test('partitionedMnist: the loss of every rank falls', { timeout: 60_000 }, async () => {
+    const lines = await linesInTabs('partitionedMnist');
+    expect(lines).toHaveLength(2);
+    for (const own of lines) expectToFall(numbers(own));
   });
 });
 
