@@ -161,12 +161,12 @@ test('a zip file of pictures by class, in two tabs', async () => {
   expect(result!.confusion!.counts.flat().reduce((sum, count) => sum + count)).toBe(4);
 });
 
-test('a pair of IDX files', async () => {
+test('a pair of IDX files, in two tabs', async () => {
   const images = idxFile(
     [40, 4, 4],
     Uint8Array.from({ length: 640 }, (_, k) => ((k >> 4) % 2 ? 200 : 20) + (k % 9)),
   );
-  const [result] = await train(1, {
+  const [result] = await train(2, {
     job: { job: 'images', model: 'cnn' },
     bad: { 'a-images-idx3-ubyte': images.subarray(0, 300) },
     sentence: 'ends too early: 40 x 4 x 4 of u1 from byte 16 on end at byte 656, and the file at 300',
@@ -179,10 +179,10 @@ test('a pair of IDX files', async () => {
     },
     seen: '4 × 4 × 1 each.',
   });
-  expect(result!.accuracy).toBe(1);
+  expect(result).toMatchObject({ worldSize: 2, accuracy: 1 });
 });
 
-test('an npz file of features', async () => {
+test('an npz file of features, in two tabs', async () => {
   const x = npyFile(
     [40, 2],
     upTo(40).flatMap((i) => [i % 2 ? 5 : 1, i]),
@@ -192,14 +192,14 @@ test('an npz file of features', async () => {
     upTo(40).map((i) => i % 2),
     { type: 'i8' },
   );
-  const [result] = await train(1, {
+  const [result] = await train(2, {
     job: { job: 'images' },
     bad: { 'set.npz': zipFile({ 'x.npy': x.subarray(0, 200), 'y.npy': y }) },
     sentence: 'set.npz: x.npy ends too early: (40, 2) of f4 from byte 128 on end at byte 448, and the file at 200',
     good: { 'set.npz': zipFile({ 'x.npy': x, 'y.npy': y }, { method: 'stored' }) },
     seen: '2 numbers each.',
   });
-  expect(result!.accuracy).toBe(1);
+  expect(result).toMatchObject({ worldSize: 2, accuracy: 1 });
 });
 
 test('a text, of which two tabs learn to write on', async () => {
