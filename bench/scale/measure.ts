@@ -1,5 +1,5 @@
 /** All-reduces round rings of tabs on this machine, of many sizes. */
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import { World } from '../world/world.ts';
 import type { Sample } from './fit.ts';
 
