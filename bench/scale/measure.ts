@@ -3,7 +3,7 @@ import { median } from '../../src/util/statistics.ts';
 import { World } from '../world/world.ts';
 import type { Sample } from './fit.ts';
 
-export interface Measured {
+interface Measured {
   samples: Sample[];
   combineMsPerByte: number;
 }

@@ -85,7 +85,7 @@ export function neighbours(rank: number, worldSize: number): number[] {
   return left === right ? [right] : [left, right].sort((a, b) => a - b);
 }
 
-export interface Spoken {
+interface Spoken {
   word: string;
   /** The word and what there is to say about it: `connecting to rank 3`. */
   text: string;

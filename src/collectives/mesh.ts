@@ -12,7 +12,7 @@ import { NewsRelay } from './newsRelay.ts';
 import { PARKED_COLLECTIVES, PARKED_MESSAGES, Parking } from './parking.ts';
 import { leftOf, rightOf } from './ringPlan.ts';
 
-export interface MeshOptions {
+interface MeshOptions {
   rank: number;
   worldSize: number;
   /** Membership epoch; frames of another are dropped. */

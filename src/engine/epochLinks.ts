@@ -17,7 +17,7 @@ import type { SignalingClient } from './signaling.ts';
 /** Links a rank opens at once on demand: each costs some ten messages, and the server bounds those. */
 const MAX_DIALING = 4;
 
-export interface EpochLinksOptions {
+interface EpochLinksOptions {
   room: string;
   epoch: number;
   rank: number;

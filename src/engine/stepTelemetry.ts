@@ -23,7 +23,7 @@ import { exchangeTelemetry, TOLD_STEPS, type Told } from './exchange.ts';
 /** Traces and lanes kept for the flight recorder: some steps back, in a file that a page still reads at once. */
 const KEPT = 32;
 
-export interface Step {
+interface Step {
   step: number;
   startedAt: number;
   ms: StepTimes;

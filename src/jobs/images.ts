@@ -48,7 +48,7 @@ export interface OpenedImages {
 }
 
 /** How images are opened; another way to decode is for where browsers' is not. */
-export interface OpenOptions {
+interface OpenOptions {
   /** They are one tab's of several: what only all together have to have, such as two classes, is not asked of them. */
   isShard?: boolean;
   decode?: DecodePicture;

@@ -47,7 +47,7 @@ export const START_POWER_SGD_ITER = 10;
 const MIN_COMPRESSION_RATE = 2;
 
 /** A float32 resolves 1.2e-7 of itself; sums over ranks lose a little more. */
-export const ORTHOGONALIZATION_EPSILON = 1e-6;
+const ORTHOGONALIZATION_EPSILON = 1e-6;
 
 /** A parameter seen as a matrix, row after row in the bucket's buffer. */
 interface Matrix {

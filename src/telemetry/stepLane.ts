@@ -10,7 +10,7 @@ interface RingTrace {
   hops: readonly HopEvent[];
 }
 
-export interface MeasuredStep {
+interface MeasuredStep {
   step: number;
   startedAt: number;
   ms: StepTimes;
@@ -105,7 +105,7 @@ function extend(row: Segment[], next: Segment): void {
 }
 
 /** Whether a rank does this by itself: the upper row of its lane. */
-export function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
+function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
   return kind === 'compute' || kind === 'readback' || kind === 'update';
 }
 

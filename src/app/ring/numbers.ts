@@ -5,14 +5,14 @@ import type { Frame, Parts } from './frameAt.ts';
 /** `numbers[rank]`: that rank's own vector before the all-reduce. */
 export type Numbers = readonly (readonly number[])[];
 
-export interface ChunkValues {
+interface ChunkValues {
   /** Whose numbers are in, in the order in which they are added. */
   ranks: number[];
   /** Of each element of the chunk, as the executor cuts the vector; none, where the vector has fewer elements than ranks. */
   elements: ElementValues[];
 }
 
-export interface ElementValues {
+interface ElementValues {
   /** What each of `ranks` put in. */
   terms: number[];
   /** After the first term, after the second …; the last is what the chunk holds. */

@@ -10,7 +10,7 @@ import { exposedWait, laneOf, simplify } from '../../telemetry/stepLane.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { clusterOf, simulateStep, type Cluster, type SimulatedStep } from './cluster.ts';
 
-export interface SimulatedRun {
+interface SimulatedRun {
   /** The room, the epoch, the model. */
   beginning: readonly EngineEvent[];
   /** All that one step brings. Steps are to be asked for in order. */

@@ -3,7 +3,7 @@ import type { StoredArray } from './array.ts';
 import { openNpy } from './npy.ts';
 import { openZip } from './zip.ts';
 
-export interface NpzFile {
+interface NpzFile {
   /** Of the arrays, in the file's order. */
   names: readonly string[];
   /**

@@ -25,7 +25,7 @@ const MAX_DIRECTORY_BYTES = 256 * 1024 * 1024;
 /** Limit for one unpacked entry: a larger one is not a sample but a bomb. */
 const MAX_UNPACKED_BYTES = 2 ** 32;
 
-export interface ZipEntry {
+interface ZipEntry {
   /** With folders: `cats/1.png`. */
   readonly path: string;
   /** Unpacked, bytes. */
