@@ -1,6 +1,6 @@
 /** The numbers of an all-reduce that is small enough to show them: what a chunk holds, and how its sum came about. Pure. */
 import { chunkRange } from '../../collectives/ringPlan.ts';
-import type { Frame, Parts } from './frameAt.ts';
+import type { Parts } from './frameAt.ts';
 
 /** `numbers[rank]`: that rank's own vector before the all-reduce. */
 export type Numbers = readonly (readonly number[])[];
@@ -19,12 +19,7 @@ interface ElementValues {
   sums: number[];
 }
 
-/** What `rank`'s copy of `chunk` holds in `frame`. */
-export function valuesIn(frame: Frame, numbers: Numbers, rank: number, chunk: number): ChunkValues {
-  return valuesOf(frame.cells[rank]![chunk]!, numbers, chunk);
-}
-
-/** The same of a chunk that holds `parts`. */
+/** What a copy of `chunk` holds that has `parts`. */
 export function valuesOf(parts: Parts, numbers: Numbers, chunk: number): ChunkValues {
   const n = numbers.length;
   const ranks = Array.from({ length: parts.count }, (_, i) => (parts.first + i) % n);
