@@ -10,7 +10,7 @@ import { deferred } from '../src/util/deferred.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import type { Hosts } from './world/world.ts';
 
-export interface TrainOnHostsOptions {
+interface TrainOnHostsOptions {
   hosts: Hosts;
   /** MNIST's files. */
   data: string;

@@ -19,7 +19,7 @@ export interface GivenData {
   isFolder: boolean;
 }
 
-export interface AttendanceOptions extends LaunchOptions {
+interface AttendanceOptions extends LaunchOptions {
   tabs: readonly { name: string; url: string }[];
   /** `null`: they have none to bring. */
   data: GivenData | null;

@@ -52,15 +52,16 @@ async function isProgram(file: string): Promise<boolean> {
 }
 
 /** The first browser in the usual places, or `null`. */
-export async function findInstalled(env = process.env, platform = process.platform): Promise<string | null> {
+async function findInstalled(): Promise<string | null> {
   const { chromium } = await import('playwright-core');
-  for (const file of [...usualPlaces(env, platform), chromium.executablePath()]) {
+  for (const file of [...usualPlaces(), chromium.executablePath()]) {
     if (await isProgram(file)) return file;
   }
   return null;
 }
 
-function usualPlaces(env: NodeJS.ProcessEnv, platform: NodeJS.Platform): string[] {
+function usualPlaces(): string[] {
+  const { env, platform } = process;
   if (platform === 'win32') {
     const roots = [env['PROGRAMFILES'], env['PROGRAMFILES(X86)'], env['LOCALAPPDATA']].filter(
       (root) => root !== undefined,

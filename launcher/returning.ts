@@ -17,7 +17,7 @@ export interface Stay {
   close: () => Promise<void>;
 }
 
-export interface ReturnOptions {
+interface ReturnOptions {
   /** Resolves once the room has let the tab in. Rejects with why not, and leaves nothing open then. */
   enter: () => Promise<Stay>;
   door: Door;

@@ -23,7 +23,7 @@ import { summarize } from './report.ts';
 import { trainInTabs } from './session.ts';
 import type { Origin } from './tabs.ts';
 
-export interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions, IceFlags {
+interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions, IceFlags {
   /** The run's name, by which its processes find the same room. */
   rdzvId?: string;
   maxRestarts: number;

@@ -10,7 +10,7 @@ import { disagreement } from './report.ts';
 import { openTabs, type Origin, type Tabs } from './tabs.ts';
 import { RunWatch, STALL_MS } from './watch.ts';
 
-export interface SessionOptions extends LaunchOptions {
+interface SessionOptions extends LaunchOptions {
   tabs: readonly { name: string; url: string }[];
   timeoutMs: number;
   /** Others decide when the room starts: wait for it as long as `timeoutMs` allows. */

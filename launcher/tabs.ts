@@ -4,7 +4,7 @@ import type { ModelFormat } from '../src/protocol/modelFile.ts';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
 import type { LaunchOptions } from './browser.ts';
 
-export interface TabsOptions<Event> extends Pick<LaunchOptions, 'remote' | 'anyCertificate'> {
+interface TabsOptions<Event> extends Pick<LaunchOptions, 'remote' | 'anyCertificate'> {
   /** Each tab's name and address. */
   tabs: readonly { name: string; url: string }[];
   onevent: (tab: string, event: Event) => void;

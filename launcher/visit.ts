@@ -13,7 +13,7 @@ export type Parting =
   /** The host has sent the tab out. */
   | { kind: 'removed'; message: string };
 
-export interface VisitOptions {
+interface VisitOptions {
   name: string;
   /** It waits for further runs: no run's end is the last word. */
   stays: boolean;

@@ -7,7 +7,7 @@ import { PeergradError, TimeoutError } from '../src/util/errors.ts';
 /** Milliseconds without any news from any tab: shaders of a big model compile for tens of seconds in software. */
 export const STALL_MS = 120_000;
 
-export interface WatchOptions {
+interface WatchOptions {
   /** Names of the tabs to wait for. */
   tabs: readonly string[];
   /** Milliseconds for everything. */

@@ -9,7 +9,7 @@ import { DATA_PATH, DataFiles, INDEX_PATH } from './data.ts';
 import { pageHeaders } from './headers.ts';
 import type { Metrics } from './metrics.ts';
 
-export interface HttpOptions {
+interface HttpOptions {
   /** Folder of the built page, or `null` to serve none. */
   dist: string | null;
   /** Folder of a job's files, or one file, or `null`. */

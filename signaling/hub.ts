@@ -68,16 +68,16 @@ interface Room {
 }
 
 /** Is told what becomes of rooms. */
-export interface HubListener {
+interface HubListener {
   opened(code: string): void;
   forgotten(code: string): void;
   epochBegun(code: string, epoch: number, worldSize: number, cause: EpochCause): void;
 }
 
 /** Why an epoch's members are others than before. */
-export type EpochCause = 'start' | 'growth' | 'removal' | 'retry';
+type EpochCause = 'start' | 'growth' | 'removal' | 'retry';
 
-export interface HubOptions {
+interface HubOptions {
   clock: Clock;
   limits: Limits;
   listener: HubListener;

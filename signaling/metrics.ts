@@ -3,7 +3,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import type { ClientMessage, Refusal } from '../src/protocol/control.ts';
 
 /** How many there are at this moment. */
-export interface Counts {
+interface Counts {
   rooms: number;
   connections: number;
   /** Connections that are in a room. */

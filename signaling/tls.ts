@@ -44,7 +44,7 @@ async function readPem(file: string, option: string): Promise<string> {
 }
 
 /** Where self-signed certificates are kept. */
-export function certificateCache(): string {
+function certificateCache(): string {
   return path.join(process.env['XDG_CACHE_HOME'] ?? path.join(homedir(), '.cache'), 'peergrad');
 }
 

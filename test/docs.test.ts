@@ -75,59 +75,6 @@ describe('links', () => {
   });
 });
 
-/** Without marks and line breaks. */
-const plain = (text: string): string => text.replaceAll(/[`\\]/g, '').replaceAll(/\s+/g, ' ');
-
-describe('the reference', () => {
-  const folder = path.join(ROOT, 'docs/reference');
-  const pages = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-  /** What the library exports, and the files that it comes from. */
-  const exported = Array.from(
-    read('src/index.ts').matchAll(/export (?:type )?\{([^}]*)\} from '([^']+)'/g),
-    ([, names, from]) =>
-      names!
-        .split(',')
-        .flatMap((name) => (name.trim() === '' ? [] : [{ name: name.replace('type ', '').trim(), from: from! }])),
-  ).flat();
-
-  /** All that its pages say: one where a type has its value's name. */
-  const saidOf = (name: string): string =>
-    plain(
-      pages
-        .filter((page) => new RegExp(`^${name}(-1)?\\.md$`).test(path.basename(page)))
-        .map((page) => readFileSync(path.join(folder, page), 'utf8'))
-        .join('\n')
-        .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1'),
-    );
-
-  /** The first sentence of a declaration's docstring; `null` where it has none in that file. */
-  function summaryOf({ name, from }: (typeof exported)[number]): string | null {
-    const declared = new RegExp(
-      String.raw`/\*\*((?:(?!\*/)[\s\S])*)\*/\s*export (?:async )?(?:class|function|interface|type|const) ${name}\b`,
-    );
-    const [, doc] = declared.exec(read(path.posix.join('src', from))) ?? [];
-    if (doc === undefined) return null;
-    const text = plain(doc.replaceAll(/^\s*\* ?/gm, '').replaceAll(/\{@link ([\w.]+)\}/g, '$1'));
-    return text
-      .trim()
-      .split(/(?<=[.:]) |@/, 1)[0]!
-      .trim();
-  }
-
-  test('has a page for all that the library exports', () => {
-    expect(exported.length).toBeGreaterThan(60);
-    for (const { name } of exported) expect(saidOf(name), `${name}: npm run reference`).not.toBe('');
-  });
-
-  test('says what docstrings say', () => {
-    const summaries = exported.flatMap((each) => ({ ...each, summary: summaryOf(each) }));
-    expect(summaries.filter(({ summary }) => summary !== null).length).toBeGreaterThan(40);
-    for (const { name, summary } of summaries) {
-      if (summary !== null) expect(saidOf(name), `${name}: npm run reference`).toContain(summary);
-    }
-  });
-});
-
 describe('commands', () => {
   let known: Set<string>;
   beforeAll(async () => {

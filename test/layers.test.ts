@@ -30,7 +30,7 @@ const ALLOWED: Record<string, string[]> = {
     'src/util',
   ],
   signaling: ['src/protocol', 'src/util'],
-  launcher: ['signaling', 'src/telemetry', 'src/protocol', 'src/util', 'examples'],
+  launcher: ['signaling', 'src/protocol', 'src/util', 'examples'],
   // What a user of the library writes.
   examples: ['src/index.ts'],
   // Compares numbers of any layer with another program's.
@@ -51,14 +51,14 @@ const ALLOWED: Record<string, string[]> = {
       'src/transport',
       'src/testing',
     ],
-    ...['src/telemetry', 'src/protocol', 'src/util'],
+    ...['src/protocol', 'src/util'],
   ],
 };
 
 /**
  * Narrower than a folder: the app draws the ring plan, where the cost model takes it for what a codec sends, starts the engine, shows
  * what this browser keeps, plays the lesson alone by the lesson's rules, draws with the pen that digits are drawn with, and knows the rates of a range test; the launcher
- * knows the examples' names, what their page tells, and medians, as benchmarks do.
+ * knows the examples' names and what their page tells.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
@@ -69,8 +69,6 @@ const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/engine': ['src/engine/checkpoints.ts', 'src/engine/lessonRound.ts', 'src/engine/page.ts'],
   'src/app -> src/jobs': ['src/jobs/pen.ts'],
   'src/app -> src/optim': ['src/optim/schedule.ts'],
-  'launcher -> src/telemetry': ['src/telemetry/statistics.ts'],
-  'bench -> src/telemetry': ['src/telemetry/statistics.ts'],
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };
 

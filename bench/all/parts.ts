@@ -14,7 +14,7 @@ import { section as strategies } from '../strategies/section.ts';
 import { section as telemetry } from '../telemetry/section.ts';
 
 /** What only some machines have; without it, what needs it is left out. */
-export interface Needs {
+interface Needs {
   /** Folder of MNIST's IDX files. */
   data?: string;
   /** Script that makes hosts with capped lines, as root. */

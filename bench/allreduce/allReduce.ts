@@ -1,7 +1,7 @@
 /** In a rank's worker: all-reduces one right behind the other, and how long each took. */
 import type { WorkerRank } from '../world/rank.ts';
 
-export interface AllReduceArgs {
+interface AllReduceArgs {
   bytes: number;
   /** All-reduces, after ranks have met. */
   ops: number;
@@ -9,7 +9,7 @@ export interface AllReduceArgs {
   isInPlace: boolean;
 }
 
-export interface AllReduceResult {
+interface AllReduceResult {
   /** Milliseconds of each op, from the end of the one before. */
   ms: number[];
   /** Elements of the last result that are wrong. */

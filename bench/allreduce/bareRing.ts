@@ -5,7 +5,7 @@
 import { neighboursOf, push, type Share } from '../world/push.ts';
 import type { PageRank } from '../world/rank.ts';
 
-export interface BareRingArgs {
+interface BareRingArgs {
   /** Of the whole tensor. */
   bytes: number;
   /** Times round the ring, after ranks have met. */

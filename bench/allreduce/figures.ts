@@ -1,5 +1,5 @@
 /** How often what is measured, and what figures come of it; pure. */
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import { table } from '../table.ts';
 
 /** Of one world size and tensor size. */

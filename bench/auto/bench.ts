@@ -6,7 +6,7 @@ import { ensureBuilt } from '../../launcher/build.ts';
 import type { Io } from '../../launcher/io.ts';
 import type { CodecChoice, StepTimes } from '../../src/protocol/events.ts';
 import type { PlannedCodec } from '../../src/protocol/job.ts';
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import { trainOnHosts } from '../trainOnHosts.ts';
 import { withHosts } from '../world/hosts.ts';
 import type { Hosts } from '../world/world.ts';

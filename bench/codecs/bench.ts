@@ -3,7 +3,7 @@
  * and what a model learns whose gradients travel so, in Node. Fails where a codec is less accurate, or sends more, than it may.
  */
 import type { Io } from '../../launcher/io.ts';
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 import { Child } from '../signaling/child.ts';
 import { withHosts } from '../world/hosts.ts';

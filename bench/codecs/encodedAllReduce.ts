@@ -4,7 +4,7 @@ import { hashState } from '../../src/util/hash.ts';
 import { createRng, mixSeed } from '../../src/util/rng.ts';
 import type { WorkerRank } from '../world/rank.ts';
 
-export interface EncodedArgs {
+interface EncodedArgs {
   bytes: number;
   /** Each has all codecs, so that all meet the same machine. The first is not measured: links and compilers warm up. */
   rounds: number;

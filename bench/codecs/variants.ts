@@ -2,7 +2,7 @@
 import { mean } from './mean.ts';
 import type { TrialResult } from './trial.ts';
 
-export interface Variant {
+interface Variant {
   name: string;
   /** Of the job; the others are every variant's. */
   fields: Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
 /** What `bench link` finds; pure. */
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import { table } from '../table.ts';
 import type { LinkFigures } from './measureLink.ts';
 

@@ -1,7 +1,7 @@
 /** One link between ranks 0 and 1: how much it carries, and how long a frame takes there and back. */
 import { createFrame, emptyHeader, FrameKind, MAX_FRAME_BYTES, FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
 import type { Link } from '../../src/transport/link.ts';
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { LINK_EPOCH } from '../world/links.ts';
 

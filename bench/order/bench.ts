@@ -4,7 +4,7 @@
  */
 import { ensureBuilt } from '../../launcher/build.ts';
 import type { Io } from '../../launcher/io.ts';
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 import { trainOnHosts } from '../trainOnHosts.ts';
 import { slowBetween, withHosts } from '../world/hosts.ts';

@@ -2,7 +2,7 @@
 import { dtypeOf } from '../../src/collectives/dtypes.ts';
 import { reducerFor } from '../../src/collectives/reduce.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import type { WorkerRank } from '../world/rank.ts';
 
 /** Elements of a frame, and how often: the browser's clock has steps of 0.1 ms. */

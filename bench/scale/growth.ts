@@ -17,7 +17,7 @@ export const NETWORKS = ['LAN', 'campus Wi-Fi', 'home uplinks'] as const;
 export type NetworkName = (typeof NETWORKS)[number];
 
 /** Gradients of the mlp twice over, of a small CNN, and of ten million parameters. */
-export const GRADIENTS = [400_000, 4_000_000, 40_000_000];
+const GRADIENTS = [400_000, 4_000_000, 40_000_000];
 /** Powers of two, and numbers of people that are none. */
 export const WORLDS = [2, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024];
 
@@ -45,7 +45,7 @@ const MOST_DOUBLED = 4_000_000;
  * A network of machines like the one that `costs` were fitted on, with a tab each: where the line is faster than that machine, the
  * machine is what counts.
  */
-export function networkOf(name: NetworkName, n: number, costs: Costs): Network {
+function networkOf(name: NetworkName, n: number, costs: Costs): Network {
   const own = { ...costs, crowdMsPerByte: 0 };
   const limited = (rate: number): number => Math.max(1 / rate, costs.sharedMsPerByte);
   const on = (latencyMs: number, msPerByte: number): Costs => ({ ...own, hopMs: costs.hopMs + latencyMs, msPerByte });

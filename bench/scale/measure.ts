@@ -1,9 +1,9 @@
 /** All-reduces round rings of tabs on this machine, of many sizes. */
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import { World } from '../world/world.ts';
 import type { Sample } from './fit.ts';
 
-export interface Measured {
+interface Measured {
   samples: Sample[];
   combineMsPerByte: number;
 }

@@ -1,5 +1,5 @@
 /** What figures come of a file that went from rank to rank; pure. */
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import { theoryBytes } from '../allreduce/figures.ts';
 import { table } from '../table.ts';
 import type { SpreadResult } from './spreadFile.ts';

@@ -4,7 +4,7 @@ import { buildModel } from '../../src/jobs/index.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import type { StepModel } from './args.ts';
 
-export interface BenchModel {
+interface BenchModel {
   /** Of a sample. */
   readonly inputShape: readonly [number, number, number];
   readonly variables: readonly tf.Variable[];

@@ -1,5 +1,5 @@
 /** What `bench step` makes of the steps that were taken; pure. */
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import type { BucketTimes, StepModel, StepResult, TakenStep } from './args.ts';
 import type { StepTimes } from '../../src/protocol/events.ts';
 

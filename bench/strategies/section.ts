@@ -3,7 +3,7 @@ import { table } from '../table.ts';
 import type { StrategyName } from '../../src/protocol/job.ts';
 import type { StrategyRow } from './theory.ts';
 
-export interface StrategiesResult {
+interface StrategiesResult {
   strategies: readonly StrategyRow[];
   skipped: readonly { strategy: StrategyName; n: number; reason: string }[];
   adapter: string;

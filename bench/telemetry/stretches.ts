@@ -1,5 +1,5 @@
 /** Compares stretches of one run that tell all with those that tell nothing; pure. */
-import { median, quantile } from '../../src/telemetry/statistics.ts';
+import { median, quantile } from '../../src/util/statistics.ts';
 import { createRng } from '../../src/util/rng.ts';
 import type { CpuTime } from './cpuTime.ts';
 

@@ -1,4 +1,5 @@
 /** On a rank's page: bytes from the left neighbour to the right one over bare channels, without frames and worker. */
+import { leftOf, rightOf } from '../../src/collectives/ringPlan.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from './bareChannels.ts';
 import type { PageRank } from './rank.ts';
@@ -22,7 +23,7 @@ const LOW_BYTES = 0;
 /** The channels to both ring neighbours. */
 export async function neighboursOf(page: PageRank): Promise<[BareChannel, BareChannel]> {
   const { rank, worldSize } = page;
-  return Promise.all([page.channelTo((rank + worldSize - 1) % worldSize), page.channelTo((rank + 1) % worldSize)]);
+  return Promise.all([page.channelTo(leftOf(rank, worldSize)), page.channelTo(rightOf(rank, worldSize))]);
 }
 
 /** Resolves once all has come and been handed on. */

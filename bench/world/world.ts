@@ -15,7 +15,7 @@ import type { TabSignal } from './rank.ts';
 type Browser = Awaited<ReturnType<typeof launchBrowser>>;
 type Page = Parameters<typeof loadPage>[0];
 
-export interface WorldOptions {
+interface WorldOptions {
   /** By default all tabs are one browser's. */
   hosts?: Hosts | null;
   /** By default `webrtc`. */

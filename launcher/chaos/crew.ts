@@ -9,7 +9,7 @@ import { LiveTab } from './liveTab.ts';
 import { isHeard, type Observation } from './report.ts';
 import type { ServerProcess } from './serverProcess.ts';
 
-export interface CrewOptions {
+interface CrewOptions {
   /** Seats, each for a tab; there is one more, for a copy. */
   tabs: number;
   server: ServerProcess;

@@ -5,7 +5,7 @@ import { messageOf } from '../../src/util/errors.ts';
 import { closeBrowser, launchBrowser, type LaunchOptions } from '../browser.ts';
 import { loadPage, openProfile } from '../tabs.ts';
 
-export interface LiveTabOptions {
+interface LiveTabOptions {
   launch: LaunchOptions;
   onevent: (tab: string, event: EngineEvent) => void;
   /** The page threw an error; it may still go on. */

@@ -8,7 +8,7 @@ import { type PlannedFault, REST_MS } from './schedule.ts';
 import type { ServerProcess } from './serverProcess.ts';
 import { breakEdge, closeTab, crashTab, cutTab, freezeTab } from './tabFaults.ts';
 
-export interface OrdealOptions {
+interface OrdealOptions {
   crew: Crew;
   server: ServerProcess;
   io: Io;

@@ -1,6 +1,6 @@
 /** What a run under faults is judged by: pure functions of what its tabs told, and of the faults. */
 import type { EngineEvent } from '../../src/protocol/events.ts';
-import { median } from '../../src/telemetry/statistics.ts';
+import { median } from '../../src/util/statistics.ts';
 import { bringsTab, type Fault, FAULT_KINDS, type FaultKind, losesTab } from './faults.ts';
 
 /** What a judgement needs of all that a tab tells. */

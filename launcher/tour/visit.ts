@@ -22,7 +22,7 @@ export interface Look {
   size: keyof typeof SIZES;
 }
 
-export interface VisitOptions {
+interface VisitOptions {
   browser: Browser;
   /** Of the server, which has no rooms in the way. */
   origin: string;

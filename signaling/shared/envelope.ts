@@ -18,7 +18,7 @@ import {
 import type { MemberMessage } from '../hub.ts';
 
 /** Longest text of an envelope: the longest list of members, should all their names be of characters that JSON escapes. */
-export const MAX_ENVELOPE_LENGTH = 4 * MAX_CONTROL_BYTES;
+const MAX_ENVELOPE_LENGTH = 4 * MAX_CONTROL_BYTES;
 
 /** A process, and which of its connections to Redis this is: `<id>.<number>`. */
 const address = v.pipe(v.string(), v.regex(/^[\w-]{8,32}\.\d{1,9}$/));

@@ -12,10 +12,10 @@ import type { Home } from '../rooms.ts';
 import type { Envelope, Letter } from './envelope.ts';
 
 /** Milliseconds between two signs of life, and without any until the other is gone: as long as its rooms are its own. */
-export const ALIVE_MS = 2_000;
-export const SILENT_MS = 6_000;
+const ALIVE_MS = 2_000;
+const SILENT_MS = 6_000;
 
-export interface PartnerOptions {
+interface PartnerOptions {
   address: string;
   hub: Hub;
   clock: Clock;

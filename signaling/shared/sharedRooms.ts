@@ -19,7 +19,7 @@ import { Partner } from './partner.ts';
 import { LEASE_MS, noAnswer, RedisLink } from './redisLink.ts';
 
 /** Milliseconds between renewals: two may be lost before a lease is. */
-export const RENEW_MS = 2_000;
+const RENEW_MS = 2_000;
 /** First and longest wait before a lost connection to Redis is made anew; each further one doubles. */
 const RECONNECT_MS = 250;
 const MAX_RECONNECT_MS = 2_000;

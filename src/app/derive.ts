@@ -1,4 +1,5 @@
 /** Numbers and sentences that follow from the view; pure. */
+import { leftOf, rightOf } from '../collectives/ringPlan.ts';
 import type { Device } from '../protocol/control.ts';
 import { isChosenByTabs, isElastic, type JobSpec } from '../protocol/job.ts';
 import { dissenters } from '../util/majority.ts';
@@ -79,12 +80,12 @@ export function theoreticalBytes(worldSize: number, gradientBytes: number, steps
 /** The ranks on both sides; one in a world of two, none alone. */
 export function neighbours(rank: number, worldSize: number): number[] {
   if (worldSize < 2) return [];
-  const left = (rank + worldSize - 1) % worldSize;
-  const right = (rank + 1) % worldSize;
+  const left = leftOf(rank, worldSize);
+  const right = rightOf(rank, worldSize);
   return left === right ? [right] : [left, right].sort((a, b) => a - b);
 }
 
-export interface Spoken {
+interface Spoken {
   word: string;
   /** The word and what there is to say about it: `connecting to rank 3`. */
   text: string;

@@ -72,7 +72,7 @@ export async function checkReach(): Promise<Verdict> {
   }
 }
 
-export function adapterName(info: { description: string; vendor: string; architecture: string }): string {
+function adapterName(info: { description: string; vendor: string; architecture: string }): string {
   if (info.description !== '') return info.description;
   const parts = [info.vendor, info.architecture].filter((part) => part !== '');
   return parts.length === 0 ? words.value.join.checks.unnamed : parts.join(' ');

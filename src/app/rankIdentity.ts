@@ -4,9 +4,9 @@
  */
 
 export const SHAPES = ['circle', 'square', 'triangle', 'diamond', 'pentagon', 'hexagon', 'star', 'cross'] as const;
-export type Shape = (typeof SHAPES)[number];
+type Shape = (typeof SHAPES)[number];
 
-export interface RankIdentity {
+interface RankIdentity {
   shape: Shape;
   /** 0 .. 7: custom properties `--rank-N` (fill) and `--on-rank-N` (a number on it). */
   colour: number;

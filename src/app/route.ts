@@ -66,7 +66,7 @@ export function withQuery(hash: string, changes: Readonly<Record<string, string 
 }
 
 /** How pages look, wherever one goes from here: language, colours, size of letters, parts that are hidden, the players' speed. */
-export const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
+const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
 
 /** Those of a link's settings that are about looks. */
 export function viewSettings(query: URLSearchParams): Record<string, string> {

@@ -19,7 +19,7 @@ export interface Series {
 }
 
 /** A chart is at most a few thousand pixels wide: more points only cost time. */
-export const MAX_POINTS = 4096;
+const MAX_POINTS = 4096;
 
 export const emptySeries: Series = { stride: 1, points: [], pending: [] };
 

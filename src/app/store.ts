@@ -71,7 +71,7 @@ export const isWatching = computed(() => {
 /** What the link that led here hides. */
 export const hidden = computed(() => hiddenParts(route.value.query));
 
-export type Screen = Route['page'] | 'lobby' | 'run';
+type Screen = Route['page'] | 'lobby' | 'run';
 
 export const screen = computed<Screen>(() => {
   if (view.value.run !== null) return 'run';

@@ -194,9 +194,9 @@ export const RECENT_STEPS = 40;
 /** Steps whose lanes are kept: what a timeline may go back. */
 export const LANE_STEPS = 32;
 /** Accuracy points kept; beyond it every second one goes. */
-export const MAX_EVALUATIONS = 1000;
+const MAX_EVALUATIONS = 1000;
 /** Changes of the world kept: more lines than this in a chart say nothing. */
-export const MAX_CHANGES = 50;
+const MAX_CHANGES = 50;
 /** Members remembered as having been there. */
 const MAX_MET = 1000;
 

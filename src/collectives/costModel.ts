@@ -45,7 +45,7 @@ const CALLS = 100;
 const FRAME_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;
 
 /** Transfers that follow on each other, each waiting for the one before. */
-export interface Rounds {
+interface Rounds {
   readonly count: number;
   /** That every rank sends in each. */
   readonly bytes: number;

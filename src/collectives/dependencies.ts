@@ -2,7 +2,7 @@
 import type { Plan } from './plans.ts';
 
 /** Of one move, by the places in the plan of those before it that touch the same elements. */
-export interface Needs {
+interface Needs {
   /** It waits for these. Of several that wait for each other, the last: who waits for it waits for all. */
   readonly before: readonly number[];
   /** Of a receive: those that wrote these elements last. */

@@ -15,7 +15,7 @@ export const Report = v.strictObject({
 });
 export type Report = v.InferOutput<typeof Report>;
 
-export interface Diagnosis {
+interface Diagnosis {
   /** Ranks that did not answer, or have not called the collective, in rank order: those to look at. */
   missing: number[];
   /** Sentences. */

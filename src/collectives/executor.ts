@@ -39,13 +39,13 @@ import { Work, type OpTrace } from './work.ts';
 /** What an op may send to a rank before that rank has issued it: small ops never wait for a round trip. */
 export const EAGER_BYTES = 256 * 1024;
 /** Ops in flight at once; further ones wait here. With EAGER_BYTES it bounds what a neighbour may have to park. */
-export const MAX_OPS_IN_FLIGHT = 64;
+const MAX_OPS_IN_FLIGHT = 64;
 /** How long other ranks may take to say what they have called, once something is wrong; at most half the op's own deadline. */
 const INQUIRY_MS = 1000;
 /** Longest reason passed on: it has to fit a frame. */
 const MAX_REASON_LENGTH = 4000;
 
-export interface ExecutorOptions {
+interface ExecutorOptions {
   mesh: Mesh;
   /** Global ranks of the group, by rank in the group. */
   ranks: readonly number[];

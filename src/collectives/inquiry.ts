@@ -18,7 +18,7 @@ export interface InquiryEnvironment {
   tell: (news: { type: 'inquiry'; seq: number } | { type: 'report'; seq: number; report: Report }) => void;
 }
 
-export interface Question {
+interface Question {
   seq: number;
   /** Whether it need not be answered once the collective has ended. */
   isForDeadline: boolean;

@@ -10,8 +10,9 @@ import type { Link } from '../transport/link.ts';
 import { asError, messageOf, PeerGoneError, PeergradError, ProtocolError, UsageError } from '../util/errors.ts';
 import { NewsRelay } from './newsRelay.ts';
 import { PARKED_COLLECTIVES, PARKED_MESSAGES, Parking } from './parking.ts';
+import { leftOf, rightOf } from './ringPlan.ts';
 
-export interface MeshOptions {
+interface MeshOptions {
   rank: number;
   worldSize: number;
   /** Membership epoch; frames of another are dropped. */
@@ -63,7 +64,7 @@ export class Mesh {
     if (!Number.isInteger(worldSize) || worldSize < 1 || !Number.isInteger(rank) || rank < 0 || rank >= worldSize) {
       throw new UsageError(`Rank ${rank} does not exist in world size ${worldSize}: ranks are 0 .. worldSize-1.`);
     }
-    const neighbours = [(rank + 1) % worldSize, (rank + worldSize - 1) % worldSize];
+    const neighbours = [rightOf(rank, worldSize), leftOf(rank, worldSize)];
     if (worldSize > 1 && !neighbours.every((neighbour) => links.has(neighbour))) {
       throw new UsageError('A process group of several ranks needs a link to both neighbours.');
     }

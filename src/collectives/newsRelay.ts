@@ -25,7 +25,7 @@ const MAX_REMEMBERED = 4096;
 /** Bytes of one rank's news that may wait for one link, behind what the link itself queues. A barrier of 64 ranks takes 8 KiB. */
 const MAX_WAITING_BYTES = 256 * 1024;
 
-export interface NewsRelayEnvironment {
+interface NewsRelayEnvironment {
   rank: number;
   worldSize: number;
   epoch: number;

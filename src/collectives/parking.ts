@@ -18,7 +18,7 @@ const MAX_FURTHER_GROUPS = 3;
 /** What a frame without payload counts for: it costs some hundred bytes here. */
 const MIN_FRAME_BYTES = 512;
 
-export interface ParkingOptions {
+interface ParkingOptions {
   /** Most bytes of one sender, by the number of groups that it shares with this rank. */
   limits: { oneGroup: number; furtherGroup: number };
   groupsWith: (sender: number) => number;

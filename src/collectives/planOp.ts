@@ -20,7 +20,7 @@ import { copyInto, view, type Dtype, type TypedArray } from './dtypes.ts';
 import type { Move, Plan } from './plans.ts';
 import { divide, reducerFor, unifyNaNs, type Reducer } from './reduce.ts';
 
-export interface PlanOpOptions {
+interface PlanOpOptions {
   descriptor: OpDescriptor;
   dtype: Dtype;
   plan: Plan;

@@ -30,7 +30,7 @@ const EAGER_BYTES = 64 * 1024;
 /** Messages to one rank with data ahead of its asking; of further ones only the header is. */
 const MAX_AHEAD = 64;
 
-export interface PointToPointEnvironment {
+interface PointToPointEnvironment {
   group: number;
   rank: number;
   ranks: readonly number[];

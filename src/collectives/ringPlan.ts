@@ -27,9 +27,19 @@ export function ringStepCount(n: number): number {
   return 2 * (n - 1);
 }
 
+/** The rank that `rank` sends to. */
+export function rightOf(rank: number, n: number): number {
+  return (rank + 1) % n;
+}
+
+/** The rank that `rank` receives from. */
+export function leftOf(rank: number, n: number): number {
+  return (rank + n - 1) % n;
+}
+
 /** What `rank` sends to its right neighbour in `ringStep`, 0 <= ringStep < 2(n-1). */
 export function transferFrom(n: number, ringStep: number, rank: number): Transfer {
-  const to = (rank + 1) % n;
+  const to = rightOf(rank, n);
   if (ringStep < n - 1) {
     const hop = ringStep;
     return { ringStep, phase: 'reduce-scatter', hop, from: rank, to, chunk: modulo(rank - hop - 1, n) };

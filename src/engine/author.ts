@@ -15,14 +15,14 @@ const ANSWER = 1;
 /** Tokens of a sample: a few lines. */
 const LENGTH = 160;
 /** Of samples that nobody asked for: lively, but not wild. */
-export const USUAL_TEMPERATURE = 0.8;
+const USUAL_TEMPERATURE = 0.8;
 /** Milliseconds of writing without a pause, in which links are not served. */
 const STRETCH_MS = 20;
 /** Keeps samples apart from the job's other random numbers. */
 const SAMPLE_WORD = 0x5a3;
 
 /** What to begin with, and how daring to be; see {@link Writer.write}. */
-export interface Request {
+interface Request {
   prompt: string;
   temperature: number;
 }

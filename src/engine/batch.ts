@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { sampleLength, type Dataset, type Labels } from '../jobs/index.ts';
 
-export interface BatchTensors {
+interface BatchTensors {
   /** float32 [size, ...inputShape] */
   inputs: tf.Tensor;
   /** [size]: int32 where they are classes, float32 where they are amounts. */

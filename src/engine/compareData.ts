@@ -4,7 +4,7 @@ import { oddOnes, refuseOdd } from '../parallel/standing.ts';
 import { DataError } from '../util/errors.ts';
 import type { Task } from './task.ts';
 
-export interface ComparedData {
+interface ComparedData {
   /** Training samples by rank. */
   samples: number[];
   /** All ranks' samples; those that all have count once. */

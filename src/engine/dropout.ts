@@ -7,7 +7,7 @@ import { createRng, mixSeed } from '../util/rng.ts';
 /** Keeps dropout apart from the job's other random numbers. */
 const DROPOUT_WORD = 0xd209;
 
-export interface DropoutOptions {
+interface DropoutOptions {
   seed: number;
   step: number;
   /** Of the model's places where something is left out. */

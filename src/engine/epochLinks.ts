@@ -3,6 +3,7 @@
  * other rank when one of the two first sends to it. What travels over them is the mesh's concern.
  */
 import { Mesh } from '../collectives/mesh.ts';
+import { leftOf, rightOf } from '../collectives/ringPlan.ts';
 import type { IceServer, RosterEntry, ServerMessage } from '../protocol/control.ts';
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
@@ -16,7 +17,7 @@ import type { SignalingClient } from './signaling.ts';
 /** Links a rank opens at once on demand: each costs some ten messages, and the server bounds those. */
 const MAX_DIALING = 4;
 
-export interface EpochLinksOptions {
+interface EpochLinksOptions {
   room: string;
   epoch: number;
   rank: number;
@@ -53,7 +54,7 @@ export class EpochLinks {
     this.#options = options;
     const { rank, members } = options;
     const n = members.length;
-    const beside = new Set([(rank - 1 + n) % n, (rank + 1) % n]);
+    const beside = new Set([leftOf(rank, n), rightOf(rank, n)]);
     this.neighbours = [...beside].filter((peer) => peer !== rank);
   }
 

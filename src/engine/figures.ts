@@ -1,7 +1,7 @@
 /** What a run counts and times on this rank, over all of its worlds. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import type { RankStatistics, RunResult, StepTimes } from '../protocol/events.ts';
-import { median, quantile } from '../telemetry/statistics.ts';
+import { median, quantile } from '../util/statistics.ts';
 import { memoryBytes } from './memory.ts';
 
 export class RunFigures {

@@ -1,7 +1,7 @@
 /** What goes wrong on a WebGPU device: results are void from then on, and TensorFlow.js itself says nothing. */
 import { DeviceError } from '../util/errors.ts';
 
-export interface GpuErrors {
+interface GpuErrors {
   /** @throws DeviceError if the GPU was lost, or refused an operation since the last check. */
   check(): void;
   /** Listens no more. */

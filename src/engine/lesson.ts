@@ -32,7 +32,7 @@ const Said = v.strictObject({
   own: OwnNumbers,
 });
 
-export interface LessonOptions {
+interface LessonOptions {
   member: string;
   clock: Clock;
   /** Whether this tab is a host of its room, now. */

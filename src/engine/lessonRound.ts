@@ -14,7 +14,7 @@ import {
 import { createRng } from '../util/rng.ts';
 
 /** Numbers `start` up to but without `end` of rank `from`'s go to rank `to`, which adds them to its own or keeps them instead. */
-export interface LessonMove {
+interface LessonMove {
   from: number;
   to: number;
   start: number;

@@ -4,7 +4,7 @@ import { numbersOf, type LessonState } from '../protocol/lesson.ts';
 import type { Clock } from '../util/clock.ts';
 import { elapsed, movesAt, stepCount, takeStep } from './lessonRound.ts';
 
-export interface StepsOptions {
+interface StepsOptions {
   group: ProcessGroup;
   clock: Clock;
   state: LessonState;

@@ -34,7 +34,7 @@ export type PeerConnector = (options: PeerConnectOptions) => PeerAttempt;
 /** Makes attempts to connect to another tab of this browser. */
 export type TabConnector = (options: TabConnectOptions) => PeerAttempt;
 
-export interface EdgeOptions {
+interface EdgeOptions {
   self: Hello;
   peer: Hello;
   iceServers: readonly IceServer[];

@@ -90,7 +90,7 @@ export type MembershipEffect =
   | { type: 'train'; epoch: number }
   | { type: 'end'; outcome: 'finished' | 'stopped' | 'failed'; message: string };
 
-export interface MembershipStep {
+interface MembershipStep {
   readonly state: MembershipState;
   readonly effects: readonly MembershipEffect[];
 }

@@ -4,7 +4,7 @@ import type { RankStatus } from '../protocol/events.ts';
 import type { MembershipState } from './membership.ts';
 
 /** What its membership does not know. */
-export interface Circumstances {
+interface Circumstances {
   isServerAway: boolean;
   /** How the last run ended, in a sentence; `null` before there was one. */
   outcome: string | null;

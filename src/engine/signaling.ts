@@ -11,7 +11,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
 /** Heartbeats without an answer after which the connection is dead: a Wi-Fi handover takes less. */
 const MAX_UNANSWERED = 4;
 
-export interface SignalingHandlers {
+interface SignalingHandlers {
   onmessage: (message: ServerMessage) => void;
   /** Called once when the connection is gone, unless this end has closed it. */
   onclose: (error: SignalingError) => void;

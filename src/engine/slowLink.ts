@@ -2,6 +2,7 @@
  * Whether this rank's link to its right neighbour holds up the ring: found from what ranks tell each other of chunks' times, and told to
  * the server, which can choose another order.
  */
+import { rightOf } from '../collectives/ringPlan.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import { findStragglers } from '../telemetry/stragglers.ts';
 
@@ -31,6 +32,6 @@ export class SlowLink {
     const { epoch, rank, members } = this.#epoch;
     const found = findStragglers(this.#statistics, event.ranks).find((one) => one.kind === 'link' && one.from === rank);
     this.#times = found && found.ratio >= RATIO ? this.#times + 1 : 0;
-    return this.#times === LASTING ? { epoch, peer: members[(rank + 1) % members.length]!.member } : null;
+    return this.#times === LASTING ? { epoch, peer: members[rightOf(rank, members.length)]!.member } : null;
   }
 }

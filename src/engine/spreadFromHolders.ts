@@ -10,7 +10,7 @@ import type { SharedFiles } from './sharedFiles.ts';
 /** Files that a message names. */
 const MOST_NAMED = 4;
 
-export interface SpreadFromHoldersOptions {
+interface SpreadFromHoldersOptions {
   /** What this tab has of them. */
   shared: SharedFiles;
   clock: Clock;

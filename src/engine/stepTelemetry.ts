@@ -3,6 +3,7 @@
  * others. Keeps the last few for the flight recorder. Nothing here changes what is computed.
  */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
+import { rightOf } from '../collectives/ringPlan.ts';
 import type { StepReport } from '../parallel/strategies/index.ts';
 import type {
   EdgeReport,
@@ -14,7 +15,7 @@ import type {
 } from '../protocol/events.ts';
 import type { FlightRecording, RecordedTrace } from '../protocol/flightRecording.ts';
 import { ClockComparison, type Span } from '../telemetry/clocks.ts';
-import { median } from '../telemetry/statistics.ts';
+import { median } from '../util/statistics.ts';
 import { exposedWait, laneOf } from '../telemetry/stepLane.ts';
 import type { Clock } from '../util/clock.ts';
 import { exchangeTelemetry, TOLD_STEPS, type Told } from './exchange.ts';
@@ -22,7 +23,7 @@ import { exchangeTelemetry, TOLD_STEPS, type Told } from './exchange.ts';
 /** Traces and lanes kept for the flight recorder: some steps back, in a file that a page still reads at once. */
 const KEPT = 32;
 
-export interface Step {
+interface Step {
   step: number;
   startedAt: number;
   ms: StepTimes;
@@ -152,7 +153,7 @@ export class StepTelemetry {
   async #lookAtEdge(): Promise<void> {
     const group = this.#group!;
     if (group.worldSize < 2) return;
-    const link = await group.describeLink((group.rank + 1) % group.worldSize).catch(() => null);
+    const link = await group.describeLink(rightOf(group.rank, group.worldSize)).catch(() => null);
     if (group !== this.#group || link === null) return;
     const { route, roundTripMs, bytesSent, bytesReceived } = link;
     this.#edge = { route, roundTripMs, bytesSent, bytesReceived };
@@ -165,7 +166,7 @@ function transitOf(
   clocks: readonly { offsetMs: number }[],
   rank: number,
 ): EdgeReport['transitMs'] {
-  const right = (rank + 1) % told.length;
+  const right = rightOf(rank, told.length);
   const sent = told[rank]!.chunks;
   const received = told[right]!.chunks;
   if (sent === null || received === null) return null;

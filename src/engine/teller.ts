@@ -40,7 +40,7 @@ interface Curve {
   evaluations: readonly Of<'evaluation'>[];
 }
 
-export interface TellerOptions {
+interface TellerOptions {
   clock: Clock;
   send: (digest: string) => void;
 }

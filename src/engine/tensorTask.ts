@@ -24,7 +24,7 @@ export type Loss = (labels: tf.Tensor, outputs: tf.Tensor) => tf.Tensor;
  * `softmaxCrossEntropy` its logits; labels of the categorical ones are one-hot. Labels have the outputs' shape, or are
  * [samples] where outputs are [samples, 1].
  */
-export const LOSSES = {
+const LOSSES = {
   meanSquaredError: (labels, outputs) => tf.metrics.meanSquaredError(labels, outputs),
   meanAbsoluteError: (labels, outputs) => tf.metrics.meanAbsoluteError(labels, outputs),
   binaryCrossentropy: (labels, outputs) => tf.metrics.binaryCrossentropy(labels, outputs),

@@ -61,7 +61,7 @@ const TIMED_STEPS = 400;
 /** Milliseconds of work between two turns of timers and messages: a rank that is not heard of for seconds is held to be gone. */
 const YIELD_MS = 200;
 
-export interface TrainingRunOptions {
+interface TrainingRunOptions {
   plan: TrainingPlan;
   task: Task;
   device: Device;
@@ -87,7 +87,7 @@ export interface RunState {
 }
 
 /** Where a run takes place for a while. */
-export interface World {
+interface World {
   group: ProcessGroup;
   /** How the ranks are linked, for the result. */
   transport: RunResult['transport'];

@@ -1,12 +1,13 @@
 /** How the ranks of a world are linked. */
 import type { ProcessGroup } from '../collectives/processGroup.ts';
+import { rightOf } from '../collectives/ringPlan.ts';
 import type { RunResult } from '../protocol/events.ts';
 
 /** What the links between ring neighbours are, of all ranks. A collective: every rank must call it. */
 export async function transportOf(group: ProcessGroup): Promise<RunResult['transport']> {
   const { rank, worldSize } = group;
   if (worldSize === 1) return 'none';
-  const right = await group.describeLink((rank + 1) % worldSize);
+  const right = await group.describeLink(rightOf(rank, worldSize));
   const isMemory = right?.route === 'memory';
   const counts = Int32Array.of(Number(isMemory), Number(right !== null && !isMemory));
   await group.allReduce(counts);

@@ -9,8 +9,8 @@ import { Raster, smoothLine } from './pen.ts';
 import { STYLES, type Style } from './strokes.ts';
 import { createRng, mixSeed, type Rng } from '../util/rng.ts';
 
-export const DIGITS_TRAIN_SIZE = 20_000;
-export const DIGITS_TEST_SIZE = 2_000;
+const DIGITS_TRAIN_SIZE = 20_000;
+const DIGITS_TEST_SIZE = 2_000;
 
 /** Pixels per side. */
 const SIDE = 28;

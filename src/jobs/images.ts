@@ -9,7 +9,7 @@ import type { StoredArray } from './formats/array.ts';
 import { openIdx } from './formats/idx.ts';
 import { openNpz } from './formats/npz.ts';
 import { decodePicture, type DecodePicture } from './formats/picture.ts';
-import { ZipFile } from './formats/zip.ts';
+import { openZip } from './formats/zip.ts';
 import { checkImages, inOrder } from './imagesFacts.ts';
 import {
   classFolders,
@@ -48,7 +48,7 @@ export interface OpenedImages {
 }
 
 /** How images are opened; another way to decode is for where browsers' is not. */
-export interface OpenOptions {
+interface OpenOptions {
   /** They are one tab's of several: what only all together have to have, such as two classes, is not asked of them. */
   isShard?: boolean;
   decode?: DecodePicture;
@@ -75,12 +75,7 @@ export async function openImages(
   }
   if (archive !== undefined && /\.npz$/i.test(archive.name)) return ofArrays(await npzPairs(archive), job, isShard);
   if (archive !== undefined) {
-    const zip = await ZipFile.open(archive.name, archive);
-    const entries = zip.entries.map((entry) => ({
-      ...{ path: entry.path, size: entry.size },
-      blob: () => zip.blob(entry),
-    }));
-    return ofPictures(archive.name, entries, job, { isShard, decode });
+    return ofPictures(archive.name, await openZip(archive.name, archive), job, { isShard, decode });
   }
   const idx = files.filter(({ name }) => IDX.test(name));
   if (idx.length > 0) return ofArrays(await idxPairs(idx), job, isShard);

@@ -16,7 +16,7 @@ import { messageOf, UsageError } from '../util/errors.ts';
 export { sampleLength, type Dataset, type Labels } from './dataset.ts';
 export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
 export { loadText } from './gpt/loadText.ts';
-export { dropoutPlaces, Network, rowsFor, type NetworkSize } from './gpt/network.ts';
+export { dropoutPlaces, Network, rowsFor } from './gpt/network.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { Writer } from './gpt/writer.ts';
 export { countAmongFirst, countConfusion, countCorrect, lossSum, lossSumOf } from './loss.ts';
@@ -36,7 +36,7 @@ export interface LoadDataOptions {
 const BEGINNING = 300;
 
 /** What loading data needs to know of a job; what only files are read by may be left out. */
-export type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & TableJob>;
+type DataJob = Pick<JobSpec, 'job' | 'seed' | 'data'> & Partial<ImagesJob & TableJob>;
 
 /**
  * The images of a job that classifies some: drawn on demand, fetched, or read from the picked files.

@@ -37,7 +37,7 @@ const COSTS: Record<AmountLoss, (distance: tf.Tensor) => tf.Tensor> = {
 };
 
 /** As {@link lossSum}, of outputs float32 [batch, 1] and amounts float32 [batch]. */
-export type LossSum = (outputs: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D) => tf.Scalar;
+type LossSum = (outputs: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D) => tf.Scalar;
 
 /** The loss of that name: a sum over samples of weight * loss, to be divided by the sum of weights (of all ranks) for the mean. */
 export function lossSumOf(name: LossName): LossSum {

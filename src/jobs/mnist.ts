@@ -3,8 +3,8 @@
  * anywhere that the job does not name.
  */
 import { ImageDataset, type Dataset } from './dataset.ts';
-import { readIdx } from './idx.ts';
-import type { FileSource } from './source.ts';
+import { openIdx } from './formats/idx.ts';
+import type { FileSource, FoundFile } from './source.ts';
 import { DataError } from '../util/errors.ts';
 
 const SIDE = 28;
@@ -59,18 +59,18 @@ async function loadPair(source: FileSource, split: Split): Promise<ImageDataset 
         `${namesOf(split, part).join(', ')}. Add one of these.`,
     );
   }
-  const pixels = await readIdx(images.name, images.bytes, DIMENSIONS.images);
-  const [count, height, width] = pixels.dims;
+  const pixels = await readBytes(images, 'images');
+  const [count, height, width] = pixels.shape;
   if (height !== SIDE || width !== SIDE) {
     throw new DataError(
       `${images.name} holds images of ${height} x ${width} pixels; this job needs ${SIDE} x ${SIDE}. Choose MNIST or a ` +
         'set of the same form.',
     );
   }
-  const marks = await readIdx(labels.name, labels.bytes, DIMENSIONS.labels);
-  if (marks.dims[0] !== count) {
+  const marks = await readBytes(labels, 'labels');
+  if (marks.shape[0] !== count) {
     throw new DataError(
-      `${images.name} holds ${count} images, but ${labels.name} ${marks.dims[0]} labels: these two do not belong ` +
+      `${images.name} holds ${count} images, but ${labels.name} ${marks.shape[0]} labels: these two do not belong ` +
         'together. Take both from the same set.',
     );
   }
@@ -89,6 +89,21 @@ async function loadPair(source: FileSource, split: Split): Promise<ImageDataset 
     width,
     classes: CLASSES,
   });
+}
+
+async function readBytes(
+  { name, bytes }: FoundFile,
+  part: Part,
+): Promise<{ shape: readonly number[]; values: Uint8Array }> {
+  const array = await openIdx(name, new Blob([bytes]));
+  const { shape, type } = array;
+  if (type !== 'u1' || shape.length !== DIMENSIONS[part]) {
+    throw new DataError(
+      `${name} is not an IDX file of ${part}: it holds ${shape.join(' x ')} of ${type}, and ${part} are bytes in ` +
+        `${DIMENSIONS[part]} dimension(s). Check that images and labels were not swapped.`,
+    );
+  }
+  return { shape, values: await array.readBytes() };
 }
 
 function listed(names: readonly string[] | null): string {

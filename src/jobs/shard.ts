@@ -62,7 +62,7 @@ function isOfKind<K extends ShardFacts['kind']>(facts: ShardFacts, kind: K): fac
   return facts.kind === kind;
 }
 
-export interface Agreement {
+interface Agreement {
   /** Of all that fit. */
   facts: ShardFacts;
   /** Ranks whose data do not, and why, as in "its columns are a, b". */

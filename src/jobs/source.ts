@@ -1,8 +1,9 @@
 /** Where data files come from: a folder on a web server, or files that the user picked. */
-import { MAX_IDX_BYTES } from './idx.ts';
 import { DataError, messageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
 
+/** A larger file is not a data set for a browser tab. MNIST's largest has 47 MB. */
+const MAX_FILE_BYTES = 512 * 1024 * 1024;
 /** Answers for a file that is not there. 403 is what object stores give to those who may not list the folder. */
 const MISSING = new Set([403, 404, 410]);
 
@@ -41,7 +42,7 @@ export function pickedSource(files: readonly File[]): FileSource {
       for (const candidate of candidates) {
         const file = files.find(({ name }) => name === candidate);
         if (file === undefined) continue;
-        if (file.size > MAX_IDX_BYTES)
+        if (file.size > MAX_FILE_BYTES)
           throw new DataError(`${file.name} has ${file.size} bytes: choose smaller files.`);
         try {
           return { name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) };

@@ -17,7 +17,7 @@ const MAX_NUMBERED_CLASSES = 10;
 const MAX_INPUTS = 16_384;
 
 /** What one column gives a sample. */
-export function inputsOf({ kind, values, isMissing }: ColumnFacts): number {
+function inputsOf({ kind, values, isMissing }: ColumnFacts): number {
   if (kind === 'number') return isMissing ? 2 : 1;
   return kind === 'category' ? values!.length : 0;
 }

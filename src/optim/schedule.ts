@@ -3,7 +3,7 @@
  * are not the same on every machine, and the cosine and the powers here are polynomials, which are.
  */
 
-export interface Schedule {
+interface Schedule {
   /** The rate that it rises to; a range test has its own. */
   learningRate: number;
   schedule: 'constant' | 'cosine' | 'range-test';

@@ -14,7 +14,7 @@ export const FIRST_BUCKET_BYTES = 64 * 1024;
  */
 export const BUCKET_CAP_BYTES = 256 * 1024;
 
-export interface BucketItem {
+interface BucketItem {
   bytes: number;
   dtype: string;
 }
@@ -79,7 +79,7 @@ export interface FlatLayout {
   buckets: { slots: Slot[]; start: number; end: number }[];
 }
 
-export interface LayoutOptions {
+interface LayoutOptions {
   firstBucketBytes?: number | undefined;
   bucketCapBytes?: number | undefined;
   /** Indices of all parameters in the order to lay them out; reversed by default: backward reaches the last layers first. */

@@ -28,7 +28,7 @@ export function holdingsThatCount(
 }
 
 /** A rank's part. */
-export interface Deal {
+interface Deal {
   window: DealtWindow;
   /** Whether what it holds counts; otherwise it must be dropped. */
   keeps: boolean;

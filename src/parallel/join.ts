@@ -16,7 +16,7 @@ export interface JoinOptions {
 }
 
 /** What a rank says of its next iteration. */
-export interface Status {
+interface Status {
   /** Whether it has inputs. */
   active: boolean;
   /** Whether its gradients will be reduced, not only kept (`noSync`). */

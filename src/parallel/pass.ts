@@ -10,8 +10,9 @@ import {
   type ModelVariables,
   type Scalar,
   type Tensor,
+  type Variable,
 } from './flatten.ts';
-import { gradientsOfPass } from './stagedGradients.ts';
+import { stagedGradientsOf } from './stagedGradients.ts';
 import { hasSyncLayers } from './stages.ts';
 import type { GradientListener } from './tape.ts';
 
@@ -68,6 +69,43 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
   if (samples > 0) return gradientsOfPass(model, pass, parameters, scale, group, onfinal);
   await attendPass({ model, parameters }, group);
   return null;
+}
+
+/**
+ * Runs `model` on `inputs` (without samples only for a model with SyncBatchNormalization layers) in training mode and differentiates `scale`
+ * times the loss by each of `variables`, with the statistics of SyncBatchNormalization layers taken over all ranks' samples.
+ * Every rank must call it: a model with such layers issues collectives, the same ones on all ranks.
+ *
+ * The gradients are this rank's part: summed over ranks they are those of the sum over ranks of `scale` times loss. With a loss
+ * that is a mean, `scale` is this rank's number of samples.
+ *
+ * `onfinal` hears of gradients as {@link gradientsOf} tells it, which is not at all where the model runs in stages.
+ *
+ * Moving averages are updated last, once everything has succeeded, and on the CPU: they stay equal on all ranks bit for bit.
+ * The caller disposes of the result.
+ *
+ * @throws (rejects) UsageError for a wrong number of inputs; what {@link stagedGradientsOf} rejects with; DeviceError.
+ */
+export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
+  model: Model,
+  { inputs, loss }: ModelPass<Outputs>,
+  variables: readonly Variable[],
+  scale: number,
+  group: ProcessGroup,
+  onfinal?: GradientListener,
+): Promise<Gradients> {
+  const tensors = [inputs].flat();
+  if (tensors.length !== model.inputs.length) {
+    throw new UsageError(
+      `The model "${model.name}" has ${model.inputs.length} input(s), but the pass gives it ${tensors.length}: ` +
+        'give one tensor for each.',
+    );
+  }
+  const lossOf = (outputs: Tensor[]): Scalar => loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs);
+  if (exchangesStatistics(model, group))
+    return stagedGradientsOf(model, { inputs: tensors, loss: lossOf }, variables, scale, group);
+  const outputs = (): Tensor[] => [model.apply(tensors, { training: true }) as Tensor | Tensor[]].flat();
+  return gradientsOf(() => lossOf(outputs()), variables, scale, onfinal);
 }
 
 /** Takes part in the others' passes through a model, without samples. */

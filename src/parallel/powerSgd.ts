@@ -28,11 +28,6 @@ export interface PowerSgdOptions {
   warmStart?: boolean;
   /** A matrix is compressed only if it shrinks by more than this, >= 1. Default 2. */
   minCompressionRate?: number;
-  /**
-   * A column that keeps no more than this share of its length when the others' directions are taken out of it is made of
-   * rounding errors, and a random direction takes its place. Default 1e-6.
-   */
-  orthogonalizationEpsilon?: number;
   /** Of the random directions; the same on all ranks. Default 0. */
   seed?: number;
 }
@@ -46,8 +41,11 @@ export const START_POWER_SGD_ITER = 10;
 /** As torch's: what shrinks less is not worth the two round trips more. */
 const MIN_COMPRESSION_RATE = 2;
 
-/** A float32 resolves 1.2e-7 of itself; sums over ranks lose a little more. */
-export const ORTHOGONALIZATION_EPSILON = 1e-6;
+/**
+ * A column that keeps no more than this share of its length when the others' directions are taken out of it is made of rounding
+ * errors, and a random direction takes its place. A float32 resolves 1.2e-7 of itself; sums over ranks lose a little more.
+ */
+const ORTHOGONALIZATION_EPSILON = 1e-6;
 
 /** A parameter seen as a matrix, row after row in the bucket's buffer. */
 interface Matrix {
@@ -96,16 +94,12 @@ export function createPowerSgdHook({
   useErrorFeedback = true,
   warmStart = true,
   minCompressionRate = MIN_COMPRESSION_RATE,
-  orthogonalizationEpsilon = ORTHOGONALIZATION_EPSILON,
   seed = 0,
 }: PowerSgdOptions = {}): CommHook {
   checkCount('matrixApproximationRank', matrixApproximationRank, 1);
   checkCount('startPowerSgdIter', startPowerSgdIter, 0);
   if (!(minCompressionRate >= 1 && minCompressionRate < Infinity)) {
     throw new UsageError(`minCompressionRate is ${minCompressionRate}; give a finite number from 1 on.`);
-  }
-  if (!(orthogonalizationEpsilon >= 0 && orthogonalizationEpsilon < 1)) {
-    throw new UsageError(`orthogonalizationEpsilon is ${orthogonalizationEpsilon}; give a number from 0 to below 1.`);
   }
 
   /** What this rank has not sent yet, by parameter. */
@@ -182,14 +176,14 @@ export function createPowerSgdHook({
       const last = lastQ.get(parameter);
       if (last) q.set(last);
       else fillRandomly(q, rng);
-      orthogonalize(q, cols, orthogonalizationEpsilon, rng);
+      orthogonalize(q, cols, rng);
       multiply(input, q, cols, ps[i]!);
       return input;
     });
     await addUp(flat, group);
 
     matrices.forEach(({ rows, cols }, i) => {
-      orthogonalize(ps[i]!, rows, orthogonalizationEpsilon, rng);
+      orthogonalize(ps[i]!, rows, rng);
       multiplyTransposed(inputs[i]!, ps[i]!, cols, qs.parts[i]!);
       // From here on, what stays behind.
       if (useErrorFeedback) addProduct(inputs[i]!, ps[i]!, qs.parts[i]!, cols, -1);
@@ -317,7 +311,7 @@ function addProduct(m: Float32Array, p: Float32Array, q: Float32Array, cols: num
 }
 
 /** Makes columns of `length` elements orthonormal, by modified Gram-Schmidt. */
-function orthogonalize(columns: Float32Array, length: number, epsilon: number, rng: Rng): void {
+function orthogonalize(columns: Float32Array, length: number, rng: Rng): void {
   for (let start = 0; start < columns.length; start += length) {
     const column = columns.subarray(start, start + length);
     const before = norm(column);
@@ -326,7 +320,7 @@ function orthogonalize(columns: Float32Array, length: number, epsilon: number, r
     };
     takeOut();
     // Put so that it holds for NaN as well: one step's must not stay in Q for ever.
-    if (!(norm(column) > epsilon * before)) {
+    if (!(norm(column) > ORTHOGONALIZATION_EPSILON * before)) {
       fillRandomly(column, rng);
       takeOut();
     }

@@ -45,13 +45,13 @@ export interface LocalPass {
 }
 
 /** The divisor that makes averages of a step's sums: ranks, or by default the samples of all of them. */
-export interface Weighting {
+interface Weighting {
   ranks?: number;
   /** The samples of all ranks, where the caller knows; see `PassOptions`. */
   totalSamples?: number;
 }
 
-export interface ReducerOptions {
+interface ReducerOptions {
   group: ProcessGroup;
   clock: Clock;
   /** By parameter, forward order. */

@@ -28,7 +28,7 @@ export interface LocalGradient {
   compute: number;
 }
 
-export interface ReplicaOptions {
+interface ReplicaOptions {
   /** See {@link DistributedDataParallel.create}. */
   model: Model | readonly Variable[];
   group: ProcessGroup;

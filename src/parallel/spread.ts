@@ -26,7 +26,7 @@ export interface Slices {
   read(slice: number): Promise<Uint8Array<ArrayBuffer> | null>;
 }
 
-export interface SpreadOptions {
+interface SpreadOptions {
   clock: Clock;
   /** Called at once, and then twice a second, on all ranks, with the bytes that each has. */
   onprogress: (heldBytes: readonly number[]) => void;

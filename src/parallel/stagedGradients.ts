@@ -17,65 +17,40 @@ import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { UsageError } from '../util/errors.ts';
 import { createLayout } from './buckets.ts';
 import {
-  gradientsOf,
   readVariables,
   TensorReader,
   writeVariables,
   type Gradients,
   type Model,
-  type ModelPass,
   type Scalar,
   type Tensor,
   type Variable,
 } from './flatten.ts';
 import { mergeMoments, type Moments } from './moments.ts';
-import { cutIntoStages, hasSyncLayers, type Stage, type StagedModel, type SyncCall } from './stages.ts';
-import { differentiateTape, disposeTape, recordTape, type GradientListener, type Tape } from './tape.ts';
+import { cutIntoStages, type Stage, type StagedModel, type SyncCall } from './stages.ts';
+import { differentiateTape, disposeTape, recordTape, type Tape } from './tape.ts';
 
 /**
- * Runs `model` on `inputs` (whose first dimension is 0 on a rank without samples) in training mode and differentiates `scale`
- * times the loss by each of `variables`, with the statistics of SyncBatchNormalization layers taken over all ranks' samples.
- * Every rank must call it: all issue the same collectives, two for each stage but the last, and none where the model has no
- * such layer or the group a single rank.
+ * Differentiates a pass through a model with SyncBatchNormalization layers. Every rank of the group
+ * must call it: all issue the same collectives, two for each stage but the last.
  *
- * The gradients are this rank's part: summed over ranks they are those of the sum over ranks of `scale` times loss. With a loss
- * that is a mean, `scale` is this rank's number of samples. A rank without samples contributes zeros.
- *
- * `onfinal` hears of gradients as {@link gradientsOf} tells it, which is not at all where the model runs in stages.
- *
- * Moving averages are updated last, once everything has succeeded, and on the CPU: they stay equal on all ranks bit for bit.
- * The caller disposes of the result.
- *
- * @throws (rejects) UsageError for a wrong number of inputs, for masks, and for what {@link cutIntoStages} refuses;
- *   DeviceError, and what collectives reject with.
+ * @param inputs as many as the model has, with a first dimension of 0 on a rank without samples.
+ * @throws (rejects) UsageError for masks, and for what {@link cutIntoStages} refuses; what
+ *   collectives reject with.
  */
-export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
+export async function stagedGradientsOf(
   model: Model,
-  { inputs, loss }: ModelPass<Outputs>,
+  { inputs, loss }: { inputs: readonly Tensor[]; loss: LossOf },
   variables: readonly Variable[],
   scale: number,
   group: ProcessGroup,
-  onfinal?: GradientListener,
 ): Promise<Gradients> {
-  const tensors = [inputs].flat();
-  if (tensors.length !== model.inputs.length) {
-    throw new UsageError(
-      `The model "${model.name}" has ${model.inputs.length} input(s), but the pass gives it ${tensors.length}: ` +
-        'give one tensor for each.',
-    );
+  const pass = new StagedPass(cutIntoStages(model), group, inputs);
+  try {
+    return await pass.run(loss, variables, scale);
+  } finally {
+    pass.dispose();
   }
-  const lossOf = (outputs: tf.Tensor[]): Scalar => loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs);
-  if (group.worldSize > 1 && hasSyncLayers(model)) {
-    const pass = new StagedPass(cutIntoStages(model), group, tensors);
-    try {
-      return await pass.run(lossOf, variables, scale);
-    } finally {
-      pass.dispose();
-    }
-  }
-  if (isEmpty(tensors)) return takeGradients(tf.scalar(0), variables, new Map());
-  const outputs = (): tf.Tensor[] => [model.apply(tensors, { training: true }) as tf.Tensor | tf.Tensor[]].flat();
-  return gradientsOf(() => lossOf(outputs()), variables, scale, onfinal);
 }
 
 type LossOf = (outputs: tf.Tensor[]) => Scalar;

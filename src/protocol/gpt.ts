@@ -13,8 +13,8 @@ export const MAX_VOCABULARY = 4096;
 /** Attention computes with the square of it. */
 const MAX_CONTEXT = 512;
 /** Some 50 M parameters with {@link MAX_LAYERS}: their gradient has 200 MB. */
-export const MAX_WIDTH = 1024;
-export const MAX_LAYERS = 24;
+const MAX_WIDTH = 1024;
+const MAX_LAYERS = 24;
 /** Characters of a prompt. */
 export const MAX_PROMPT = 200;
 

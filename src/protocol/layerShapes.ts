@@ -5,13 +5,13 @@ import type { Layer } from './layers.ts';
 /** Of one sample: without the batch's dimension. */
 export type Shape = readonly number[];
 
-export interface Traced {
+interface Traced {
   shape: Shape;
   parameters: number;
 }
 
 /** Why a layer cannot be given what the one before gives; `field` is its own that says so, if one does. */
-export interface Misfit {
+interface Misfit {
   misfit: string;
   field?: string;
 }

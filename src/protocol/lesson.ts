@@ -12,9 +12,9 @@ export type LessonMode = (typeof LESSON_MODES)[number];
 /** Small enough to be added up in one's head; all sums are exact in float32. */
 export const MAX_NUMBER = 99;
 /** Numbers of each rank, unless there are more ranks: then one for each, for a chunk must not be empty. */
-export const LEAST_NUMBERS = 4;
+const LEAST_NUMBERS = 4;
 /** Seconds that a slowed line may take for a message: long enough to be seen, and short enough to be waited for. */
-export const SLOW_SECONDS = { min: 2, max: 8 } as const;
+const SLOW_SECONDS = { min: 2, max: 8 } as const;
 /** Pages of text, at most. */
 const MAX_PAGES = 32;
 

@@ -10,11 +10,11 @@ import { Inbounds, oneEnd, type Inbound } from './graph.ts';
 import { said, trace, type Shape } from './layerShapes.ts';
 import { Layer, LayerName } from './layers.ts';
 
-export const MAX_LAYERS = 64;
+const MAX_LAYERS = 64;
 /** Of its JSON. A job is part of messages of 64 KiB, together with the room's roster and a list of files. */
-export const MAX_TOPOLOGY_BYTES = 12 * 1024;
+const MAX_TOPOLOGY_BYTES = 12 * 1024;
 /** Its gradient has 40 MB, with which a ring over WebRTC takes several seconds a step. */
-export const MAX_PARAMETERS = 10_000_000;
+const MAX_PARAMETERS = 10_000_000;
 /** Numbers that a layer gives for one sample: a batch of 32 takes half a gigabyte. */
 const MAX_LAYER_VALUES = 4_000_000;
 
@@ -25,7 +25,7 @@ const UNUSED = {
 };
 
 /** One layer, for people. */
-export interface LayerRow {
+interface LayerRow {
   name: string;
   kind: Layer['class_name'];
   /** What it gives for a sample. */

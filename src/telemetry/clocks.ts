@@ -11,7 +11,7 @@ export interface Span {
   end: number;
 }
 
-export interface ClockOffset {
+interface ClockOffset {
   /** How far the clock is ahead of this rank's. */
   offsetMs: number;
   /** By so much the offset may be wrong, either way. */

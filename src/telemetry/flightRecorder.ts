@@ -6,7 +6,7 @@
 import type { FlightRecord, FlightRecording } from '../protocol/flightRecording.ts';
 
 /** Records kept: some hundred steps of a few buckets, at about 200 bytes each. */
-export const FLIGHT_RECORDS = 1024;
+const FLIGHT_RECORDS = 1024;
 
 /** What a record is about, known from the start. */
 type FlightSubject = Omit<FlightRecord, 'state' | 'scheduledAt' | 'startedAt' | 'endedAt' | 'bytesSent'>;

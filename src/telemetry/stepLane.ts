@@ -10,7 +10,7 @@ interface RingTrace {
   hops: readonly HopEvent[];
 }
 
-export interface MeasuredStep {
+interface MeasuredStep {
   step: number;
   startedAt: number;
   ms: StepTimes;
@@ -105,20 +105,20 @@ function extend(row: Segment[], next: Segment): void {
 }
 
 /** Whether a rank does this by itself: the upper row of its lane. */
-export function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
+function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
   return kind === 'compute' || kind === 'readback' || kind === 'update';
 }
 
 /**
- * The lane with at most `most` segments: where there are more, its time with others is cut into equal slots, each of which shows what
+ * The lane with at most {@link TOLD_SEGMENTS} segments: where there are more, its time with others is cut into equal slots, each of which shows what
  * took most of it.
  */
-export function simplify(lane: StepLane, most: number = TOLD_SEGMENTS): StepLane {
-  if (lane.segments.length <= most) return lane;
+export function simplify(lane: StepLane): StepLane {
+  if (lane.segments.length <= TOLD_SEGMENTS) return lane;
   const alone = lane.segments.filter(isAlone);
   const together = lane.segments.filter((one) => !isAlone(one));
   const first = together[0]!.start;
-  const slots = most - alone.length;
+  const slots = TOLD_SEGMENTS - alone.length;
   const width = (together.at(-1)!.end - first) / slots;
   const row: Segment[] = [];
   let next = 0;

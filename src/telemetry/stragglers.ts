@@ -3,7 +3,7 @@
  * their **own time**, the step without waiting for others. Pure.
  */
 import type { LinkRoute, RankStatistics, RankTelemetry } from '../protocol/events.ts';
-import { median } from './statistics.ts';
+import { median } from '../util/statistics.ts';
 
 /** Ranks within this ratio of the median are alike: machines of one class differ that much from step to step. */
 const SLOW_RATIO = 1.3;

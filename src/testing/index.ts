@@ -6,6 +6,7 @@
 import { Mesh } from '../collectives/mesh.ts';
 import type { ProcessGroupOptions } from '../collectives/options.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
+import { rightOf } from '../collectives/ringPlan.ts';
 import type { Link } from '../transport/link.ts';
 import { createMemoryLinkPair } from '../transport/memoryLink.ts';
 import { asError } from '../util/errors.ts';
@@ -30,7 +31,7 @@ export function createMeshes(n: number, createPair: () => [Link, Link] = createM
     links[a]!.set(b, mine);
     links[b]!.set(a, theirs);
   };
-  for (let rank = 0; rank < n; rank++) join(rank, (rank + 1) % n);
+  for (let rank = 0; rank < n; rank++) join(rank, rightOf(rank, n));
   const rng = createRng(epoch);
   const meshes: Mesh[] = links.map(
     (own, rank) =>

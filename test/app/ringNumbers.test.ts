@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cellsAfter, frameAt } from '../../src/app/ring/frameAt.ts';
-import { currentValues, extentOf, formatValue, sumsOf, valuesIn, valuesOf } from '../../src/app/ring/numbers.ts';
+import { currentValues, extentOf, formatValue, sumsOf, valuesOf } from '../../src/app/ring/numbers.ts';
 import { simulatedTrace } from '../../src/app/ring/simulatedTrace.ts';
 import { ringStepCount } from '../../src/collectives/ringPlan.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -12,12 +12,12 @@ describe('the numbers of a chunk', () => {
   test('are added in the order of the ring, from the chunk’s first sender on', () => {
     // Chunk A starts at rank 1, and rank 0 ends with its sum.
     const done = frameAt(simulatedTrace(4), 4, Infinity);
-    expect(valuesIn(done, NUMBERS, 2, 0)).toEqual({
+    expect(valuesOf(done.cells[2]![0]!, NUMBERS, 0)).toEqual({
       ranks: [1, 2, 3, 0],
       elements: [{ terms: [5, 2, 7, 3], sums: [5, 7, 14, 17] }],
     });
     const begun = frameAt(simulatedTrace(4), 4, 0);
-    expect(valuesIn(begun, NUMBERS, 2, 0)).toEqual({ ranks: [2], elements: [{ terms: [2], sums: [2] }] });
+    expect(valuesOf(begun.cells[2]![0]!, NUMBERS, 0)).toEqual({ ranks: [2], elements: [{ terms: [2], sums: [2] }] });
   });
 
   test('are written out as a sum, negative ones in brackets, without the noise of binary fractions', () => {

@@ -148,7 +148,7 @@ export interface Call {
   readonly isPause: boolean;
 }
 
-export interface Program {
+interface Program {
   readonly seed: number;
   readonly worldSize: number;
   readonly segmentElements: number;
@@ -217,7 +217,7 @@ export const TROUBLES = [
 /** Those that the others learn of at once, before any deadline. */
 export const TOLD: readonly Trouble['kind'][] = ['closesLink', 'aborts'];
 
-export interface Trouble {
+interface Trouble {
   readonly kind: (typeof TROUBLES)[number];
   readonly rank: number;
   /** Number of the call with which it begins, and how many turns of the event loop later. */

@@ -33,7 +33,7 @@ export function expectClose(
   }
 }
 
-export type ErrorClass = abstract new (...args: never[]) => Error;
+type ErrorClass = abstract new (...args: never[]) => Error;
 
 /** What a promise that must fail was rejected with. */
 export async function expectRejection(

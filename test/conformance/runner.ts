@@ -11,7 +11,7 @@ import { ConformanceError } from './expect.ts';
 /** Longer than a group's own deadline, which says more. */
 export const HANG_MS = 90_000;
 
-export interface RunOptions {
+interface RunOptions {
   /** Which world sizes to run. Default: all that the case names. */
   accepts?: (n: number) => boolean;
   /** What ranks are linked by. Default: memory links. */

@@ -20,7 +20,7 @@ const noEnd = (): Error => new ConformanceError(`no end after ${HANG_MS / 1000} 
 const noError = (): Error => new ConformanceError('the others have no error after twice the timeout');
 
 /** A case that is about tabs themselves. */
-export interface TabCase {
+interface TabCase {
   readonly number: number;
   readonly title: string;
   readonly run: (tabs: Tabs) => Promise<void>;

@@ -34,7 +34,7 @@ export interface Member {
   dispose(): void;
 }
 
-export interface CountingOptions {
+interface CountingOptions {
   samples: number;
   /** A variable that passes change and no gradient does. */
   buffer?: boolean;
@@ -120,13 +120,13 @@ export async function createMember(
  * When a rank's links break: in place of the frame that comes next after so many, sent and received together, since it has begun
  * with a step or, without one, with the epoch.
  */
-export interface Break {
+interface Break {
   rank: number;
   step?: number;
   frame: number;
 }
 
-export interface EpochOptions {
+interface EpochOptions {
   end?: Break | null;
   /** Draws how many turns of the event loop each frame takes; by default it is there at once. */
   delays?: Rng | null;
@@ -134,7 +134,7 @@ export interface EpochOptions {
   slow?: { rank: number; bytesPerMs: number } | null;
 }
 
-export interface EpochOutcome {
+interface EpochOutcome {
   /** By rank: what run resolved with, or what it or enter rejected with. */
   results: (RunResult | Error)[];
   /** What enter resolved with, and the member's values then. */

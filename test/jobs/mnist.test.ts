@@ -74,6 +74,11 @@ describe('picked files', () => {
     ['counts', { [images]: imagesFile(3), [labels]: labelsFile(4) }, 'holds 3 images, but train-labels-idx1-ubyte 4'],
     ['sizes', { [images]: imagesFile(3, 32, 30), [labels]: labelsFile(3) }, 'images of 32 x 30 pixels'],
     ['labels', { [images]: imagesFile(1), [labels]: idxFile([1], Uint8Array.of(10)) }, 'label 10 at position 0'],
+    [
+      'swapped files',
+      { [images]: labelsFile(50), [labels]: labelsFile(50) },
+      'it holds 50 of u1, and images are bytes in 3',
+    ],
     ['no samples', pair('train', 0), 'holds no images'],
     ['one sample', pair('train', 1), 'too few'],
     ['gzip', { [`${images}.gz`]: labelsFile(1).fill(65), [labels]: labelsFile(3) }, 'is not gzip'],

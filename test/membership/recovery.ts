@@ -298,7 +298,7 @@ const RANKS = Array.from({ length: MOST_TABS }, (_, rank) => rank);
 /** The same for all: making one takes as long as a world. */
 const gone = new PeerGoneError('A link broke.');
 
-export class Schedule {
+class Schedule {
   readonly #kind: DataKind;
   readonly #faults: Faults;
   readonly #rng: Rng;

@@ -100,13 +100,7 @@ export class Replica implements HeldGradient {
 }
 
 /** Gives `rank` of an epoch the state that a comparison of its ranks' found, as ranks get it from each other. */
-export type TakeOver = (
-  replica: Replica,
-  rank: number,
-  all: readonly Replica[],
-  comparison: Comparison,
-  run: number,
-) => void;
+type TakeOver = (replica: Replica, rank: number, all: readonly Replica[], comparison: Comparison, run: number) => void;
 
 export const takeOver: TakeOver = (replica, rank, all, { sources, late, keeper }, run) => {
   const theirs = all[sources[0]!]!;

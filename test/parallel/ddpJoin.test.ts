@@ -105,14 +105,11 @@ function convolutional(seed: number): tf.LayersModel {
 const SETTINGS: [string, Setting][] = [
   ['a linear model', {}],
   ['ranks averaged', { options: { average: 'ranks' } }],
-  ['batch normalization', { model: normalized }],
   ['convolutions in many buckets', { model: convolutional, shape: [4, 4, 1], options: { bucketCapBytes: 4 } }],
-  ['unused parameters', { model: twoHeads, options: { findUnusedParameters: true } }],
   ['a static graph', { model: normalized, options: { staticGraph: true } }],
   ['a hook', { model: normalized, hook: () => allReduceHook }],
   ['a hook of several collectives', { hook: () => gatherHook }],
   ['PowerSGD', { model: convolutional, shape: [4, 4, 1], hook: () => createPowerSgdHook({ startPowerSgdIter: 2 }) }],
-  ['noSync every 2', { model: normalized, every: 2 }],
   [
     'noSync every 3, a hook and unused parameters',
     { model: twoHeads, every: 3, hook: () => gatherHook, options: { findUnusedParameters: true } },
@@ -127,25 +124,16 @@ test('ranks with 10, 7 and 0 batches finish, with equal models that the last one
 });
 
 describe('join', () => {
-  // Case 43: one or two ranks end early, after 0 or 5 iterations, the others 2, 3 or 10 later.
-  describe.each([1, 2])('with %i early ranks', (early) => {
-    test.each(SETTINGS)('and %s gives all ranks the model of the highest last one', async (_what, setting) => {
-      for (const baseline of [0, 5]) {
-        for (const extra of [2, 3, 10]) {
-          const iterations = [
-            baseline,
-            early === 2 ? baseline + Math.floor(extra / 2) : baseline + extra,
-            baseline + extra,
-          ];
-          // Also where the early ones are the highest.
-          for (const counts of extra === 3 ? [iterations, iterations.toReversed()] : [iterations]) {
-            const results = await runWorld(3, (group) => loop(group, counts[group.rank]!, setting));
-            const last = counts.lastIndexOf(Math.max(...counts));
-            for (const { inTheEnd } of results) expect(inTheEnd).toEqual(results[last]!.inMain);
-          }
-        }
-      }
-    });
+  // Conformance case 43 has the grid of iterations.
+  test.each(SETTINGS)('with %s gives all ranks the model of the highest last one', async (_what, setting) => {
+    for (const counts of [
+      [5, 6, 8],
+      [3, 1, 0],
+    ]) {
+      const results = await runWorld(3, (group) => loop(group, counts[group.rank]!, setting));
+      const last = counts.lastIndexOf(Math.max(...counts));
+      for (const { inTheEnd } of results) expect(inTheEnd).toEqual(results[last]!.inMain);
+    }
   });
 
   test.each([[[0]], [[3]], [[0, 0]], [[4, 0]], [[0, 0, 0, 1]], [[1, 0, 0, 0]], [[5, 2, 7, 3]], [[2, 2, 2, 2]]])(
@@ -212,44 +200,6 @@ describe('join', () => {
         }
       });
       if (group.rank === 1) expect(Array.from(ddp.gradient)).toEqual([1, Math.fround((1 + 10 + 1 + 10 + 100) / 5)]);
-    });
-  });
-
-  // Case 42: rank 0 has 3 iterations, the others 5; every gradient is 50.
-  describe.each([2, 3, 4])('averaging over %i ranks, divides by', (n) => {
-    const dividing = (joinOptions: JoinOptions, hook: CommHook | null): Promise<number[][]> =>
-      runWorld(n, async (group) => {
-        const [weight] = line(1);
-        const ddp = await DistributedDataParallel.create([weight], group, { average: 'ranks' });
-        if (hook) ddp.registerCommHook(hook);
-        const seen: number[] = [];
-        await ddp.join(async () => {
-          for (let i = 0; i < (group.rank === 0 ? 3 : 5); i++) {
-            await ddp.backward(() => weight.mul(50).sum().asScalar(), { samples: 1 + group.rank });
-            seen.push(ddp.gradient[0]!);
-          }
-        }, joinOptions);
-        return seen;
-      });
-
-    test('the initial world size', async () => {
-      const [first, ...others] = await dividing({}, null);
-      const after = Math.fround((50 * (n - 1)) / n);
-      expect(first).toEqual([50, 50, 50]);
-      for (const seen of others) expect(seen).toEqual([50, 50, 50, after, after]);
-    });
-
-    test('the ranks that still have inputs, if told so', async () => {
-      const [first, ...others] = await dividing({ divideByInitialWorldSize: false }, null);
-      expect(first).toEqual([50, 50, 50]);
-      for (const seen of others) expect(seen).toEqual([50, 50, 50, 50, 50]);
-    });
-
-    test('the same with a hook', async () => {
-      const initial = await dividing({}, allReduceHook);
-      expect(initial[1]!.at(-1)).toBeCloseTo((50 * (n - 1)) / n, 4);
-      const effective = await dividing({ divideByInitialWorldSize: false }, allReduceHook);
-      for (const gradient of effective[1]!) expect(gradient).toBeCloseTo(50, 4);
     });
   });
 

@@ -445,8 +445,6 @@ test.each([
   { startPowerSgdIter: -1 },
   { minCompressionRate: 0.5 },
   { minCompressionRate: Infinity },
-  { orthogonalizationEpsilon: 1 },
-  { orthogonalizationEpsilon: NaN },
 ])('refuses %o', (options) => {
   expect(() => createPowerSgdHook(options)).toThrow(UsageError);
 });

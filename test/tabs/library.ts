@@ -14,7 +14,7 @@ import {
 export type Wishes = Pick<InitProcessGroupOptions, 'rank' | 'room' | 'worldSize'>;
 
 /** What a group says of itself, and the sum over its ranks of rank + 1. */
-export type Said = Pick<ProcessGroup, 'rank' | 'worldSize' | 'localRank' | 'localWorldSize'> & { sum: number };
+type Said = Pick<ProcessGroup, 'rank' | 'worldSize' | 'localRank' | 'localWorldSize'> & { sum: number };
 
 declare global {
   interface Window {

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
 import { destroyProcessGroup, initProcessGroup } from '../../src/index.ts';
 import { gradientsOf, type Gradients, type Variable } from '../../src/parallel/flatten.ts';
-import { gradientsOfPass } from '../../src/parallel/stagedGradients.ts';
+import { gradientsOfPass } from '../../src/parallel/pass.ts';
 import { convertSyncBatchNorm } from '../../src/parallel/syncBatchNorm.ts';
 
 /** A model after its steps. */

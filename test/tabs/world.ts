@@ -67,7 +67,7 @@ export class Tab {
   }
 }
 
-export interface OpenOptions {
+interface OpenOptions {
   before?: string;
   /** Takes what `before` does, where the page's policy would not. */
   bypassCSP?: boolean;

@@ -13,7 +13,7 @@ import { PeerGoneError, UsageError } from '../../src/util/errors.ts';
  */
 type Program = (link: Link, header?: Uint8Array) => Promise<void>;
 
-export interface LinkCase {
+interface LinkCase {
   name: string;
   alice: Program;
   bob: Program;

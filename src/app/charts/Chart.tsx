@@ -10,7 +10,7 @@ import 'uplot/dist/uPlot.min.css';
 import { useSize } from '../parts/useSize.ts';
 import { smallText, theme, zoom } from '../theme.ts';
 
-export interface ChartData {
+interface ChartData {
   x: readonly number[];
   /** Drawn faint; leave out for points. */
   raw?: readonly (number | null)[];

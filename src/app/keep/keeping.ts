@@ -4,7 +4,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { ModelFormat } from '../../protocol/modelFile.ts';
 import { saveFile } from '../download.ts';
 
-export interface Keeping {
+interface Keeping {
   /** On its way; `null`: nothing is. */
   format: ModelFormat | null;
   /** In the engine's words. */

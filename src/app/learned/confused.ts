@@ -1,7 +1,7 @@
 /** What a table of counts says at a glance. */
 import type { Confusion } from '../../protocol/confusion.ts';
 
-export interface Worst {
+interface Worst {
   truth: string;
   answer: string;
   /** Samples of the one that were taken for the other. */

@@ -14,7 +14,7 @@ export type Drawing = readonly Stroke[];
  * What is placed in the middle: the ink's centre of mass, as in MNIST (LeCun et al., http://yann.lecun.com/exdb/mnist/), or the
  * middle of its box, as in our drawn digits. A model that learned from the one takes a 9 of the other for a 4.
  */
-export type Centre = 'mass' | 'box';
+type Centre = 'mass' | 'box';
 
 /** Side of the box that the ink is fitted into, pixels. */
 const BOX = 20;

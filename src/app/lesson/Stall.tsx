@@ -1,5 +1,6 @@
 /** Slows a line down, and shows who waited for whom: a lane per rank, a block per step. */
 import { useSignal } from '@preact/signals';
+import { rightOf } from '../../collectives/ringPlan.ts';
 import { elapsed } from '../../engine/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 import { formatMs } from '../format.ts';
@@ -30,7 +31,7 @@ export function Stall({ desk }: { desk: Desk }) {
             <select value={from} onChange={(event) => (rank.value = event.currentTarget.selectedIndex)}>
               {round.own.map((_, one) => (
                 <option key={one} value={one}>
-                  {round.mode === 'ring' ? stall.line(one, (one + 1) % n) : stall.lineOf(one)}
+                  {round.mode === 'ring' ? stall.line(one, rightOf(one, n)) : stall.lineOf(one)}
                 </option>
               ))}
             </select>

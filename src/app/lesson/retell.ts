@@ -3,7 +3,7 @@ import { transferFrom, modulo } from '../../collectives/ringPlan.ts';
 import { movesAt, stepCount } from '../../engine/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 
-export type Retold =
+type Retold =
   | { kind: 'ready' | 'alone' | 'waiting' }
   /** On the ring: what went right, and what came from the left. */
   | {
@@ -44,7 +44,7 @@ export function retell(round: LessonRound, you: number): Retold {
   };
 }
 
-export type RoundPhase = 'before' | 'adding' | 'handing' | 'gathering' | 'returning' | 'done';
+type RoundPhase = 'before' | 'adding' | 'handing' | 'gathering' | 'returning' | 'done';
 
 /** What the next step belongs to. */
 export function phaseOf({ mode, n, steps }: LessonRound): RoundPhase {

@@ -1,4 +1,5 @@
 /** The links of the ring: from each rank to its right neighbour, as that rank told of it. */
+import { rightOf } from '../../collectives/ringPlan.ts';
 import { edgeRates } from '../derive.ts';
 import { formatBytes, formatMs } from '../format.ts';
 import { RankMark } from '../parts/RankMark.tsx';
@@ -33,7 +34,7 @@ export function Links({ run }: { run: Run }) {
           </thead>
           <tbody>
             {run.members.map((_, from) => {
-              const to = (from + 1) % worldSize;
+              const to = rightOf(from, worldSize);
               const edge = telemetry?.ranks[from]?.right ?? null;
               const own = from === run.rank ? run.links[to] : undefined;
               const rate = rates[from] ?? null;

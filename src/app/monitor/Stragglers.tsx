@@ -33,7 +33,7 @@ export function Stragglers({ run }: { run: Run }) {
 }
 
 /** `rank 2 (ben) slows the ring: its computing takes 2.1 times the others’, its tab is hidden`. */
-export function sayFinding(found: Finding, { members }: Pick<Run, 'members'>): string {
+function sayFinding(found: Finding, { members }: Pick<Run, 'members'>): string {
   const { run: said } = words.value;
   const who = (rank: number): string => said.who(rank, members[rank]?.name ?? '');
   if (found.kind === 'link') {

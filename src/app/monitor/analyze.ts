@@ -7,7 +7,7 @@ import type { FlightRecord, FlightRecording } from '../../protocol/flightRecordi
 export type Presence = FlightRecord['state'] | 'absent' | 'unknown';
 
 /** One collective, as far as it is known. */
-export interface Collective {
+interface Collective {
   group: number;
   seq: number;
   call: string;

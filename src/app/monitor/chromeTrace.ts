@@ -3,6 +3,7 @@
  * per rank, a thread for what it does alone and one for what it does with others, and an arrow for each chunk whose both ends are
  * known. Pure. Times there are microseconds.
  */
+import { rightOf } from '../../collectives/ringPlan.ts';
 import type { RecordedTrace } from '../../protocol/flightRecording.ts';
 import { rowOf, type Timeline } from './timeline.ts';
 
@@ -71,7 +72,7 @@ function arrows(
   us: (at: number) => number,
 ): TraceEvent[] {
   return [...traces].flatMap(([rank, own]) => {
-    const right = (rank + 1) % n;
+    const right = rightOf(rank, n);
     return own.flatMap(({ step, bucket, hops }) => {
       const there = traces.get(right)?.find((one) => one.step === step && one.bucket === bucket);
       return hops.flatMap(({ ringStep, sentChunk, sentAt }): TraceEvent[] => {

@@ -3,7 +3,7 @@ import type { SegmentKind } from '../../protocol/events.ts';
 import { identityOf, SHAPES } from '../rankIdentity.ts';
 import { rowOf, type Pick, type Timeline, type Window } from './timeline.ts';
 
-export interface Palette {
+interface Palette {
   paper: string;
   ink: string;
   dim: string;
@@ -50,7 +50,7 @@ function hatchOf(context: CanvasRenderingContext2D, colour: string): CanvasPatte
   return context.createPattern(tile, 'repeat');
 }
 
-export interface Picture {
+interface Picture {
   timeline: Timeline;
   window: Window;
   width: number;

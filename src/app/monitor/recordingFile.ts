@@ -48,7 +48,7 @@ const Recording = v.variant('version', [
   v.object({ ...common, version: v.literal(1) }),
 ]);
 
-export type ReadRecording = { ok: true; recording: FlightRecording } | { ok: false; problem: string };
+type ReadRecording = { ok: true; recording: FlightRecording } | { ok: false; problem: string };
 
 /** @param text a file's whole content. */
 export function readRecording(text: string): ReadRecording {

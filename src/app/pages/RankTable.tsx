@@ -1,4 +1,5 @@
 /** One line per rank: what it computes with, where its time goes, what it sent, and the fingerprint of its state. */
+import { rightOf } from '../../collectives/ringPlan.ts';
 import { dissenters } from '../../util/majority.ts';
 import { goneRanks, isHost, isOpen, ownRank } from '../derive.ts';
 import { formatBytes, formatMs, shortHash } from '../format.ts';
@@ -125,7 +126,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
 function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: number }) {
   const { run: said } = words.value;
   if (run.worldSize === 1) return <span class="dim">–</span>;
-  const right = (rank + 1) % run.worldSize;
+  const right = rightOf(rank, run.worldSize);
   const own = rank === self ? run.links[right] : right === self ? run.links[rank] : undefined;
   const told = run.telemetry?.ranks[rank]?.right;
   if (own?.up === false) return <span class="wait">{said.connecting}</span>;

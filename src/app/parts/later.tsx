@@ -4,7 +4,7 @@ import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { words } from '../words/index.ts';
 
-export interface Later<Props> {
+interface Later<Props> {
   Page: ComponentType<Props>;
   /** Fetches its code ahead of time. */
   fetch(this: void): void;

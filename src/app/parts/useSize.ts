@@ -1,7 +1,7 @@
 /** An element's size in CSS pixels, followed. */
 import { useLayoutEffect, useState } from 'preact/hooks';
 
-export interface Size {
+interface Size {
   width: number;
   height: number;
 }

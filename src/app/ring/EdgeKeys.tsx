@@ -1,6 +1,7 @@
 /** The way round the ring for the pointer and the keys: on which edge they are, and so which chunk somebody looks at. */
 import { useComputed, useSignal } from '@preact/signals';
 import { useId, useRef } from 'preact/hooks';
+import { leftOf, rightOf } from '../../collectives/ringPlan.ts';
 import { words } from '../words/index.ts';
 import { chunkName } from './frameAt.ts';
 import { angleAlong, angleOf, arcPath, edgeAt, pointAt, type RingLayout } from './geometry.ts';
@@ -37,8 +38,8 @@ export function EdgeKeys({ layout, n, player }: Props) {
     else pick(edge);
   };
   const onkey = (event: KeyboardEvent): void => {
-    if (event.key === 'ArrowRight' || event.key === 'ArrowDown') pick((rank + 1) % n);
-    else if (event.key === 'ArrowLeft' || event.key === 'ArrowUp') pick((rank + n - 1) % n);
+    if (event.key === 'ArrowRight' || event.key === 'ArrowDown') pick(rightOf(rank, n));
+    else if (event.key === 'ArrowLeft' || event.key === 'ArrowUp') pick(leftOf(rank, n));
     else if (event.key === 'Escape') box.current!.blur();
     else return;
     event.preventDefault();

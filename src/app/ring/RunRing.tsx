@@ -1,5 +1,6 @@
 /** The ring of a run: its members, its edges as far as this rank knows them, and the replay in its centre. */
 import { useComputed } from '@preact/signals';
+import { rightOf } from '../../collectives/ringPlan.ts';
 import { edgeRates, goneRanks, neighbours, ownRank, spokenState } from '../derive.ts';
 import { formatBytes } from '../format.ts';
 import type { Run, View } from '../view.ts';
@@ -62,7 +63,7 @@ function edgesOf(run: Run): RingEdge[] {
   const rates = edgeRates(run);
   const ours = neighbours(run.rank, run.worldSize);
   return run.members.map((_, from) => {
-    const to = (from + 1) % run.worldSize;
+    const to = rightOf(from, run.worldSize);
     const peer = from === run.rank ? to : to === run.rank ? from : null;
     const link = peer === null || !ours.includes(peer) ? undefined : run.links[peer];
     const up = peer === null || link?.up === true;

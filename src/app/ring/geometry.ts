@@ -87,7 +87,7 @@ export function edgeAt(layout: RingLayout, n: number, x: number, y: number): num
 }
 
 /** How a chunk on its way is drawn, pixels from its middle. */
-export interface Capsule {
+interface Capsule {
   kind: 'slots' | 'bar' | 'dot';
   width: number;
   height: number;

@@ -5,7 +5,7 @@ import { chunkName, type Frame, type Parts } from './frameAt.ts';
 import { sumsOf, type Numbers } from './numbers.ts';
 import type { Picked } from './player.ts';
 
-export interface Narration {
+interface Narration {
   /** Two or three words for the ring's centre. */
   title: string;
   text: string;
@@ -68,7 +68,7 @@ export function moveOf(frame: Frame, chunk: number): Transfer {
 }
 
 /** The ring step that a frame shows, 0 .. 2(n-1)-1: between two, the one that is done. */
-export function shownStep({ completed, flights }: Frame): number {
+function shownStep({ completed, flights }: Frame): number {
   return flights.length > 0 ? completed : Math.max(0, completed - 1);
 }
 

@@ -1,30 +1,25 @@
 /** The numbers of an all-reduce that is small enough to show them: what a chunk holds, and how its sum came about. Pure. */
 import { chunkRange } from '../../collectives/ringPlan.ts';
-import type { Frame, Parts } from './frameAt.ts';
+import type { Parts } from './frameAt.ts';
 
 /** `numbers[rank]`: that rank's own vector before the all-reduce. */
 export type Numbers = readonly (readonly number[])[];
 
-export interface ChunkValues {
+interface ChunkValues {
   /** Whose numbers are in, in the order in which they are added. */
   ranks: number[];
   /** Of each element of the chunk, as the executor cuts the vector; none, where the vector has fewer elements than ranks. */
   elements: ElementValues[];
 }
 
-export interface ElementValues {
+interface ElementValues {
   /** What each of `ranks` put in. */
   terms: number[];
   /** After the first term, after the second …; the last is what the chunk holds. */
   sums: number[];
 }
 
-/** What `rank`'s copy of `chunk` holds in `frame`. */
-export function valuesIn(frame: Frame, numbers: Numbers, rank: number, chunk: number): ChunkValues {
-  return valuesOf(frame.cells[rank]![chunk]!, numbers, chunk);
-}
-
-/** The same of a chunk that holds `parts`. */
+/** What a copy of `chunk` holds that has `parts`. */
 export function valuesOf(parts: Parts, numbers: Numbers, chunk: number): ChunkValues {
   const n = numbers.length;
   const ranks = Array.from({ length: parts.count }, (_, i) => (parts.first + i) % n);

@@ -2,6 +2,7 @@
  * What the engine of a rank in a simulated cluster would tell: the dashboard draws it as it draws a real run. Times are those of
  * ./cluster.ts; nobody learns anything, so loss and accuracy follow a formula.
  */
+import { rightOf } from '../../collectives/ringPlan.ts';
 import type { RosterEntry } from '../../protocol/control.ts';
 import type { EngineEvent, LinkRoute, RankStatistics, RankTelemetry, StepLane } from '../../protocol/events.ts';
 import { parseJob } from '../../protocol/job.ts';
@@ -9,7 +10,7 @@ import { exposedWait, laneOf, simplify } from '../../telemetry/stepLane.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { clusterOf, simulateStep, type Cluster, type SimulatedStep } from './cluster.ts';
 
-export interface SimulatedRun {
+interface SimulatedRun {
   /** The room, the epoch, the model. */
   beginning: readonly EngineEvent[];
   /** All that one step brings. Steps are to be asked for in order. */
@@ -68,7 +69,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
       },
       // The left neighbour's link to it, and its own to the right: of two ranks that is one.
       ...[n - 1, SEEN_BY].map((from): EngineEvent => {
-        const peerRank = from === SEEN_BY ? (SEEN_BY + 1) % n : from;
+        const peerRank = from === SEEN_BY ? rightOf(SEEN_BY, n) : from;
         return { type: 'link', peerRank, up: true, ...wayOf(cluster, from) };
       }),
       { type: 'state', state: 'RUNNING', epoch: 1, detail: '', isServerAway: false, connecting: [] },

@@ -8,7 +8,7 @@ import { en, type Words } from './en/index.ts';
 
 /** In the words of those who speak it. */
 export const LANGUAGES = { en: 'English', zh: '中文' } as const;
-export type Language = keyof typeof LANGUAGES;
+type Language = keyof typeof LANGUAGES;
 
 const stored = remembered('peergrad.language');
 const current = signal<Words>(en);

@@ -27,7 +27,7 @@ export interface Schedule {
 
 /** Kinds of moves. */
 export const SEND = 0;
-export const COPY = 1;
+const COPY = 1;
 export const COMBINE = 2;
 
 /** Of list i the items `first[i]` .. `first[i+1]`-1. */

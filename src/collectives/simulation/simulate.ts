@@ -41,7 +41,7 @@ export interface SimulationOptions {
   startAt?: readonly number[];
 }
 
-export interface Simulated {
+interface Simulated {
   /** When the last rank ended. */
   readonly ms: number;
   /** When each did. */

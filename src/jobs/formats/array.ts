@@ -75,6 +75,11 @@ export class StoredArray {
     return this.shape[0]!;
   }
 
+  /** All elements as they are in the file. */
+  readBytes(): Promise<Uint8Array<ArrayBuffer>> {
+    return this.#file.read(this.#offset, this.#offset + sizeOf(this.shape) * bytesOf(this.type));
+  }
+
   /**
    * Writes row `index` to `out` from `at` on.
    *

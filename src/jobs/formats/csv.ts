@@ -32,7 +32,7 @@ const OTHERS: [start: number[], advice: string][] = [
 ];
 
 /** @param line in the file, from 1, where the record begins, and `offset` the byte. */
-export type Visit = (fields: readonly string[], row: number, line: number, offset: number) => void;
+type Visit = (fields: readonly string[], row: number, line: number, offset: number) => void;
 
 interface CsvRecord {
   fields: string[];

@@ -1,57 +1,80 @@
 /**
- * IDX files of any type and shape, by rows: a plain one stays where it is, a gzipped one is unpacked into memory.
+ * Reader for IDX, the format of the MNIST files: two zero bytes, a type, the number of dimensions,
+ * each dimension as a big-endian 32-bit integer, then the elements. A plain file stays where it is,
+ * a gzipped one is unpacked into memory.
  *
  * Source: https://yann.lecun.com/exdb/mnist/ ("The IDX file format").
  */
 import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
 import { sizeOf } from '../../util/shape.ts';
-import { bytesOf, StoredArray, type ElementType } from './array.ts';
+import { bytesOf, StoredArray, type ArrayLayout, type ElementType } from './array.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** By IDX's codes. */
 const TYPES: Partial<Record<number, ElementType>> = { 8: 'u1', 9: 'i1', 11: 'i2', 12: 'i4', 13: 'f4', 14: 'f8' };
 const MAX_DIMENSIONS = 4;
-/** Of a gzipped file: more is a gzip bomb, or should be unpacked on disk. */
+const MAX_HEADER_BYTES = 4 + 4 * MAX_DIMENSIONS;
+/** Limit for the contents of a gzipped file: more is a gzip bomb, or should be unpacked on disk. */
 const MAX_UNPACKED_BYTES = 512 * 1024 * 1024;
 
-/** @throws (rejects) DataError, with the byte, if it is no IDX file, or of another length than its header says. */
+/**
+ * Whether the file is gzipped is seen from its first bytes, not from its name: servers may unpack
+ * `.gz` files on the way.
+ *
+ * @throws (rejects) DataError, with the byte, if it is no IDX file, or of another length than its header says.
+ */
 export async function openIdx(name: string, blob: Blob): Promise<StoredArray> {
-  const start = new Uint8Array(await blob.slice(0, 2).arrayBuffer());
-  const isPacked = start[0] === 0x1f && start[1] === 0x8b;
-  const file = new PartialFile(name, isPacked ? await gunzip(name, blob) : blob);
-  const head = await file.read(0, 4 + 4 * MAX_DIMENSIONS);
+  const start = hexOf(new Uint8Array(await blob.slice(0, 2).arrayBuffer()), ' ');
+  if (name.endsWith('.gz') && start !== '1f 8b' && start !== '00 00') {
+    throw new DataError(
+      `${name} is not gzip: it starts with ${start || 'nothing (it is empty)'}, where gzip has 1f 8b (and an unpacked ` +
+        'IDX file 00 00). It may be a web page saved under this name: download it again.',
+    );
+  }
+  const file = new PartialFile(name, start === '1f 8b' ? await gunzip(name, blob) : blob);
+  const layout = layoutOf(name, await file.read(0, MAX_HEADER_BYTES));
+  const end = endOf(layout);
+  if (file.size !== end) {
+    const { shape, type, offset } = layout;
+    throw new DataError(
+      `${name} ${file.size < end ? 'ends too early' : 'is longer than its header says'}: ${shape.join(' x ')} of ${type} from byte ` +
+        `${offset} on end at byte ${end}, and the file at ${file.size}${file.size < end ? '' : ' or later'}. Download it again.`,
+    );
+  }
+  return new StoredArray(file, layout);
+}
+
+function layoutOf(name: string, head: Uint8Array<ArrayBuffer>): ArrayLayout {
   const [a, b, code = 0, dimensions = 0] = head;
   const type = TYPES[code];
   if (a !== 0 || b !== 0 || type === undefined || dimensions < 1 || dimensions > MAX_DIMENSIONS) {
-    const found = hexOf(head.subarray(0, 4), ' ');
     throw new DataError(
-      `${name} is not IDX: it starts with ${found === '' ? 'nothing' : found} at byte 0, where IDX has 00 00, a type (08, 09, 0b .. ` +
-        `0e) and 1 to ${MAX_DIMENSIONS} dimensions. Download it again.`,
+      `${name} is not IDX: it starts with ${hexOf(head.subarray(0, 4), ' ') || 'nothing'} at byte 0, where IDX has 00 00, a type ` +
+        `(08, 09, 0b .. 0e) and 1 to ${MAX_DIMENSIONS} dimensions. Download it again.`,
     );
   }
   const offset = 4 + 4 * dimensions;
-  if (file.size < offset)
-    throw new DataError(`${name} ends too early, at byte ${file.size} of its header. Download it again.`);
+  if (head.length < offset)
+    throw new DataError(`${name} ends too early, at byte ${head.length} of its header. Download it again.`);
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
   const shape = Array.from({ length: dimensions }, (_, i) => view.getUint32(4 + 4 * i));
-  const end = offset + sizeOf(shape) * bytesOf(type);
-  if (file.size !== end) {
-    throw new DataError(
-      `${name} ${file.size < end ? 'ends too early' : 'is longer than its header says'}: ${shape.join(' x ')} of ${type} from byte ` +
-        `${offset} on end at byte ${end}, and the file at ${file.size}. Download it again.`,
-    );
-  }
-  return new StoredArray(file, { shape, type, isLittleEndian: false, offset });
+  return { shape, type, isLittleEndian: false, offset };
 }
 
+function endOf({ shape, type, offset }: ArrayLayout): number {
+  return offset + sizeOf(shape) * bytesOf(type);
+}
+
+/** Unpacks until the end, or until more has come than the header says. */
 async function gunzip(name: string, blob: Blob): Promise<Blob> {
   const reader = blob.stream().pipeThrough(new DecompressionStream('gzip')).getReader();
   const parts: Uint8Array<ArrayBuffer>[] = [];
+  let end: number | null = null;
   for (let length = 0; ;) {
     const { value, done } = await reader.read().catch((cause: unknown): never => {
       throw new DataError(
-        `${name} cannot be unpacked: behind ${length} bytes its gzip data is damaged or ends. Download it again.`,
+        `${name} cannot be unpacked: behind ${length} bytes its gzip data is damaged or ends too early. Download it again.`,
         {},
         { cause },
       );
@@ -59,8 +82,12 @@ async function gunzip(name: string, blob: Blob): Promise<Blob> {
     if (done) return new Blob(parts);
     length += value.length;
     parts.push(value);
-    if (length <= MAX_UNPACKED_BYTES) continue;
+    if (end === null && length >= MAX_HEADER_BYTES)
+      end = endOf(layoutOf(name, new Uint8Array(await new Blob(parts).slice(0, MAX_HEADER_BYTES).arrayBuffer())));
+    const isBomb = length > MAX_UNPACKED_BYTES;
+    if (!isBomb && (end === null || length <= end)) continue;
     await reader.cancel().catch(() => undefined);
+    if (!isBomb) return new Blob(parts);
     throw new DataError(
       `${name} unpacks to more than ${MAX_UNPACKED_BYTES} bytes: unpack it, and choose the plain file.`,
     );

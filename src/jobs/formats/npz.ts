@@ -1,9 +1,9 @@
 /** Reader for npz, NumPy's arrays by name in a zip file. Of what `numpy.savez` writes, uncompressed, only rows asked for are read. */
 import type { StoredArray } from './array.ts';
 import { openNpy } from './npy.ts';
-import { ZipFile } from './zip.ts';
+import { openZip } from './zip.ts';
 
-export interface NpzFile {
+interface NpzFile {
   /** Of the arrays, in the file's order. */
   names: readonly string[];
   /**
@@ -15,9 +15,8 @@ export interface NpzFile {
 
 /** @throws (rejects) DataError, with the byte, if it is no zip file, or a damaged one. */
 export async function openNpz(name: string, blob: Blob): Promise<NpzFile> {
-  const zip = await ZipFile.open(name, blob);
   const entries = new Map(
-    zip.entries
+    (await openZip(name, blob))
       .filter(({ path }) => path.endsWith('.npy'))
       .map((entry) => [entry.path.slice(0, -'.npy'.length), entry]),
   );
@@ -25,7 +24,7 @@ export async function openNpz(name: string, blob: Blob): Promise<NpzFile> {
     names: [...entries.keys()],
     open: async (array) => {
       const entry = entries.get(array)!;
-      return openNpy(`${name}: ${entry.path}`, await zip.blob(entry));
+      return openNpy(`${name}: ${entry.path}`, await entry.blob());
     },
   };
 }

@@ -37,7 +37,7 @@ const LAYER_WEIGHTS = ['norm1', 'attend', 'project', 'norm2', 'expand', 'contrac
 type LayerWeights = Record<(typeof LAYER_WEIGHTS)[number], tf.Variable>;
 
 /** What is left out in a pass, for each place where something is: float32 [batch, 1, width], 0 or 1 / (1 - dropout). */
-export type DropoutMasks = readonly tf.Tensor[];
+type DropoutMasks = readonly tf.Tensor[];
 
 /** Places where channels are left out: behind the embedding, and behind both parts of each layer. */
 export function dropoutPlaces({ layers }: Pick<NetworkSize, 'layers'>): number {

@@ -18,7 +18,7 @@ import {
   type Topology,
 } from './weights.ts';
 
-export { FACTS, VOCABULARY, type About, type NamedTensor, type Topology } from './weights.ts';
+export { FACTS, VOCABULARY, type NamedTensor, type Topology } from './weights.ts';
 
 export interface WeightsFile {
   /** The file's, for errors. */
@@ -33,7 +33,7 @@ export interface WeightsFile {
 }
 
 /** A model whose weights a file is to hold. */
-export interface WeightsTarget {
+interface WeightsTarget {
   readonly names: readonly string[];
   readonly shapes: readonly (readonly number[])[];
   readonly topology: Topology | null;

@@ -19,7 +19,7 @@ const PULL = 2;
 /** In place of a push's sample count: the rank has no gradient, and waits for all to come here. */
 const HALT = -1;
 
-export interface AsyncOptions {
+interface AsyncOptions {
   /** Most steps that a rank may be ahead of the slowest. */
   staleness: number;
   /** Steps between two points where all ranks wait for all. */

@@ -5,6 +5,7 @@
 import { USUAL_COSTS } from '../../collectives/costModel.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { ringStepCount } from '../../collectives/ringPlan.ts';
+import { median } from '../../util/statistics.ts';
 import { chooseBucketCap, type BucketChoice } from '../bucketChoice.ts';
 import type { FlatLayout } from '../buckets.ts';
 import type { StepReport } from './strategy.ts';
@@ -47,7 +48,7 @@ export class AutoBuckets {
     if (this.#isChosen || this.#steps.length < LEFT_OUT + TIMED) return null;
     this.#isChosen = true;
     const timed = this.#steps.slice(LEFT_OUT);
-    const medianOf = (of: (step: BucketTimes[]) => number): number => timed.map(of).sort((a, b) => a - b)[TIMED >> 1]!;
+    const medianOf = (of: (step: BucketTimes[]) => number): number => median(timed.map(of));
     const own = buckets.flatMap((_, i) => [
       medianOf((step) => step[i]!.readyAt - step[0]!.readyAt),
       medianOf((step) => step[i]!.doneAt - Math.max(step[i]!.readyAt, step[i - 1]?.doneAt ?? 0)),

@@ -1,5 +1,6 @@
 /** The codec of a ring that finds its own: the first steps of a world go as they are and are timed, then all ranks choose. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { median } from '../../util/statistics.ts';
 import { chooseCodec, isBeyondDoubt, type ChosenCodec, type CodecChoice, type MeasuredSteps } from '../codecChoice.ts';
 import type { StepReport } from './strategy.ts';
 
@@ -44,8 +45,7 @@ export class AutoCodec {
 
   async #measured(): Promise<MeasuredSteps> {
     const timed = this.#reports.length > FIRST ? this.#reports.slice(FIRST) : this.#reports;
-    const medianOf = (pick: (report: StepReport) => number): number =>
-      timed.map(pick).sort((a, b) => a - b)[Math.floor(timed.length / 2)]!;
+    const medianOf = (pick: (report: StepReport) => number): number => median(timed.map(pick));
     const own = Float64Array.of(
       medianOf(({ compute, readback, update }) => compute + readback + update),
       medianOf(({ communicate }) => communicate),

@@ -9,7 +9,7 @@ import { LocalSteps, type LocalStepsOptions } from './localSteps.ts';
 import { Replica } from '../replica.ts';
 import type { StatefulUpdateRule } from './strategy.ts';
 
-export interface DilocoOptions extends LocalStepsOptions {
+interface DilocoOptions extends LocalStepsOptions {
   /** Makes the outer optimizer, for that many parameters. */
   createOuterOptimizer: (size: number) => StatefulUpdateRule;
 }

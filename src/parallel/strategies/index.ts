@@ -10,7 +10,7 @@ import type { ReplicaStrategy } from './replicaStrategy.ts';
 import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
 
 export { Ring, type Arrival, type RingState } from './ring.ts';
-export type { StatefulUpdateRule, StepReport } from './strategy.ts';
+export type { StepReport } from './strategy.ts';
 
 export interface StrategyChoice {
   /** `data-parallel` is a parameter server whose ranks share a page. */

@@ -45,7 +45,7 @@ const CHOSEN_POWER_SGD_RANK = 8;
  */
 const POWER_SGD_START = 2;
 
-export interface RingOptions extends StrategyOptions {
+interface RingOptions extends StrategyOptions {
   codec: ChosenCodec | 'auto';
   errorFeedback: boolean;
 }

@@ -1,7 +1,7 @@
 /** Tiny npy files for tests, as NumPy writes them. */
 import type { ElementType } from '../../../src/jobs/formats/array.ts';
 
-export interface NpyOptions {
+interface NpyOptions {
   type?: ElementType;
   order?: '<' | '>' | '|';
   isFortran?: boolean;

@@ -1,7 +1,7 @@
 /** Tiny zip files for tests. */
 import { crc32, deflateRawSync } from 'node:zlib';
 
-export interface ZipOptions {
+interface ZipOptions {
   method?: 'stored' | 'deflated';
   /** Sizes and places in 64 bits, as in archives too large for 32. */
   isWide?: boolean;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { median, quantile } from '../../src/telemetry/statistics.ts';
+import { median, quantile } from '../../src/util/statistics.ts';
 
 test('quantiles are by the nearest rank', () => {
   const twenty = Array.from({ length: 20 }, (_, i) => 20 - i);
