@@ -41,6 +41,8 @@ export const CODEC_NAMES = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
 /** What a job may say: with `auto` ranks time their first steps and choose one of the others together. */
 export const PLANNED_CODECS = [...CODEC_NAMES, 'auto'] as const;
 
+export type OptimizerName = (typeof OPTIMIZER_NAMES)[number];
+export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 export type ModelName = (typeof MODEL_NAMES)[number];
 export type StrategyName = (typeof STRATEGY_NAMES)[number];
 /** The job's: collectives know of fewer. */

@@ -1,4 +1,6 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
+import type { Optimizer } from '../../optim/optimizer.ts';
+import type { StrategyName } from '../../protocol/job.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { ChosenCodec } from '../codecChoice.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
@@ -7,14 +9,14 @@ import { LocalSgd } from './localSgd.ts';
 import { ParameterServer } from './parameterServer.ts';
 import { Ring } from './ring.ts';
 import type { ReplicaStrategy } from './replicaStrategy.ts';
-import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
+import type { StrategyOptions } from './strategy.ts';
 
 export { Ring, type Arrival, type RingState } from './ring.ts';
-export type { StatefulUpdateRule, StepReport } from './strategy.ts';
+export type { StepReport } from './strategy.ts';
 
 export interface StrategyChoice {
   /** `data-parallel` is a parameter server whose ranks share a page. */
-  strategy: 'ring' | 'parameter-server' | 'async-parameter-server' | 'data-parallel' | 'local-sgd' | 'diloco';
+  strategy: StrategyName;
   /** Steps between two points where all ranks agree; `null` for the strategy's default. Not for `ring` and servers that wait. */
   syncEvery: number | null;
   staleness: number;
@@ -33,7 +35,7 @@ const ASYNC_STEPS = 10;
 /** Makes it on this rank alone; then every rank attaches its own, of the same choice, to their group. */
 export function createStrategy(
   { strategy, syncEvery, staleness, codec, errorFeedback }: StrategyChoice,
-  options: StrategyOptions & { createOuterOptimizer: (size: number) => StatefulUpdateRule },
+  options: StrategyOptions & { createOuterOptimizer: (size: number) => Optimizer },
 ): Promise<Ring | ReplicaStrategy> {
   switch (strategy) {
     case 'ring':
