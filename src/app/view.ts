@@ -8,12 +8,12 @@ import type {
   BucketChoice,
   CodecChoice,
   EngineEvent,
-  HopEvent,
   LinkRoute,
   RankState,
   RankStatistics,
   RankStatus,
   RankTelemetry,
+  RecordedTrace,
   RunResult,
   StepLane,
   WarmupStage,
@@ -49,14 +49,6 @@ export interface LinkView {
 }
 
 export type StepView = Omit<Extract<EngineEvent, { type: 'step' }>, 'type'>;
-
-export interface Trace {
-  step: number;
-  bucket: number;
-  bytes: number;
-  startedAt: number;
-  hops: readonly HopEvent[];
-}
 
 export interface Evaluation {
   step: number;
@@ -119,7 +111,7 @@ export interface Run {
   /** What a language model wrote, the newest last. */
   samples: readonly Sample[];
   /** The newest bucket whose whole way round the ring is known. */
-  trace: Trace | null;
+  trace: RecordedTrace | null;
   statistics: { step: number; ranks: readonly RankStatistics[] } | null;
   /** The exchange before, for rates. */
   earlierStatistics: { step: number; ranks: readonly RankStatistics[] } | null;
@@ -486,7 +478,7 @@ function changesWith(past: Run, members: readonly RosterEntry[]): readonly World
 }
 
 /** Whether every ring step of the trace is known (long ones and small tensors may go another way than round the ring). */
-function isComplete(trace: Trace, n: number): boolean {
+function isComplete(trace: RecordedTrace, n: number): boolean {
   const steps = 2 * (n - 1);
   return steps > 0 && trace.hops.length === steps && trace.hops.some((hop) => hop.receivedAt !== null);
 }

@@ -19,8 +19,8 @@ export const MAX_SPECTATORS = 64;
 /** Longest digest of a run for those who watch, characters: with the quotes escaped, about 32 KiB of a message. */
 export const MAX_NEWS_LENGTH = 24 * 1024;
 
-const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
-const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));
+export const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
+export const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));
 /** Number of a run or an epoch: frames carry an epoch's in 32 bits. */
 const ordinal = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 1));
 export const memberId = v.pipe(v.string(), v.regex(/^[\w-]{8,32}$/));
@@ -35,7 +35,7 @@ export const Nodes = v.pipe(
   v.check(({ min, max }) => min <= max, 'min must not be above max'),
 );
 export type Nodes = v.InferOutput<typeof Nodes>;
-const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WORLD_SIZE - 1));
+export const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WORLD_SIZE - 1));
 
 /** What whoever enters a room may say of itself, beyond its name. */
 export const newcomer = {

@@ -35,7 +35,10 @@ export const STRATEGY_NAMES = [
   'diloco',
 ] as const;
 
-/** How gradients travel, see {@link codecsOf}: `fp16` and `int8` are codecs of an all-reduce, `powersgd` sends thin matrices. */
+/**
+ * How gradients travel, see {@link codecsOf}: `fp16` and `int8` are codecs of an all-reduce, `powersgd` sends thin matrices.
+ * From what loses nothing to what loses most.
+ */
 export const CODEC_NAMES = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
 
 /** What a job may say: with `auto` ranks time their first steps and choose one of the others together. */

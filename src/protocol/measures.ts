@@ -30,7 +30,8 @@ export type LossName = (typeof LOSS_NAMES)[number];
 export type MetricName = (typeof METRIC_NAMES)[number];
 
 /** By name, in the order in which they are told. */
-export type Metrics = Partial<Record<MetricName, number>>;
+export const Metrics = v.record(v.picklist(METRIC_NAMES), v.pipe(v.number(), v.finite()));
+export type Metrics = v.InferOutput<typeof Metrics>;
 
 /** All that was told, the accuracy first. */
 export function metricsTold({

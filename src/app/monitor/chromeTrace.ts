@@ -3,7 +3,7 @@
  * per rank, a thread for what it does alone and one for what it does with others, and an arrow for each chunk whose both ends are
  * known. Pure. Times there are microseconds.
  */
-import type { RecordedTrace } from '../../protocol/flightRecording.ts';
+import type { RecordedTrace } from '../../protocol/events.ts';
 import { rowOf, type Timeline } from './timeline.ts';
 
 export interface TraceEvent {

@@ -1,6 +1,8 @@
 /** The codec of a ring that finds its own: the first steps of a world go as they are and are timed, then all ranks choose. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { chooseCodec, isBeyondDoubt, type ChosenCodec, type CodecChoice, type MeasuredSteps } from '../codecChoice.ts';
+import type { CodecChoice } from '../../protocol/events.ts';
+import type { JobCodec } from '../../protocol/job.ts';
+import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../codecChoice.ts';
 import type { StepReport } from './strategy.ts';
 
 /**
@@ -13,12 +15,12 @@ const TIMED = 3;
 
 export class AutoCodec {
   readonly #group: ProcessGroup;
-  readonly #bytes: Record<ChosenCodec, number>;
+  readonly #bytes: Record<JobCodec, number>;
   readonly #reports: StepReport[] = [];
   #isChosen: boolean;
 
   /** @param bytes of one gradient by each codec. */
-  constructor(group: ProcessGroup, bytes: Record<ChosenCodec, number>) {
+  constructor(group: ProcessGroup, bytes: Record<JobCodec, number>) {
     this.#group = group;
     this.#bytes = bytes;
     this.#isChosen = group.worldSize === 1;

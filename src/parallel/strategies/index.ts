@@ -1,8 +1,7 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
 import type { Optimizer } from '../../optim/optimizer.ts';
-import type { StrategyName } from '../../protocol/job.ts';
+import type { PlannedCodec, StrategyName } from '../../protocol/job.ts';
 import { UsageError } from '../../util/errors.ts';
-import type { ChosenCodec } from '../codecChoice.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { Diloco } from './diloco.ts';
 import { LocalSgd } from './localSgd.ts';
@@ -21,7 +20,7 @@ export interface StrategyChoice {
   syncEvery: number | null;
   staleness: number;
   /** See the plan in `protocol/job.ts`, which says which strategy takes which. */
-  codec: ChosenCodec | 'auto';
+  codec: PlannedCodec;
   errorFeedback: boolean;
 }
 

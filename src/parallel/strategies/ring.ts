@@ -8,9 +8,9 @@
 import { codecOf } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
+import type { JobCodec, PlannedCodec } from '../../protocol/job.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import type { ChosenCodec } from '../codecChoice.ts';
 import { CommittedBuffers } from '../committedBuffers.ts';
 import { DistributedDataParallel } from '../ddp.ts';
 import { variablesOf, type ModelVariables } from '../flatten.ts';
@@ -40,7 +40,7 @@ const CHOSEN_POWER_SGD_RANK = 8;
 const POWER_SGD_START = 2;
 
 export interface RingOptions extends StrategyOptions {
-  codec: ChosenCodec | 'auto';
+  codec: PlannedCodec;
   errorFeedback: boolean;
 }
 
@@ -77,7 +77,7 @@ export class Ring implements Strategy {
   #kept: Float32Array<ArrayBuffer> | null = null;
   #keepsGradient = false;
   /** In use now. */
-  #codec: ChosenCodec;
+  #codec: JobCodec;
   #auto: AutoCodec | null = null;
   /** Once a codec is chosen. */
   #autoBuckets: AutoBuckets | null = null;
@@ -105,7 +105,7 @@ export class Ring implements Strategy {
   }
 
   /** How gradients travel now. */
-  get codec(): ChosenCodec {
+  get codec(): JobCodec {
     return this.#codec;
   }
 
@@ -285,7 +285,7 @@ export class Ring implements Strategy {
   }
 
   /** @param plainSteps of PowerSGD's, before it compresses. */
-  #carryBy(codec: ChosenCodec, plainSteps: number): void {
+  #carryBy(codec: JobCodec, plainSteps: number): void {
     this.#codec = codec;
     const useErrorFeedback = this.#options.errorFeedback;
     const rank = { matrixApproximationRank: this.#powerSgdRank, startPowerSgdIter: plainSteps };
@@ -298,7 +298,7 @@ export class Ring implements Strategy {
     return this.#options.codec === 'auto' ? CHOSEN_POWER_SGD_RANK : POWER_SGD_RANK;
   }
 
-  #bytesByCodec(): Record<ChosenCodec, number> {
+  #bytesByCodec(): Record<JobCodec, number> {
     const elements = this.size;
     const thin = this.#variables.parameters.reduce(
       (sum, { shape }) => sum + compressedSize(shape, this.#powerSgdRank),

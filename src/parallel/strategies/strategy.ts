@@ -5,9 +5,8 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
+import type { BucketChoice, CodecChoice } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
-import type { BucketChoice } from '../bucketChoice.ts';
-import type { CodecChoice } from '../codecChoice.ts';
 import type { Model, Variable } from '../flatten.ts';
 import type { Pass, PassOptions } from '../pass.ts';
 
