@@ -65,7 +65,7 @@ export function presetOf({ gpt }: Pick<JobSpec, 'gpt'>): PresetName | null {
 }
 
 /** Where data may come from, of jobs that have a choice. */
-export type DataSourceName = 'built-in' | 'files' | 'spread' | 'federated' | 'url';
+export type DataSourceName = Exclude<JobSpec['data']['kind'], 'drawn' | 'none'>;
 
 /** Data from elsewhere: nobody has chosen files yet, and a folder is `folder` until another is typed. */
 export function withSource(spec: JobSpec, kind: DataSourceName, folder: string): JobSpec {

@@ -7,7 +7,7 @@
  *
  * Two epochs may be alive at once: where only newcomers come, the older one trains until the younger one is linked by all.
  */
-import type { ClientMessage, RosterEntry, ServerMessage, Standing } from '../protocol/control.ts';
+import type { ClientMessage, RosterEntry, RunOutcome, ServerMessage, Standing } from '../protocol/control.ts';
 
 export interface MembershipState {
   /** `null` until admitted. */
@@ -88,7 +88,7 @@ export type MembershipEffect =
   | { type: 'enter'; epoch: number }
   /** Train. */
   | { type: 'train'; epoch: number }
-  | { type: 'end'; outcome: 'finished' | 'stopped' | 'failed'; message: string };
+  | { type: 'end'; outcome: RunOutcome; message: string };
 
 export interface MembershipStep {
   readonly state: MembershipState;

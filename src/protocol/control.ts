@@ -285,6 +285,9 @@ export const REFUSALS = [
 ] as const;
 export type Refusal = (typeof REFUSALS)[number];
 
+const RunOutcome = v.picklist(['finished', 'stopped', 'failed']);
+export type RunOutcome = v.InferOutput<typeof RunOutcome>;
+
 export const ServerMessage = v.variant('type', [
   /** First answer to `create` and `join`. */
   v.strictObject({
@@ -365,7 +368,7 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('ended'),
     run: ordinal,
-    outcome: v.picklist(['finished', 'stopped', 'failed']),
+    outcome: RunOutcome,
     /** One sentence for people. */
     message: text(1200),
   }),

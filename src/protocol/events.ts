@@ -27,7 +27,7 @@ import type { Learned } from './learned.ts';
 import { LessonState, type LessonOrder } from './lesson.ts';
 import { Metrics } from './measures.ts';
 import type { Preview } from './preview.ts';
-import type { ModelFormat } from './modelFile.ts';
+import type { ModelFormat, ModelVersion } from './modelFile.ts';
 
 /** Characters: a token of byte pairs may be a long word. */
 const MAX_SAMPLE_LENGTH = 4000;
@@ -534,7 +534,7 @@ export type EngineCommand =
    * Asks for the model as a file, also after its run; for a checkpoint while it is on. `best`: as it was when it tested best, where this
    * tab has kept that; a run that has no {@link JobSpec.patience}, or that this tab came to later, has not.
    */
-  | { type: 'export'; id: number; format: ModelFormat; which: 'last' | 'best' }
+  | { type: 'export'; id: number; format: ModelFormat; which: ModelVersion }
   /** From now on the run waits after every comparison of ranks for `release`, so that no more than what lies between two can be lost. */
   | { type: 'hold' }
   /** What the run was after `step` is kept. */
