@@ -70,7 +70,7 @@ const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/jobs': ['src/jobs/pen.ts'],
   'src/app -> src/optim': ['src/optim/schedule.ts'],
   'src/parallel -> src/optim': ['src/optim/optimizer.ts'],
-  'src/optim -> src/protocol': ['src/protocol/events.ts', 'src/protocol/job.ts'],
+  'src/optim -> src/protocol': ['src/protocol/events.ts', 'src/protocol/names.ts'],
   'launcher -> src/telemetry': ['src/telemetry/statistics.ts'],
   'bench -> src/telemetry': ['src/telemetry/statistics.ts'],
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],

@@ -5,7 +5,7 @@
 import { USUAL_COSTS } from '../collectives/costModel.ts';
 import { ringStepCount } from '../collectives/ringPlan.ts';
 import type { CodecChoice } from '../protocol/events.ts';
-import { CODEC_NAMES, type JobCodec } from '../protocol/job.ts';
+import { CODEC_NAMES, type JobCodec } from '../protocol/names.ts';
 
 /** Of steps that sent fp32; medians. */
 export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;

@@ -22,11 +22,12 @@ import {
 } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
 import { MAX_PROMPT } from './gpt.ts';
-import { CODEC_NAMES, JobSpec, STRATEGY_NAMES } from './job.ts';
+import { JobSpec } from './job.ts';
 import type { Learned } from './learned.ts';
 import { LessonState, type LessonOrder } from './lesson.ts';
 import { Metrics } from './measures.ts';
 import type { Preview } from './preview.ts';
+import { CODEC_NAMES, SEGMENT_KINDS, STRATEGY_NAMES } from './names.ts';
 import type { ModelFormat, ModelVersion } from './modelFile.ts';
 
 /** Characters: a token of byte pairs may be a long word. */
@@ -90,11 +91,6 @@ const StepTimes = v.object({
 });
 export type StepTimes = v.InferOutput<typeof StepTimes>;
 
-/**
- * What a rank does in a step. On its own: `compute` until gradients can be read, `readback` of them, `update` of the parameters.
- * With others, beside the former: `send` a chunk, `wait` for the left neighbour's, `reduce` it; or `exchange` what goes no ring.
- */
-export const SEGMENT_KINDS = ['compute', 'readback', 'update', 'send', 'wait', 'reduce', 'exchange'] as const;
 export type SegmentKind = (typeof SEGMENT_KINDS)[number];
 
 /** A stretch of a step, milliseconds since the step began. */

@@ -1,6 +1,6 @@
 /** What a job makes small as it learns, and what is told of held-out samples beside that. */
 import * as v from 'valibot';
-import type { Problem } from './fields.ts';
+import { field, type Problem } from './fields.ts';
 
 /** What is learned of a sample: which class it is, or how large an amount. */
 export const TASK_NAMES = ['classification', 'regression'] as const;
@@ -49,12 +49,15 @@ export function metricEntries(metrics: Metrics): [MetricName, number][] {
   return Object.entries(metrics) as [MetricName, number][];
 }
 
-/** Those of a job. */
-export const measureFields = {
+/** The fields of a job that say how it is measured. */
+export const MEASURE_FIELDS = {
   /** `null`: as what is learned has it. */
-  loss: v.optional(v.nullable(v.picklist(LOSS_NAMES)), null),
+  loss: field(v.nullable(v.picklist(LOSS_NAMES)), null, {
+    value: 'name',
+    help: 'loss function (default: depends on the task)',
+  }),
   /** `null`: the accuracy of classes, the `rmse` of amounts. Accuracy is told of classes in any case. */
-  metrics: v.optional(
+  metrics: field(
     v.nullable(
       v.pipe(
         v.array(v.picklist(METRIC_NAMES)),
@@ -63,6 +66,10 @@ export const measureFields = {
       ),
     ),
     null,
+    {
+      value: 'names',
+      help: `metrics of held-out samples, separated by commas (${METRIC_NAMES.join(', ')}; default: depends on the task)`,
+    },
   ),
 };
 

@@ -1,6 +1,6 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
 import type { Optimizer } from '../../optim/optimizer.ts';
-import type { PlannedCodec, StrategyName } from '../../protocol/job.ts';
+import type { PlannedCodec, StrategyName } from '../../protocol/names.ts';
 import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { Diloco } from './diloco.ts';
@@ -19,7 +19,7 @@ export interface StrategyChoice {
   /** Steps between two points where all ranks agree; `null` for the strategy's default. Not for `ring` and servers that wait. */
   syncEvery: number | null;
   staleness: number;
-  /** See the plan in `protocol/job.ts`, which says which strategy takes which. */
+  /** See the plan in `protocol/names.ts`, which says which strategy takes which. */
   codec: PlannedCodec;
   errorFeedback: boolean;
 }

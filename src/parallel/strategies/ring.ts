@@ -8,7 +8,7 @@
 import { codecOf } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
-import type { JobCodec, PlannedCodec } from '../../protocol/job.ts';
+import type { JobCodec, PlannedCodec } from '../../protocol/names.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { CommittedBuffers } from '../committedBuffers.ts';
