@@ -3,7 +3,7 @@
  * recorded screen, and bounded, so that a run may last for days.
  */
 import type { Confusion } from '../protocol/confusion.ts';
-import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from '../protocol/control.ts';
+import type { Device, RosterEntry } from '../protocol/control.ts';
 import type {
   BucketChoice,
   CodecChoice,
@@ -24,23 +24,7 @@ import { metricsTold, type Metrics } from '../protocol/measures.ts';
 import type { Preview } from '../protocol/preview.ts';
 import { append, emptySeries, type Series } from './series.ts';
 
-export interface Lobby {
-  phase: RoomPhase;
-  /** Member ids of those who may control the room. */
-  hosts: string[];
-  members: readonly RosterEntry[];
-  /** Who only watches. */
-  spectators: readonly Spectator[];
-  job: JobSpec;
-  startAt: number | null;
-  /** How many ranks a run may have, where ranks may come and go at all. */
-  nodes: Nodes | null;
-  isLocked: boolean;
-  /** The host has paused the run. */
-  isHeld: boolean;
-  /** Ready members that are missing for a run to begin by itself, or to go on. */
-  waitingFor: number;
-}
+export type Lobby = Omit<Extract<EngineEvent, { type: 'room' }>, 'type'>;
 
 export interface LinkView {
   up: boolean;

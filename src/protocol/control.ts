@@ -115,21 +115,35 @@ const Removed = v.strictObject({
   seal: secret,
 });
 
-/** How a room is set up, as a member remembers it: what a server that has restarted needs to know. */
+/** How a room is set up: a server that has restarted learns it from the members. */
 const RoomSettings = v.strictObject({
   job: JobSpec,
+  /**
+   * Start without the host once this many members are ready: the room's world size; `null`: the host starts. It is `null`
+   * after such a start, too, until members have left.
+   */
   startAt: v.nullable(worldSize),
+  /** How many ranks a run may have. `null`: the world is fixed, and a run ends when one of its ranks leaves. */
   nodes: v.nullable(Nodes),
   isLocked: v.boolean(),
-  /** The host has paused the run. */
+  /** The host has paused the run: the room is PAUSED until the host resumes it. */
   isHeld: v.boolean(),
-  removed: v.optional(Removed),
 });
 export type RoomSettings = v.InferOutput<typeof RoomSettings>;
 
+/** The settings that a room is opened with. */
+const RoomOpening = v.pick(RoomSettings, ['job', 'startAt', 'nodes']);
+export type RoomOpening = v.InferOutput<typeof RoomOpening>;
+
+/** The settings in a room's state or in a message about it. */
+export function settingsOf(room: Readonly<RoomSettings>): RoomSettings {
+  const names = Object.keys(RoomSettings.entries) as (keyof RoomSettings)[];
+  return Object.fromEntries(names.map((name) => [name, room[name]])) as RoomSettings;
+}
+
 /** Where a returning member stands. */
 export const Standing = v.strictObject({
-  settings: RoomSettings,
+  settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(Removed) }),
   /** The latest run it heard of, in `prepare`, `pause` or `room`; 0: none. */
   run: ordinal,
   /** Whether that run goes on, for all it knows. */
@@ -149,11 +163,7 @@ export const ClientMessage = v.variant('type', [
     type: v.literal('create'),
     version: v.literal(PROTOCOL_VERSION),
     ...newcomer,
-    job: JobSpec,
-    /** Start by itself once this many members are ready: the room's world size; `null`: the host starts. */
-    startAt: v.nullable(worldSize),
-    /** `null`: the world is fixed, and a run ends when one of its ranks leaves. Else ranks may come and go. */
-    nodes: v.nullable(Nodes),
+    ...RoomOpening.entries,
   }),
   v.strictObject({
     type: v.literal('join'),
@@ -318,6 +328,7 @@ export const ServerMessage = v.variant('type', [
     /** They are no members: neither counted nor ever a rank. With the room's key they are hosts. */
     spectators: v.array(Spectator),
     ...RoomSettings.entries,
+    removed: v.optional(Removed),
     /** Ready members that are missing for a run to begin by itself, or to go on. */
     waitingFor: count,
   }),

@@ -8,18 +8,7 @@
  */
 import * as v from 'valibot';
 import { Confusion } from './confusion.ts';
-import {
-  count,
-  Device,
-  MAX_WORLD_SIZE,
-  rank,
-  RosterEntry,
-  text,
-  worldSize,
-  type Nodes,
-  type RoomPhase,
-  type Spectator,
-} from './control.ts';
+import { count, Device, MAX_WORLD_SIZE, rank, RosterEntry, text, worldSize, type ServerMessage } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
 import { MAX_PROMPT } from './gpt.ts';
 import { JobSpec } from './job.ts';
@@ -404,6 +393,8 @@ type SharedEvent = v.InferOutput<
   | typeof FinishedEvent
 >;
 
+type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
+
 export type EngineEvent =
   | SharedEvent
   | ({ type: 'state' } & RankStatus)
@@ -413,24 +404,8 @@ export type EngineEvent =
   | { type: 'admitted'; member: string; room: string; hostKey: string | null }
   /** In place of the one that `admitted` gave, which expires. */
   | { type: 'hostKey'; room: string; hostKey: string }
-  | {
-      type: 'room';
-      phase: RoomPhase;
-      /** Members that may control the room. */
-      hosts: string[];
-      members: RosterEntry[];
-      /** Who only watches; this tab may be one of them. */
-      spectators: Spectator[];
-      job: JobSpec;
-      startAt: number | null;
-      /** How many ranks a run may have, where ranks may come and go at all. */
-      nodes: Nodes | null;
-      isLocked: boolean;
-      /** The host has paused the run: the room is PAUSED until it lets it go on. */
-      isHeld: boolean;
-      /** Ready members that are missing for a run to begin by itself, or to go on. */
-      waitingFor: number;
-    }
+  /** The room as the server describes it. */
+  | Omit<RoomMessage, 'run' | 'epoch' | 'removed'>
   | { type: 'warmup'; stage: WarmupStage; message: string }
   /** Files that this tab's user chose, for all ranks: bytes that are read of how many. With the last one they can go round. */
   | { type: 'reading'; bytes: number; total: number }
