@@ -73,10 +73,9 @@ export const MEASURE_FIELDS = {
   ),
 };
 
-export interface Measures {
-  loss: LossName | null;
-  metrics: readonly MetricName[] | null;
-}
+export type Measures = {
+  readonly [Name in keyof typeof MEASURE_FIELDS]: Readonly<(typeof MEASURE_FIELDS)[Name]['defaultValue']>;
+};
 
 /** Of a job that learns `task`, the loss. */
 export function lossOf({ loss }: Pick<Measures, 'loss'>, task: TaskName): LossName {

@@ -1,6 +1,6 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
 import type { Optimizer } from '../../optim/optimizer.ts';
-import type { PlannedCodec, StrategyName } from '../../protocol/names.ts';
+import type { TrainingPlan } from '../../protocol/job.ts';
 import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { Diloco } from './diloco.ts';
@@ -13,16 +13,8 @@ import type { StrategyOptions } from './strategy.ts';
 export { Ring, type Arrival, type RingState } from './ring.ts';
 export type { StepReport } from './strategy.ts';
 
-export interface StrategyChoice {
-  /** `data-parallel` is a parameter server whose ranks share a page. */
-  strategy: StrategyName;
-  /** Steps between two points where all ranks agree; `null` for the strategy's default. Not for `ring` and servers that wait. */
-  syncEvery: number | null;
-  staleness: number;
-  /** See the plan in `protocol/names.ts`, which says which strategy takes which. */
-  codec: PlannedCodec;
-  errorFeedback: boolean;
-}
+/** `data-parallel` is a parameter server whose ranks share a page. */
+export type StrategyChoice = Pick<TrainingPlan, 'strategy' | 'syncEvery' | 'staleness' | 'codec' | 'errorFeedback'>;
 
 /** Steps between two exchanges. */
 const LOCAL_SGD_STEPS = 8;
