@@ -47,6 +47,9 @@ export interface RankStatus {
 /** What is got ready before a first step. */
 export type WarmupStage = 'drawing' | 'data' | 'compiling' | 'recovering';
 
+/** Steps of the longest ring. */
+export const MAX_HOPS = 2 * (MAX_WORLD_SIZE - 1);
+
 /** One ring step of an all-reduce as this rank saw it: a chunk sent, another received. */
 export const HopEvent = v.object({
   /** 0 .. 2(n-1)-1: the ring plan's step. */
@@ -200,7 +203,7 @@ export const RateTest = v.object({
 });
 export type RateTest = v.InferOutput<typeof RateTest>;
 
-export const RunResult = v.object({
+export const RunResultSchema = v.object({
   worldSize,
   strategy: v.picklist(STRATEGY_NAMES),
   /** In use at the end, and where ranks chose it, why. */
@@ -258,7 +261,7 @@ export const RunResult = v.object({
   restarts: count,
   ms: number,
 });
-export type RunResult = v.InferOutput<typeof RunResult>;
+export interface RunResult extends v.InferOutput<typeof RunResultSchema> {}
 
 /** To a tab that watches, this and all that follows of the run comes from `rank`. */
 export const EpochEvent = v.object({
@@ -319,7 +322,7 @@ export const RecordedTrace = v.object({
   bucket: count,
   bytes: count,
   startedAt: number,
-  hops: v.pipe(v.array(HopEvent), v.maxLength(2 * (MAX_WORLD_SIZE - 1))),
+  hops: v.pipe(v.array(HopEvent), v.maxLength(MAX_HOPS)),
 });
 export type RecordedTrace = v.InferOutput<typeof RecordedTrace>;
 
@@ -367,7 +370,7 @@ export const LessonEvent = v.object({
   isMoving: v.boolean(),
 });
 
-export const FinishedEvent = v.object({ type: v.literal('finished'), result: RunResult });
+export const FinishedEvent = v.object({ type: v.literal('finished'), result: RunResultSchema });
 
 /** A model as a file, of the state after `step` steps. */
 export interface ModelFile {

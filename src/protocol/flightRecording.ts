@@ -5,7 +5,7 @@ import { RecordedTrace, StepLane } from './events.ts';
 
 const time = v.nullable(v.number());
 
-const FlightRecord = v.object({
+const FlightRecordSchema = v.object({
   /** Number of the process group; 0 is the world. */
   group: count,
   kind: v.picklist(['collective', 'send', 'receive']),
@@ -30,20 +30,20 @@ const FlightRecord = v.object({
   /** Bytes of frames this rank has sent for it. */
   bytesSent: count,
 });
-export type FlightRecord = v.InferOutput<typeof FlightRecord>;
+export interface FlightRecord extends v.InferOutput<typeof FlightRecordSchema> {}
 
 /** What is downloaded: everything needed to lay ranks side by side. */
-export const FlightRecording = v.object({
+export const FlightRecordingSchema = v.object({
   format: v.literal('peergrad-flight-recording'),
   version: v.literal(2),
   rank: count,
   worldSize: v.pipe(count, v.minValue(1)),
   epoch: count,
   /** Oldest first, like all that follows. */
-  records: v.array(FlightRecord),
+  records: v.array(FlightRecordSchema),
   traces: v.array(RecordedTrace),
   lanes: v.array(StepLane),
   /** By rank: how far its clock is ahead of this one's, where that is known. */
   clocks: v.array(v.nullable(v.object({ offsetMs: v.number(), errorMs: v.number() }))),
 });
-export type FlightRecording = v.InferOutput<typeof FlightRecording>;
+export interface FlightRecording extends v.InferOutput<typeof FlightRecordingSchema> {}

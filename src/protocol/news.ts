@@ -14,14 +14,16 @@ import {
   HopEvent,
   LessonEvent,
   LinkEvent,
+  MAX_HOPS,
   ModelEvent,
   RanksEvent,
   RateTest,
-  RunResult,
+  RunResultSchema,
   SampleEvent,
   StepEvent,
   TraceEvent,
   type EngineEvent,
+  type RunResult,
 } from './events.ts';
 
 /** Of numbers of which there are too many to tell. */
@@ -29,7 +31,7 @@ const none = v.pipe(v.array(v.number()), v.maxLength(0));
 
 /** Without the confusion, which is told apart, and what a language model wrote: the end must fit a digest. */
 const Result = v.object({
-  ...v.omit(RunResult, ['best', 'confusion', 'samples']).entries,
+  ...v.omit(RunResultSchema, ['best', 'confusion', 'samples']).entries,
   losses: none,
   rateTest: v.optional(v.object({ ...RateTest.entries, rates: none, losses: none })),
 });
@@ -47,7 +49,7 @@ export const NewsEvent = v.variant('type', [
   ),
   v.object({
     ...TraceEvent.entries,
-    hops: v.pipe(v.array(v.omit(HopEvent, ['reduceMs'])), TraceEvent.entries.hops.pipe[1]),
+    hops: v.pipe(v.array(v.omit(HopEvent, ['reduceMs'])), v.maxLength(MAX_HOPS)),
   }),
   CodecEvent,
   RanksEvent,

@@ -1,6 +1,6 @@
 /** Reads a flight recording's file, and says what is wrong with one that is none. Pure. */
 import * as v from 'valibot';
-import { FlightRecording } from '../../protocol/flightRecording.ts';
+import { FlightRecordingSchema, type FlightRecording } from '../../protocol/flightRecording.ts';
 import { messageOf } from '../../util/errors.ts';
 import { words } from '../words/index.ts';
 
@@ -13,7 +13,7 @@ const Clock = v.pipe(
     return { offsetMs: clock.offsetMs, errorMs: clock.errorMs };
   }),
 );
-const Recording = v.object({ ...FlightRecording.entries, clocks: v.array(Clock) });
+const Recording = v.object({ ...FlightRecordingSchema.entries, clocks: v.array(Clock) });
 
 export type ReadRecording = { ok: true; recording: FlightRecording } | { ok: false; problem: string };
 
