@@ -2,42 +2,32 @@
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import {
-  PLANNED_CODECS,
-  JOB_NAMES,
-  MODEL_NAMES,
-  OPTIMIZER_NAMES,
-  defaultsOf,
-  parseJob,
-  SCHEDULE_NAMES,
-  STRATEGY_NAMES,
-  TRANSPORT_NAMES,
-  type JobSpec,
-} from '../src/protocol/job.ts';
-import { PRESET_NAMES, PRESETS, TOKEN_KINDS, type PresetName, type TokenKind } from '../src/protocol/gpt.ts';
-import { LOSS_NAMES, METRIC_NAMES, TASK_NAMES } from '../src/protocol/measures.ts';
+import { choicesOf, notationOf, type Field, type FieldOption } from '../src/protocol/fields.ts';
+import { GPT_FIELDS, PRESET_NAMES, PRESETS, type PresetName } from '../src/protocol/gpt.ts';
+import { defaultsOf, FIELDS, parseJob, type JobSpec } from '../src/protocol/job.ts';
 import { MAX_WORLD_SIZE, type Nodes } from '../src/protocol/control.ts';
 import { readJobFile } from '../src/protocol/jobFile.ts';
 import { messageOf, UsageError } from '../src/util/errors.ts';
 import { DATA_PATH, IDX_FILE, listDataFiles } from '../signaling/index.ts';
 
-/** Options that say something about the job itself. */
-const JOB_OPTIONS = [
-  ...(['job', 'model', 'optimizer', 'lr', 'batch', 'epochs', 'steps', 'seed', 'hashEvery'] as const),
-  ...([
-    'schedule',
-    'warmupSteps',
-    'clipNorm',
-    'weightDecay',
-    'patience',
-    'preset',
-    'tokens',
-    'vocabulary',
-    'prompt',
-  ] as const),
-  ...(['hidden', 'strategy', 'syncEvery', 'staleness', 'replicas', 'codec', 'errorFeedback', 'transport'] as const),
-  ...(['target', 'task', 'loss', 'metrics', 'side', 'channels'] as const),
-];
+/** A field that an option sets. */
+interface OptionField {
+  /** The field's name. */
+  field: string;
+  /** The option's name. */
+  name: string;
+  schema: Field['schema'];
+  option: FieldOption;
+}
+
+const JOB_OPTIONS = optionsOf(FIELDS).filter(({ field }) => field !== 'maxMinutes');
+/** Options of the fields of `gpt`. */
+const GPT_OPTIONS = optionsOf(GPT_FIELDS);
+/** Names of all options that describe the job itself. */
+const JOB_OPTION_NAMES = [
+  ...[...JOB_OPTIONS, ...GPT_OPTIONS].map(({ name }) => name),
+  'preset',
+] as (keyof JobOptions)[];
 
 /** What jobs cannot do without. */
 const NEEDED: Readonly<Record<string, string>> = {
@@ -46,41 +36,32 @@ const NEEDED: Readonly<Record<string, string>> = {
   table: 'a CSV file',
 };
 
-export interface JobOptions {
+type OptionName<Fields extends Record<string, Field>, Name extends keyof Fields> = Fields[Name] extends {
+  option: infer Declared extends FieldOption;
+}
+  ? Declared extends { name: infer Other extends string }
+    ? Other
+    : Name
+  : never;
+
+type OptionValue<Value> = Value extends null | undefined
+  ? never
+  : Value extends boolean
+    ? 'on' | 'off'
+    : Value extends number
+      ? number
+      : Value extends readonly unknown[]
+        ? readonly string[]
+        : string;
+
+type OptionsOf<Fields extends Record<string, Field>> = {
+  [Name in keyof Fields as OptionName<Fields, Name>]?: OptionValue<Fields[Name]['defaultValue']>;
+};
+
+export interface JobOptions extends Omit<OptionsOf<typeof FIELDS>, 'minutes'>, OptionsOf<typeof GPT_FIELDS> {
   /** A job file; other options win over what it says. */
   file?: string;
-  job?: string;
-  model?: string;
-  optimizer?: string;
-  lr?: number;
-  batch?: number;
-  epochs?: number;
-  steps?: number;
-  patience?: number;
-  seed?: number;
-  hashEvery?: number;
-  strategy?: string;
-  syncEvery?: number;
-  staleness?: number;
-  replicas?: number;
-  hidden?: number;
-  codec?: string;
-  errorFeedback?: 'on' | 'off';
-  transport?: string;
-  schedule?: string;
-  warmupSteps?: number;
-  clipNorm?: number;
-  weightDecay?: number;
   preset?: PresetName;
-  tokens?: TokenKind;
-  vocabulary?: number;
-  prompt?: string;
-  target?: string;
-  task?: string;
-  loss?: string;
-  metrics?: readonly string[];
-  side?: number;
-  channels?: number;
   /** A folder or file on this machine, or a URL that every tab can read. */
   data?: string;
 }
@@ -116,90 +97,66 @@ function decimal(text: string): number {
   throw new InvalidArgumentError('It must be a number.');
 }
 
+function optionsOf(fields: Record<string, Field>): OptionField[] {
+  return Object.entries(fields).flatMap(([field, { schema, option }]) =>
+    option === undefined ? [] : [{ field, name: option.name ?? field, schema, option }],
+  );
+}
+
+/** The option for a field. Bounds are the protocol's: {@link parseJob} checks them. */
+function optionFor({ name, schema, option }: OptionField): Option {
+  const made = new Option(`${flagOf(name)} <${option.value}>`, option.help);
+  const { choices } = option;
+  if (choices !== undefined) return made.choices(choices);
+  switch (notationOf(schema)) {
+    case 'choice':
+      return made.choices(choicesOf(schema) as string[]);
+    case 'switch':
+      return made.choices(['on', 'off']);
+    case 'whole':
+      return made.argParser(wholeNumber());
+    case 'decimal':
+      return made.argParser(decimal);
+    case 'list':
+      return made.argParser((text: string) => text.split(',').map((one) => one.trim()));
+    case 'text':
+    case null:
+  }
+  return made;
+}
+
 export function addJobOptions(command: Command): Command {
-  // Bounds are the protocol's: parseJob checks them.
-  return command
-    .addOption(new Option('--job <name>', 'what to train').choices(JOB_NAMES))
-    .addOption(new Option('--model <name>', 'which model').choices(MODEL_NAMES))
-    .option('--hidden <n>', "units of the mlp's hidden layer", wholeNumber())
-    .addOption(new Option('--preset <name>', 'size of the job gpt (default: tiny)').choices(PRESET_NAMES))
-    .addOption(new Option('--tokens <kind>', 'what the job gpt writes in (default: characters)').choices(TOKEN_KINDS))
-    .option('--vocabulary <n>', 'how many byte pairs there are', wholeNumber())
-    .option('--prompt <text>', 'what the samples of the job gpt begin with')
-    .addOption(new Option('--optimizer <name>', 'which optimizer').choices(OPTIMIZER_NAMES))
-    .option('--lr <rate>', 'learning rate', decimal)
-    .option('--batch <n>', 'samples per tab and step', wholeNumber())
-    .option('--epochs <n>', 'passes over the training data', wholeNumber())
-    .option('--steps <n>', 'stop after so many steps', wholeNumber())
-    .addOption(
-      new Option(
-        '--schedule <name>',
-        'how the learning rate goes (gpt: cosine, else constant); range-test looks for one',
-      ).choices(SCHEDULE_NAMES),
-    )
-    .option('--warmup-steps <n>', 'steps in which the learning rate rises at first', wholeNumber())
-    .option('--clip-norm <length>', 'scale longer gradients down to it', decimal)
-    .option('--weight-decay <share>', "the optimizer's weight decay", decimal)
-    .option(
-      '--patience <n>',
-      'stop after so many tests on held-out samples without a lower loss, and --out the best model',
-      wholeNumber(),
-    )
-    .option('--seed <n>', 'seed of parameters and shuffles', wholeNumber())
-    .option('--hash-every <n>', 'compare the ranks every n steps', wholeNumber())
-    .addOption(new Option('--strategy <name>', 'how ranks learn together').choices(STRATEGY_NAMES))
-    .option(
-      '--sync-every <n>',
-      'steps between two exchanges (local-sgd, diloco, async-parameter-server)',
-      wholeNumber(),
-    )
-    .option('--staleness <n>', 'steps a rank may be ahead of the slowest (async-parameter-server)', wholeNumber())
-    .option('--replicas <n>', 'workers in the one tab (data-parallel)', wholeNumber())
-    .addOption(
-      new Option('--codec <name>', 'how gradients travel (ring; diloco: fp16, int8); auto: as links need').choices(
-        PLANNED_CODECS,
-      ),
-    )
-    .addOption(
-      new Option('--error-feedback <on|off>', 'add what a codec lost to what is sent next').choices(['on', 'off']),
-    )
-    .addOption(
-      new Option('--transport <name>', 'how tabs of one browser are linked; auto: by message ports').choices(
-        TRANSPORT_NAMES,
-      ),
-    )
-    .option('--target <column>', 'the column to predict (table); the last by default')
-    .addOption(new Option('--task <name>', 'what to learn of it (table); by default as it looks').choices(TASK_NAMES))
-    .addOption(
-      new Option('--loss <name>', 'what is made small; by default as what is learned has it').choices(LOSS_NAMES),
-    )
-    .option(
-      '--metrics <names>',
-      `what is told of held-out samples, with commas between (${METRIC_NAMES.join(', ')})`,
-      (text: string) => text.split(',').map((name) => name.trim()),
-    )
-    .option('--side <pixels>', 'what pictures are brought to (images)', wholeNumber())
-    .option('--channels <n>', '1 for grey, 3 for colours (images)', wholeNumber())
-    .option(
-      '--data <path|url>',
-      'IDX files (mnist), a CSV file (table), a zip or npz file or a folder of pictures by class (images), a text or a folder of texts (gpt)',
-    );
+  for (const one of JOB_OPTIONS) {
+    command.addOption(optionFor(one));
+    // A language model's options follow the models of the other jobs.
+    if (one.field === 'hidden') addGptOptions(command);
+  }
+  return command.option(
+    '--data <path|url>',
+    'IDX files (mnist), a CSV file (table), a zip or npz file or a folder of pictures by class (images), a text or a folder of texts (gpt)',
+  );
+}
+
+function addGptOptions(command: Command): void {
+  command.addOption(new Option('--preset <name>', 'size of the job gpt (default: tiny)').choices(PRESET_NAMES));
+  for (const one of GPT_OPTIONS) command.addOption(optionFor(one));
 }
 
 /** For commands that end with the run. */
 export function addLengthOptions(command: Command): Command {
-  return command.option('--minutes <n>', 'stop after so many minutes of training', decimal);
+  const { schema, option } = FIELDS.maxMinutes;
+  return command.addOption(optionFor({ field: 'maxMinutes', name: option.name, schema, option }));
 }
 
 /** Whether anything was said about the job itself. (A data folder alone is only served.) */
 export function saysJob(options: JobOptions & LengthOptions): boolean {
   const { minutes, file } = options;
-  return minutes !== undefined || file !== undefined || JOB_OPTIONS.some((name) => options[name] !== undefined);
+  return minutes !== undefined || file !== undefined || JOB_OPTION_NAMES.some((name) => options[name] !== undefined);
 }
 
 /** The command line that says the same: for another process of ours. */
 export function jobArguments(options: JobOptions): string[] {
-  return [...JOB_OPTIONS, 'data' as const].flatMap((name) => {
+  return [...JOB_OPTION_NAMES, 'data' as const].flatMap((name) => {
     const value = options[name];
     return value === undefined ? [] : [flagOf(name), String(value)];
   });
@@ -208,7 +165,9 @@ export function jobArguments(options: JobOptions): string[] {
 /** What was said about the job and its data, as it stands in the command line: for a process that nobody asks for it. */
 export function saidOfJob(options: JobOptions & LengthOptions): string[] {
   const { file } = options;
-  const named = [...JOB_OPTIONS, 'data' as const, 'minutes' as const].filter((name) => options[name] !== undefined);
+  const named = [...JOB_OPTION_NAMES, 'data' as const, 'minutes' as const].filter(
+    (name) => options[name] !== undefined,
+  );
   return [...(file === undefined ? [] : [file]), ...named.map(flagOf)];
 }
 
@@ -234,34 +193,7 @@ export async function resolveJob(
   if (needed !== undefined && data === undefined && said['data'] === undefined) {
     throw new UsageError(`The job ${name} needs its data: pass --data with ${needed}, or a URL of it.`);
   }
-  const fields = {
-    job: options.job,
-    model: options.model,
-    optimizer: options.optimizer,
-    learningRate: options.lr,
-    batchSize: options.batch,
-    epochs: options.epochs,
-    maxSteps: options.steps,
-    seed: options.seed,
-    hashEvery: options.hashEvery,
-    strategy: options.strategy,
-    syncEvery: options.syncEvery,
-    staleness: options.staleness,
-    replicas: options.replicas,
-    hidden: options.hidden,
-    codec: options.codec,
-    errorFeedback: options.errorFeedback && options.errorFeedback === 'on',
-    transport: options.transport,
-    schedule: options.schedule,
-    warmupSteps: options.warmupSteps,
-    clipNorm: options.clipNorm,
-    weightDecay: options.weightDecay,
-    patience: options.patience,
-    maxMinutes: minutes,
-    ...{ target: options.target, task: options.task, loss: options.loss, metrics: options.metrics },
-    ...{ side: options.side, channels: options.channels },
-    data: await dataOf(name, data, isUrl),
-  };
+  const fields = { ...saidIn(options, JOB_OPTIONS), maxMinutes: minutes, data: await dataOf(name, data, isUrl) };
   const asked = { ...said, ...gptFields(name, options, said, minutes), ...definedOf(fields) };
   return { job: parseJob(asked), served };
 }
@@ -274,6 +206,15 @@ async function readSaid(file: string): Promise<Record<string, unknown>> {
   return readJobFile(path.basename(file), text).said;
 }
 
+/** The fields that options set, by name. */
+function saidIn(options: JobOptions, fields: readonly OptionField[]): Record<string, unknown> {
+  const values = fields.map(({ field, name, schema }) => {
+    const value: unknown = options[name as keyof JobOptions];
+    return [field, notationOf(schema) === 'switch' && value !== undefined ? value === 'on' : value];
+  });
+  return definedOf(Object.fromEntries(values) as Record<string, unknown>);
+}
+
 function definedOf(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
@@ -281,11 +222,12 @@ function definedOf(fields: Record<string, unknown>): Record<string, unknown> {
 /** What the size of a language model says, as numbers; nothing for other jobs. @throws UsageError where it is said of these. */
 function gptFields(
   job: string | undefined,
-  { preset, prompt, tokens, vocabulary, schedule }: JobOptions,
+  options: JobOptions,
   file: Record<string, unknown>,
   minutes?: number,
 ): Record<string, unknown> {
-  const said = { tokens, vocabulary, prompt };
+  const { preset, schedule } = options;
+  const said = saidIn(options, GPT_OPTIONS);
   if (job !== 'gpt') {
     const [name] = Object.keys(definedOf({ preset, ...said }));
     if (name !== undefined) throw new UsageError(`--${name} is for the job gpt: pass --job gpt, or leave it out.`);
@@ -295,7 +237,7 @@ function gptFields(
   const isTest = (schedule ?? file['schedule']) === 'range-test';
   const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
   return {
-    ...{ ...plan, gpt: { ...before, ...model, ...definedOf(said) } },
+    ...{ ...plan, gpt: { ...before, ...model, ...said } },
     // Time is the bound then, unless the steps say how rates rise.
     ...(minutes !== undefined && file['maxSteps'] === undefined && !isTest && { maxSteps: null }),
   };

@@ -6,12 +6,11 @@ import { randomInt } from 'node:crypto';
 import {
   MAX_WORLD_SIZE,
   type ClientMessage,
-  type Nodes,
   type Refusal,
+  type RoomOpening,
   type ServerMessage,
   type Standing,
 } from '../src/protocol/control.ts';
-import type { JobSpec } from '../src/protocol/job.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
 import type { Limits } from './limits.ts';
@@ -48,10 +47,7 @@ export type EntryOutcome = 'entered' | 'refused' | 'gone';
 /** What members say that concerns their room. */
 export type MemberMessage = Exclude<ClientMessage, { type: 'create' | 'join' | 'return' | 'heartbeat' | 'leave' }>;
 
-export interface NewRoom {
-  job: JobSpec;
-  startAt: number | null;
-  nodes: Nodes | null;
+export interface NewRoom extends RoomOpening {
   /** Lasts as long as the server does; any other is forgotten some time after its last member left. */
   isPermanent: boolean;
   /** One that no room has; by default a random one. */
@@ -139,8 +135,8 @@ export class Hub {
   }
 
   /** A new empty room's code, or `null` when the server holds as many rooms as it may. */
-  open({ job, startAt, nodes, isPermanent, code = this.unusedCode() }: NewRoom): string | null {
-    return this.#add(code, createRoom({ job, startAt, nodes, ...this.#roomOptions }), isPermanent);
+  open({ isPermanent, code = this.unusedCode(), ...settings }: NewRoom): string | null {
+    return this.#add(code, createRoom({ ...settings, ...this.#roomOptions }), isPermanent);
   }
 
   /** Makes a room anew that a returning member remembers. Whether there was place for it. */

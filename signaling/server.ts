@@ -9,8 +9,7 @@ import type { AddressInfo, Server } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pino, type LevelWithSilent } from 'pino';
 import { WebSocketServer } from 'ws';
-import { MAX_CONTROL_BYTES, type Nodes } from '../src/protocol/control.ts';
-import type { JobSpec } from '../src/protocol/job.ts';
+import { MAX_CONTROL_BYTES, type RoomOpening } from '../src/protocol/control.ts';
 import { systemClock, type Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
@@ -75,10 +74,7 @@ export interface SignalingServer {
 }
 
 /** A room that the server's owner opens. */
-export interface RoomToCome {
-  job: JobSpec;
-  startAt: number | null;
-  nodes?: Nodes | null;
+export interface RoomToCome extends Omit<RoomOpening, 'nodes'>, Partial<Pick<RoomOpening, 'nodes'>> {
   code?: string;
 }
 

@@ -20,7 +20,7 @@ export type {
 export type { TypedArray } from './collectives/dtypes.ts';
 export type { FlightRecord, FlightRecording } from './protocol/flightRecording.ts';
 export { Work } from './collectives/work.ts';
-export { DistributedDataParallel, type UpdateRule } from './parallel/ddp.ts';
+export { DistributedDataParallel } from './parallel/ddp.ts';
 export type { DistributedDataParallelOptions } from './parallel/ddpOptions.ts';
 export type { ModelPass } from './parallel/flatten.ts';
 export type { Pass, PassOptions } from './parallel/pass.ts';

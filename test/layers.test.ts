@@ -10,8 +10,8 @@ const ALLOWED: Record<string, string[]> = {
   'src/protocol': ['src/util'],
   'src/transport': ['src/protocol', 'src/util'],
   'src/collectives': ['src/telemetry', 'src/transport', 'src/protocol', 'src/util'],
-  'src/parallel': ['src/collectives', 'src/util'],
-  'src/optim': ['src/util'],
+  'src/parallel': ['src/collectives', 'src/optim', 'src/protocol', 'src/util'],
+  'src/optim': ['src/protocol', 'src/util'],
   'src/jobs': ['src/protocol', 'src/util'],
   'src/telemetry': ['src/protocol', 'src/util'],
   'src/engine': [
@@ -69,6 +69,8 @@ const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/engine': ['src/engine/checkpoints.ts', 'src/engine/lessonRound.ts', 'src/engine/page.ts'],
   'src/app -> src/jobs': ['src/jobs/pen.ts'],
   'src/app -> src/optim': ['src/optim/schedule.ts'],
+  'src/parallel -> src/optim': ['src/optim/optimizer.ts'],
+  'src/optim -> src/protocol': ['src/protocol/events.ts', 'src/protocol/names.ts'],
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };
 

@@ -4,6 +4,7 @@
  */
 import type { Io } from '../../launcher/io.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
+import { OPTIMIZER_NAMES } from '../../src/protocol/names.ts';
 import { median } from '../../src/util/statistics.ts';
 import { divide } from '../../src/util/divide.ts';
 import { hashState } from '../../src/util/hash.ts';
@@ -39,7 +40,7 @@ function measure(parameters: number): OptimizerRow[] {
   const copied = new Float32Array(parameters);
   const tasks = {
     ...Object.fromEntries(
-      (['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const).map((name) => {
+      OPTIMIZER_NAMES.map((name) => {
         const optimizer = createOptimizer(name, { learningRate: 1e-4 }, parameters);
         return [name, () => optimizer.apply(params, gradient)] as const;
       }),

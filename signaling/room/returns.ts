@@ -49,13 +49,14 @@ const INTERRUPTED = 'The server has restarted while the run began, so it is over
  * @param numbersFrom greater than any run's or epoch's number that there has been: not all who heard of one may return.
  */
 export function revive(
-  { isLocked, isHeld, removed, ...settings }: Standing['settings'],
+  { removed, ...settings }: Standing['settings'],
   options: Omit<RoomOptions, keyof Standing['settings']>,
   numbersFrom: number,
 ): RoomState {
   return {
     ...createRoom({ ...options, ...settings }),
-    ...{ isLocked, isHeld, removed: new Set(removed?.members), isDoubtful: true, numbersFrom },
+    ...settings,
+    ...{ removed: new Set(removed?.members), isDoubtful: true, numbersFrom },
   };
 }
 

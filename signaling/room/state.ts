@@ -3,33 +3,27 @@ import type {
   ClientMessage,
   Nodes,
   Refusal,
+  RoomOpening,
   RoomPhase,
+  RoomSettings,
   RosterEntry,
   ServerMessage,
   Spectator,
   Standing,
 } from '../../src/protocol/control.ts';
-import { MAX_SPECTATORS, MAX_WORLD_SIZE } from '../../src/protocol/control.ts';
-import { isElastic, type JobSpec } from '../../src/protocol/job.ts';
+import { MAX_SPECTATORS, MAX_WORLD_SIZE, settingsOf } from '../../src/protocol/control.ts';
+import { isElastic } from '../../src/protocol/job.ts';
 import type { Complaint, Faults } from './faults.ts';
 import type { Suspension } from './suspensions.ts';
 
-export interface RoomState {
+export interface RoomState extends Readonly<RoomSettings> {
   readonly phase: RoomPhase;
   /** Number of the run that is on or was last; 0 before the first. */
   readonly run: number;
   /** Number of the latest epoch; 0 before the first. It only grows. */
   readonly epoch: number;
-  readonly job: JobSpec;
-  /** Start by itself when so many are ready; `null` when the host starts, and after it has fired until those have left. */
-  readonly startAt: number | null;
   /** As many as start by themselves: in a fixed room the world size. */
   readonly worldSize: number | null;
-  /** `null`: the world is fixed. */
-  readonly nodes: Nodes | null;
-  readonly isLocked: boolean;
-  /** The host has paused the run: it is PAUSED, however many are there. */
-  readonly isHeld: boolean;
   readonly capacity: number;
   readonly spectatorCapacity: number;
   /** Whether members have a TURN relay to connect over where nothing else works. */
@@ -160,10 +154,7 @@ export interface Step {
   readonly effects: readonly RoomEffect[];
 }
 
-export interface RoomOptions {
-  job: JobSpec;
-  startAt: number | null;
-  nodes: Nodes | null;
+export interface RoomOptions extends RoomOpening {
   capacity?: number;
   spectatorCapacity?: number;
   hasRelay?: boolean;
@@ -298,14 +289,14 @@ export function waitingFor(state: RoomState): number {
 
 /** The room as it is now, for everybody in it. */
 export function roomMessage(state: RoomState): RoomEffect {
-  const { phase, run, epoch, job, startAt, nodes, isLocked, isHeld, members, spectators } = state;
+  const { phase, run, epoch, members, spectators } = state;
   const [hosts, missing] = [hostsOf(state), waitingFor(state)];
   return {
     type: 'send',
     to: everyone(state),
     message: {
       ...{ type: 'room', phase, run, epoch, hosts, members: [...members], spectators: [...spectators] },
-      ...{ job, startAt, nodes, isLocked, isHeld, waitingFor: missing },
+      ...{ ...settingsOf(state), waitingFor: missing },
     },
   };
 }

@@ -4,6 +4,7 @@ import {
   checkJob,
   DEFAULT_JOB,
   defaultsOf,
+  JOB_FIELDS,
   keepsModel,
   learnsDigits,
   readsFiles,
@@ -21,12 +22,6 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
   adamw: 0.002,
 };
 
-/** What jobs are usually trained with differs in these. */
-const PLANNED = [
-  ...(['optimizer', 'learningRate', 'batchSize', 'epochs', 'maxSteps'] as const),
-  ...(['schedule', 'warmupSteps', 'clipNorm'] as const),
-];
-
 /**
  * Another job brings what it is usually trained with, unless somebody set something else, and its own kind of data: of mnist from
  * `folder`, if a server offers one, else files that every tab picks.
@@ -34,7 +29,7 @@ const PLANNED = [
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;
   const [before, usual] = [spec.job, job].map((one) => defaultsOf(one, spec.strategy)) as [JobSpec, JobSpec];
-  const untouched = PLANNED.filter((field) => spec[field] === before[field]);
+  const untouched = JOB_FIELDS.filter((field) => spec[field] === before[field]);
   const { target, task, side, channels, loss, metrics } = usual;
   const planned = {
     ...{ ...spec, ...Object.fromEntries(untouched.map((field) => [field, usual[field]])), job },
@@ -60,12 +55,13 @@ export function withPreset(spec: JobSpec, name: PresetName): JobSpec {
 
 /** The name of a language model's size; `null`: somebody set another. */
 export function presetOf({ gpt }: Pick<JobSpec, 'gpt'>): PresetName | null {
-  const sizes = ['layers', 'heads', 'width', 'context', 'dropout', 'tokens', 'vocabulary'] as const;
-  return PRESET_NAMES.find((name) => sizes.every((size) => PRESETS[name].model[size] === gpt[size])) ?? null;
+  const isOf = ({ model }: (typeof PRESETS)[PresetName]): boolean =>
+    Object.entries(model).every(([size, value]) => gpt[size as keyof typeof model] === value);
+  return PRESET_NAMES.find((name) => isOf(PRESETS[name])) ?? null;
 }
 
 /** Where data may come from, of jobs that have a choice. */
-export type DataSourceName = 'built-in' | 'files' | 'spread' | 'federated' | 'url';
+export type DataSourceName = Exclude<JobSpec['data']['kind'], 'drawn' | 'none'>;
 
 /** Data from elsewhere: nobody has chosen files yet, and a folder is `folder` until another is typed. */
 export function withSource(spec: JobSpec, kind: DataSourceName, folder: string): JobSpec {

@@ -3,26 +3,17 @@
  * differs from the usual job is there, so that links stay short. Pure.
  */
 import { deflateSync, inflateSync, strFromU8, strToU8 } from 'fflate';
-import { DEFAULT_JOB, defaultsOf, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../protocol/job.ts';
+import { notationOf, type Field, type Notation } from '../protocol/fields.ts';
+import { GPT_FIELDS } from '../protocol/gpt.ts';
+import { DEFAULT_JOB, defaultsOf, FIELDS, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../protocol/job.ts';
 import { messageOf } from '../util/errors.ts';
 
-const TEXTS = [
-  ...(['job', 'strategy', 'optimizer', 'codec', 'transport', 'schedule'] as const),
-  ...(['target', 'task', 'loss'] as const),
-];
-const NUMBERS = [
-  ...(['learningRate', 'batchSize', 'epochs', 'maxSteps', 'seed', 'hashEvery'] as const),
-  ...(['syncEvery', 'staleness', 'replicas', 'hidden', 'side', 'channels'] as const),
-  ...(['maxMinutes', 'patience', 'warmupSteps', 'clipNorm', 'weightDecay'] as const),
-];
-/** Of a language model. */
-const GPT_NUMBERS = ['layers', 'heads', 'width', 'context', 'dropout', 'vocabulary'] as const;
-const GPT_TEXTS = ['tokens', 'prompt'] as const;
-/** Names with commas between. */
-const LISTS = ['metrics'] as const;
+/** Fields that stand in a link as text; the others have their own ways. */
+const WRITTEN = writtenOf(FIELDS);
+/** Fields of a language model. */
+const WRITTEN_GPT = writtenOf(GPT_FIELDS);
 /** What a usual job has, and this one has not. */
 const NONE = 'none';
-const SWITCHES = ['errorFeedback'] as const;
 /** As a link's `source`: the host hands files on, which it has yet to choose; every tab picks them, of a job that has data without, too. */
 const HOST = 'host';
 const TABS = 'tabs';
@@ -36,17 +27,10 @@ const MAX_PACKED_LENGTH = 1500;
 
 /** The job that a link asks for; where it asks for what cannot be, the usual one, and what is wrong. */
 export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: string | null } {
-  const fields: Record<string, unknown> = {};
-  for (const name of TEXTS) if (query.has(name)) fields[name] = query.get(name);
-  for (const name of NUMBERS) if (query.has(name)) fields[name] = numberOf(query.get(name)!);
-  for (const name of LISTS) if (query.has(name)) fields[name] = query.get(name)!.split(',');
+  const fields = readFrom(query, WRITTEN);
   const model = query.get('model');
   if (model !== null) fields['model'] = model.startsWith(PACKED) ? unpacked(model.slice(PACKED.length)) : model;
-  const gpt: Record<string, unknown> = { ...DEFAULT_JOB.gpt };
-  for (const name of GPT_TEXTS) if (query.has(name)) gpt[name] = query.get(name);
-  for (const name of GPT_NUMBERS) if (query.has(name)) gpt[name] = numberOf(query.get(name)!);
-  fields['gpt'] = gpt;
-  for (const name of SWITCHES) if (query.has(name)) fields[name] = switchOf(query.get(name)!);
+  fields['gpt'] = { ...DEFAULT_JOB.gpt, ...readFrom(query, WRITTEN_GPT) };
   const [url, source] = [query.get('data'), query.get('source')];
   if (url !== null) fields['data'] = { kind: 'url', url };
   else if (source === HOST) fields['data'] = { kind: 'spread', files: [] };
@@ -59,6 +43,32 @@ export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: stri
   }
 }
 
+type Written = Readonly<Record<string, Notation>>;
+
+function writtenOf(fields: Record<string, Field>): Written {
+  const notations = Object.entries(fields).map(([name, { schema }]) => [name, notationOf(schema)] as const);
+  return Object.fromEntries(notations.filter(([, notation]) => notation !== null));
+}
+
+/** By name, the text of each field that is not as in `usual`; `null`: it need not be said. */
+function differing<Fields extends object>(written: Written, fields: Fields, usual: Fields) {
+  return Object.keys(written).map((name) => {
+    const [value, other] = [fields, usual].map((one) => one[name as keyof Fields]);
+    return [name, value === other ? null : String(value ?? NONE)] as const;
+  });
+}
+
+function readFrom(query: URLSearchParams, written: Written): Record<string, unknown> {
+  const said = Object.entries(written).filter(([name]) => query.has(name));
+  return Object.fromEntries(said.map(([name, notation]) => [name, valueOf(query.get(name)!, notation)]));
+}
+
+function valueOf(text: string, notation: Notation): unknown {
+  if (notation === 'whole' || notation === 'decimal') return numberOf(text);
+  if (notation === 'switch') return switchOf(text);
+  return notation === 'list' ? text.split(',') : text;
+}
+
 /** Whether a link can say all of `job`: one with many layers cannot. */
 export function fitsLink({ model }: JobSpec): boolean {
   return modelInLink(model).length <= MAX_PACKED_LENGTH;
@@ -67,17 +77,10 @@ export function fitsLink({ model }: JobSpec): boolean {
 /** What to keep in the address of a page that sets up `job`; `null` for what need not be said. */
 export function linkOfJob(job: JobSpec): Record<string, string | null> {
   const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.schedule), job: DEFAULT_JOB.job };
-  const said = [...TEXTS, ...NUMBERS, ...LISTS, ...SWITCHES].map((name) => [
-    name,
-    job[name] === usual[name] ? null : String(job[name] ?? NONE),
-  ]);
-  const sizes = [...GPT_TEXTS, ...GPT_NUMBERS].map((name) => [
-    name,
-    job.gpt[name] === usual.gpt[name] ? null : String(job.gpt[name]),
-  ]);
+  const said = [...differing(WRITTEN, job, usual), ...differing(WRITTEN_GPT, job.gpt, usual.gpt)];
   const { data } = job;
   return {
-    ...Object.fromEntries([...said, ...sizes]),
+    ...Object.fromEntries(said),
     model: job.model === usual.model || !fitsLink(job) ? null : modelInLink(job.model),
     data: data.kind === 'url' ? data.url : null,
     source: sourceOf(job),

@@ -3,17 +3,17 @@
  * recorded screen, and bounded, so that a run may last for days.
  */
 import type { Confusion } from '../protocol/confusion.ts';
-import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from '../protocol/control.ts';
+import type { Device, RosterEntry } from '../protocol/control.ts';
 import type {
   BucketChoice,
   CodecChoice,
   EngineEvent,
-  HopEvent,
   LinkRoute,
   RankState,
   RankStatistics,
   RankStatus,
   RankTelemetry,
+  RecordedTrace,
   RunResult,
   StepLane,
   WarmupStage,
@@ -24,23 +24,7 @@ import { metricsTold, type Metrics } from '../protocol/measures.ts';
 import type { Preview } from '../protocol/preview.ts';
 import { append, emptySeries, type Series } from './series.ts';
 
-export interface Lobby {
-  phase: RoomPhase;
-  /** Member ids of those who may control the room. */
-  hosts: string[];
-  members: readonly RosterEntry[];
-  /** Who only watches. */
-  spectators: readonly Spectator[];
-  job: JobSpec;
-  startAt: number | null;
-  /** How many ranks a run may have, where ranks may come and go at all. */
-  nodes: Nodes | null;
-  isLocked: boolean;
-  /** The host has paused the run. */
-  isHeld: boolean;
-  /** Ready members that are missing for a run to begin by itself, or to go on. */
-  waitingFor: number;
-}
+export type Lobby = Omit<Extract<EngineEvent, { type: 'room' }>, 'type'>;
 
 export interface LinkView {
   up: boolean;
@@ -49,14 +33,6 @@ export interface LinkView {
 }
 
 export type StepView = Omit<Extract<EngineEvent, { type: 'step' }>, 'type'>;
-
-export interface Trace {
-  step: number;
-  bucket: number;
-  bytes: number;
-  startedAt: number;
-  hops: readonly HopEvent[];
-}
 
 export interface Evaluation {
   step: number;
@@ -119,7 +95,7 @@ export interface Run {
   /** What a language model wrote, the newest last. */
   samples: readonly Sample[];
   /** The newest bucket whose whole way round the ring is known. */
-  trace: Trace | null;
+  trace: RecordedTrace | null;
   statistics: { step: number; ranks: readonly RankStatistics[] } | null;
   /** The exchange before, for rates. */
   earlierStatistics: { step: number; ranks: readonly RankStatistics[] } | null;
@@ -486,7 +462,7 @@ function changesWith(past: Run, members: readonly RosterEntry[]): readonly World
 }
 
 /** Whether every ring step of the trace is known (long ones and small tensors may go another way than round the ring). */
-function isComplete(trace: Trace, n: number): boolean {
+function isComplete(trace: RecordedTrace, n: number): boolean {
   const steps = 2 * (n - 1);
   return steps > 0 && trace.hops.length === steps && trace.hops.some((hop) => hop.receivedAt !== null);
 }

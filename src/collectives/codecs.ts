@@ -10,11 +10,12 @@
  * Gradient Compression Schemes", ICML 2019).
  */
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
+import type { JobCodec } from '../protocol/names.ts';
 import { UsageError } from '../util/errors.ts';
 import { fromHalf, MIN_HALF_EXPONENT, toHalf } from '../util/float16.ts';
 
 /** How the values of an all-reduce travel: `fp32` is as they are. */
-export type CodecName = 'fp32' | 'fp16' | 'int8';
+export type CodecName = Exclude<JobCodec, 'powersgd'>;
 
 /** Every array is float32 and as long as a segment; `frame` holds a header and the segment's payload. */
 export interface Codec {

@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../collectives/processGroup.ts';
-import { MAX_WORLD_SIZE, PROTOCOL_VERSION, type Device } from '../protocol/control.ts';
+import { Device, MAX_WORLD_SIZE, PROTOCOL_VERSION } from '../protocol/control.ts';
 import { DEFAULT_JOB, type TransportName } from '../protocol/job.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { askForPort } from '../transport/broker.ts';
@@ -198,6 +198,6 @@ function checkWorld(worldSize: number | undefined, rank: number | undefined): vo
 /** What TensorFlow.js computes on now, as the page has set it up. */
 export function tensorflowDevice(): Device {
   const backend = tf.getBackend();
-  const known = (['webgpu', 'webgl', 'wasm'] as const).find((one) => one === backend);
+  const known = Device.entries.backend.options.find((one) => one === backend);
   return { backend: known ?? 'cpu', adapter: backend };
 }

@@ -7,7 +7,14 @@
  *
  * Two epochs may be alive at once: where only newcomers come, the older one trains until the younger one is linked by all.
  */
-import type { ClientMessage, RosterEntry, ServerMessage, Standing } from '../protocol/control.ts';
+import {
+  settingsOf,
+  type ClientMessage,
+  type RosterEntry,
+  type RunOutcome,
+  type ServerMessage,
+  type Standing,
+} from '../protocol/control.ts';
 
 export interface MembershipState {
   /** `null` until admitted. */
@@ -88,7 +95,7 @@ export type MembershipEffect =
   | { type: 'enter'; epoch: number }
   /** Train. */
   | { type: 'train'; epoch: number }
-  | { type: 'end'; outcome: 'finished' | 'stopped' | 'failed'; message: string };
+  | { type: 'end'; outcome: RunOutcome; message: string };
 
 interface MembershipStep {
   readonly state: MembershipState;
@@ -249,10 +256,10 @@ function fail(
 
 /** What a member says of itself when it returns. `room`: the last that it heard. */
 export function standingOf(state: MembershipState, room: Extract<ServerMessage, { type: 'room' }>): Standing {
-  const { job, startAt, nodes, isLocked, isHeld, removed, phase } = room;
+  const { removed, phase } = room;
   const { active } = state;
   return {
-    settings: { job, startAt, nodes, isLocked, isHeld, ...(removed && { removed }) },
+    settings: { ...settingsOf(room), ...(removed && { removed }) },
     run: Math.max(state.run, room.run),
     isRunOn: room.run > state.run ? phase !== 'FORMING' : state.run > 0 && !state.isOver,
     epoch: Math.max(state.epoch, room.epoch),

@@ -18,7 +18,7 @@ import {
 } from '../protocol/checkpoint.ts';
 import type { EngineCommand, EngineEvent, ModelFile } from '../protocol/events.ts';
 import type { JobSpec } from '../protocol/job.ts';
-import { MAX_MODEL_FILE_BYTES, modelFileName, type WeightsFormat } from '../protocol/modelFile.ts';
+import { MAX_MODEL_FILE_BYTES, modelFileName, type ModelVersion, type WeightsFormat } from '../protocol/modelFile.ts';
 import { DataError, messageOf, PeergradError, UsageError } from '../util/errors.ts';
 import { Author } from './author.ts';
 import type { Answerer } from './learned.ts';
@@ -87,7 +87,7 @@ async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
 
 async function weightsFile(
   format: WeightsFormat,
-  which: 'last' | 'best',
+  which: ModelVersion,
   trained: TrainedModel | null,
 ): Promise<ModelFile> {
   if (trained === null) throw new UsageError('This tab has no model yet: save it once training has begun.');

@@ -12,8 +12,9 @@ import type {
   RankTelemetry,
   StepLane,
   StepTimes,
+  RecordedTrace,
 } from '../protocol/events.ts';
-import type { FlightRecording, RecordedTrace } from '../protocol/flightRecording.ts';
+import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { ClockComparison, type Span } from '../telemetry/clocks.ts';
 import { median } from '../util/statistics.ts';
 import { exposedWait, laneOf } from '../telemetry/stepLane.ts';

@@ -6,6 +6,7 @@
  */
 import { checkRead, type Dataset, type Labels } from './dataset.ts';
 import { Raster, smoothLine } from './pen.ts';
+import type { Split } from './split.ts';
 import { STYLES, type Style } from './strokes.ts';
 import { createRng, mixSeed, type Rng } from '../util/rng.ts';
 
@@ -47,7 +48,7 @@ export class DrawnDigits implements Dataset {
   readonly #seed: number;
   readonly #raster = new Raster(SIDE);
 
-  constructor(seed: number, split: 'train' | 'test') {
+  constructor(seed: number, split: keyof Split) {
     this.size = split === 'train' ? DIGITS_TRAIN_SIZE : DIGITS_TEST_SIZE;
     this.#seed = mixSeed(seed, SPLIT_WORDS[split]);
   }

@@ -40,7 +40,7 @@ export interface ClassFolders {
   leftOut: readonly FolderCount[];
 }
 
-type Part = 'train' | 'test';
+type Part = keyof Split;
 
 /** A picture and where it lies. */
 interface Placed extends PathFile {

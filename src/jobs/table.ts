@@ -13,7 +13,7 @@ import type { Dataset } from './dataset.ts';
 import { CsvFile } from './formats/csv.ts';
 import { isMarker, nameOfNumber, numberOf } from './formats/numbers.ts';
 import type { ModelSamples } from './ownLayers.ts';
-import { splitOf } from './split.ts';
+import { splitOf, type Split } from './split.ts';
 import { addTo, noSums } from './sums.ts';
 import { checkTable, taskOf } from './tableFacts.ts';
 import { Encoding, TableDataset } from './tableRows.ts';
@@ -263,7 +263,7 @@ async function readTraining(csv: CsvFile, columns: readonly Column[], rows: Uint
   return learned;
 }
 
-function rowsOf(part: 'train' | 'test', labelled: Uint32Array, { seed }: TableJob): Uint32Array {
+function rowsOf(part: keyof Split, labelled: Uint32Array, { seed }: TableJob): Uint32Array {
   return splitOf(labelled.length, seed)[part].map((i) => labelled[i]!);
 }
 

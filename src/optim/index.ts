@@ -1,10 +1,12 @@
 /** Optimizers on flat Float32Arrays, bit-identical on every machine. */
 import { Adam } from './adam.ts';
-import type { Optimizer, OptimizerName, OptimizerOptions } from './optimizer.ts';
+import type { OptimizerName } from '../protocol/names.ts';
+import type { Optimizer, OptimizerOptions } from './optimizer.ts';
 import { Momentum, Sgd } from './sgd.ts';
 import { UsageError } from '../util/errors.ts';
 
-export type { Optimizer, OptimizerName, OptimizerOptions, OptimizerState } from './optimizer.ts';
+export type { OptimizerName } from '../protocol/names.ts';
+export type { Optimizer, OptimizerOptions, OptimizerState } from './optimizer.ts';
 
 /**
  * An optimizer for `size` parameters, its averages at zero.

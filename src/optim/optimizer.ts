@@ -8,8 +8,6 @@
 import { MismatchError, UsageError } from '../util/errors.ts';
 import type { Range } from '../util/range.ts';
 
-export type OptimizerName = 'sgd' | 'momentum' | 'nesterov' | 'adam' | 'adamw';
-
 /** Settings by PyTorch's names in camelCase, with PyTorch's defaults. An optimizer reads those that it has. */
 export interface OptimizerOptions {
   /** Step size, > 0. */
@@ -32,7 +30,7 @@ export interface OptimizerOptions {
 
 /** Everything that must be equal on all ranks and that a joiner or a saved run needs to go on exactly. */
 export interface OptimizerState {
-  readonly name: OptimizerName;
+  readonly name: string;
   /** Settings (the learning rate first) and counters; the optimizer's file says which index is what. */
   readonly scalars: Float64Array<ArrayBuffer>;
   /** One array of the parameters' length for each running average. */
@@ -40,9 +38,6 @@ export interface OptimizerState {
 }
 
 export interface Optimizer {
-  readonly name: OptimizerName;
-  /** Number of parameters. */
-  readonly size: number;
   /**
    * Step size of the next `apply`. Writable, for schedules: rank 0 computes the value and sends it, because formulas
    * with cosines or powers do not give the same bits everywhere.
@@ -54,7 +49,7 @@ export interface Optimizer {
    *
    * @param ranges what to update, by default everything: parameters elsewhere and their averages stay as they are, as those
    *   without a gradient in PyTorch (which counts their steps apart; here they share one count).
-   * @throws UsageError if a length is not `size`, or a range reaches beyond; nothing was changed.
+   * @throws UsageError if a length is not the optimizer's, or a range reaches beyond; nothing was changed.
    */
   apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void;
   /** Live views, not copies: hash or send them before the next `apply`. */

@@ -3,6 +3,7 @@
  * (https://arxiv.org/abs/1506.01186, section 3.3) as fastai and PyTorch Lightning have it: the rate rises exponentially until the loss
  * explodes. Pure: ranks that know the same losses come to the same end.
  */
+import type { RateTest } from '../protocol/events.ts';
 import { rangeRate } from './schedule.ts';
 
 /** A smoothed loss of so many times the lowest one is an explosion; fastai and Lightning have the same. */
@@ -26,16 +27,6 @@ const LEAST_FALL = 1e-3;
 const MEDIAN_DIFFERENCE = 0.954;
 /** Of the suggested rate: what is found is not more exact. */
 const DIGITS = 2;
-
-interface RangeFinding {
-  /** By step. */
-  rates: number[];
-  /** By step, smoothed. */
-  losses: number[];
-  suggested: number | null;
-  /** Why there is none: the loss did not fall clearly, or there are too few steps to say so. */
-  reason: 'flat' | 'short' | null;
-}
 
 /**
  * Whether a range test is over before its last step.
@@ -62,7 +53,7 @@ export function hasExploded(losses: readonly number[], steps: number): boolean {
  * @param losses of its steps, all of them numbers.
  * @param steps that it was to take.
  */
-export function findRate(losses: readonly number[], steps: number): RangeFinding {
+export function findRate(losses: readonly number[], steps: number): RateTest {
   const rates = losses.map((_, step) => rangeRate(step / steps));
   const smoothed = smooth(losses, steps);
   const found = { rates, losses: smoothed };

@@ -4,6 +4,7 @@
  * begins once its gradients are ready and the one before is done. Large buckets save alphas and wait for gradients. They find the best
  * of all cuts; here the cap is chosen, of a few. A pure function of numbers that all ranks have, so all choose the same.
  */
+import type { BucketChoice } from '../protocol/events.ts';
 import { BUCKET_CAP_BYTES, cutSizes, FIRST_BUCKET_BYTES } from './buckets.ts';
 
 /** A bucket as it went; bytes of its gradients, whatever carries them. Times in milliseconds. */
@@ -13,17 +14,6 @@ export interface MeasuredBucket {
   readyMs: number;
   /** Its all-reduce, from when it was ready and the one before was done. */
   carriedMs: number;
-}
-
-export interface BucketChoice {
-  /** What a bucket may hold. */
-  capBytes: number;
-  /** Alpha, and one by beta: what an all-reduce takes beside its bytes, and bytes of gradients that it moves in a millisecond. */
-  latencyMs: number;
-  bytesPerMs: number;
-  /** From the first bucket on until all are added up, milliseconds: expected by this cap, and by the usual one. */
-  expectedMs: number;
-  usualMs: number;
 }
 
 /** Another cap than the usual has to be so much better: what was measured is no more exact. */

@@ -4,29 +4,11 @@
  */
 import { USUAL_COSTS } from '../collectives/costModel.ts';
 import { ringStepCount } from '../collectives/ringPlan.ts';
+import type { CodecChoice } from '../protocol/events.ts';
+import { CODEC_NAMES, type JobCodec } from '../protocol/names.ts';
 
-/** From what loses nothing to what loses most. */
-export const CODECS_BY_LOSS = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
-export type ChosenCodec = (typeof CODECS_BY_LOSS)[number];
-
-/** Of steps that sent fp32; times in milliseconds, medians. */
-export interface MeasuredSteps {
-  /** What a rank does by itself: computing, reading gradients back, updating. */
-  ownMs: number;
-  communicateMs: number;
-  /** The part of that which nothing else ran beside. */
-  exposedMs: number;
-}
-
-export interface CodecChoice extends MeasuredSteps {
-  codec: ChosenCodec;
-  /** What a rank's line moved, bytes per millisecond. */
-  bytesPerMs: number;
-  /** What communication would add to a step by each codec, milliseconds. */
-  expectedMs: Record<ChosenCodec, number>;
-  /** What is worth a try where even the codec leaves ranks talking for longer than they compute; it is not chosen by itself. */
-  suggestion: 'local-sgd' | 'diloco' | null;
-}
+/** Of steps that sent fp32; medians. */
+export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
 
 /** Communication may take this part of a step: to save more is not worth rounding gradients. */
 const ENOUGH = 0.2;
@@ -39,12 +21,12 @@ const LOCAL_SGD_STEPS = 8;
 /** Measured steps may be so many times off, in either direction. */
 const DOUBT = 2;
 /** Encoding and decoding on one core, milliseconds a byte of gradient, as measured. PowerSGD multiplies: this is what rank 8 takes. */
-const CODING_MS_PER_BYTE: Record<ChosenCodec, number> = { fp32: 0, fp16: 4e-6, int8: 2e-6, powersgd: 2e-5 };
+const CODING_MS_PER_BYTE: Record<JobCodec, number> = { fp32: 0, fp16: 4e-6, int8: 2e-6, powersgd: 2e-5 };
 /** All-reduces that wait for each other. */
-const EXCHANGES: Record<ChosenCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersgd: 2 };
+const EXCHANGES: Record<JobCodec, number> = { fp32: 1, fp16: 1, int8: 1, powersgd: 2 };
 
 /** @param bytes of one gradient by each codec. */
-export function chooseCodec(worldSize: number, bytes: Record<ChosenCodec, number>, steps: MeasuredSteps): CodecChoice {
+export function chooseCodec(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): CodecChoice {
   const { ownMs, communicateMs, exposedMs } = steps;
   const hops = ringStepCount(worldSize);
   // Where all took less than so many hops usually do, they were quicker here.
@@ -57,7 +39,7 @@ export function chooseCodec(worldSize: number, bytes: Record<ChosenCodec, number
     return Math.max(0, ms - hiddenMs);
   });
   const shareOf = (ms: number): number => ms / (ownMs + ms);
-  const codec = CODECS_BY_LOSS.find((one) => shareOf(expectedMs[one]) <= ENOUGH) ?? quickest(ownMs, expectedMs);
+  const codec = CODEC_NAMES.find((one) => shareOf(expectedMs[one]) <= ENOUGH) ?? quickest(ownMs, expectedMs);
   const isTooMuch = shareOf(expectedMs[codec]) > TOO_MUCH;
   const isSeldomEnough = shareOf(exposedMs / LOCAL_SGD_STEPS) <= ENOUGH;
   return {
@@ -67,7 +49,7 @@ export function chooseCodec(worldSize: number, bytes: Record<ChosenCodec, number
 }
 
 /** Whether the choice would be the same if communication took a few times more, or less, than it seemed to. */
-export function isBeyondDoubt(worldSize: number, bytes: Record<ChosenCodec, number>, steps: MeasuredSteps): boolean {
+export function isBeyondDoubt(worldSize: number, bytes: Record<JobCodec, number>, steps: MeasuredSteps): boolean {
   const { ownMs, communicateMs, exposedMs } = steps;
   const chosen = [1 / DOUBT, 1, DOUBT].map((times) => {
     const more = (times - 1) * communicateMs;
@@ -78,12 +60,12 @@ export function isBeyondDoubt(worldSize: number, bytes: Record<ChosenCodec, numb
 }
 
 /** Of those that make steps about as short, the one that loses least. */
-function quickest(ownMs: number, expectedMs: Record<ChosenCodec, number>): ChosenCodec {
-  const stepOf = (codec: ChosenCodec): number => ownMs + expectedMs[codec];
-  return CODECS_BY_LOSS.reduce((best, next) => (stepOf(next) < WORTH * stepOf(best) ? next : best));
+function quickest(ownMs: number, expectedMs: Record<JobCodec, number>): JobCodec {
+  const stepOf = (codec: JobCodec): number => ownMs + expectedMs[codec];
+  return CODEC_NAMES.reduce((best, next) => (stepOf(next) < WORTH * stepOf(best) ? next : best));
 }
 
-function byCodec(msOf: (codec: ChosenCodec) => number): Record<ChosenCodec, number> {
+function byCodec(msOf: (codec: JobCodec) => number): Record<JobCodec, number> {
   return {
     fp32: msOf('fp32'),
     fp16: msOf('fp16'),

@@ -13,9 +13,9 @@
  */
 import type { CodecName } from '../collectives/codecs.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
+import type { Optimizer } from '../optim/optimizer.ts';
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
-import type { Range } from '../util/range.ts';
 import { createLayout, rearrange, type FlatLayout } from './buckets.ts';
 import { clipGradNorm } from './clip.ts';
 import type { CommHook } from './commHooks.ts';
@@ -36,12 +36,6 @@ import { attendPass, differentiate, type Pass, type PassOptions } from './pass.t
 import { Reducer, type LocalPass, type OpenReduction, type Reduction } from './reducer.ts';
 import { StaticGraph } from './staticGraph.ts';
 import { verifyModel } from './verifyModel.ts';
-
-/** What `step` needs of an optimizer: parameters changed in place by the same bits on every machine. */
-export interface UpdateRule {
-  /** @param ranges what may be changed, by default everything: `step` leaves unused parameters out. */
-  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void;
-}
 
 export class DistributedDataParallel {
   /**
@@ -301,11 +295,12 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Applies the averaged gradient with `optimizer` and gives the model its new parameters.
+   * Applies the averaged gradient with `optimizer` and gives the model its new parameters. Unused parameters are left out.
    *
+   * @param optimizer must change parameters by the same bits on every machine.
    * @throws UsageError where {@link noSync} has kept gradients that are not reduced yet: replicas would drift apart.
    */
-  step(optimizer: UpdateRule): void {
+  step(optimizer: Pick<Optimizer, 'apply'>): void {
     this.#checkReduced('step');
     const { usedRanges } = this.#reducer;
     if (usedRanges.length === 0) return;

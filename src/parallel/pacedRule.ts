@@ -2,12 +2,12 @@
  * An optimizer as a run drives it: its learning rate changes from step to step, and long gradients are cut. Both belong to the moment in
  * which a step is applied: a rate that is set earlier would make states differ between ranks that were interrupted.
  */
+import type { Optimizer, OptimizerState } from '../optim/optimizer.ts';
 import type { Range } from '../util/range.ts';
 import { clipGradNorm } from './clip.ts';
-import type { StatefulUpdateRule, UpdateRuleState } from './strategies/strategy.ts';
 
-export class PacedRule implements StatefulUpdateRule {
-  readonly #rule: StatefulUpdateRule;
+export class PacedRule implements Optimizer {
+  readonly #rule: Optimizer;
   readonly #clipNorm: number | null;
   /** Of the next step. */
   #learningRate: number;
@@ -15,7 +15,7 @@ export class PacedRule implements StatefulUpdateRule {
   #clipped: Float32Array | null = null;
 
   /** @param clipNorm longest gradient, see {@link clipGradNorm}; `null`: any. */
-  constructor(rule: StatefulUpdateRule, clipNorm: number | null) {
+  constructor(rule: Optimizer, clipNorm: number | null) {
     this.#rule = rule;
     this.#clipNorm = clipNorm;
     this.#learningRate = rule.learningRate;
@@ -35,11 +35,11 @@ export class PacedRule implements StatefulUpdateRule {
     this.#rule.apply(params, this.#clip(gradient, ranges), ranges);
   }
 
-  state(): UpdateRuleState {
+  state(): OptimizerState {
     return this.#rule.state();
   }
 
-  load(state: UpdateRuleState): void {
+  load(state: OptimizerState): void {
     this.#rule.load(state);
     this.#learningRate = this.#rule.learningRate;
   }

@@ -19,8 +19,8 @@ export const MAX_SPECTATORS = 64;
 /** Longest digest of a run for those who watch, characters: with the quotes escaped, about 32 KiB of a message. */
 export const MAX_NEWS_LENGTH = 24 * 1024;
 
-const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
-const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));
+export const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
+export const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));
 /** Number of a run or an epoch: frames carry an epoch's in 32 bits. */
 const ordinal = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 1));
 export const memberId = v.pipe(v.string(), v.regex(/^[\w-]{8,32}$/));
@@ -35,7 +35,7 @@ export const Nodes = v.pipe(
   v.check(({ min, max }) => min <= max, 'min must not be above max'),
 );
 export type Nodes = v.InferOutput<typeof Nodes>;
-const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WORLD_SIZE - 1));
+export const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WORLD_SIZE - 1));
 
 /** What whoever enters a room may say of itself, beyond its name. */
 export const newcomer = {
@@ -115,21 +115,35 @@ const Removed = v.strictObject({
   seal: secret,
 });
 
-/** How a room is set up, as a member remembers it: what a server that has restarted needs to know. */
+/** How a room is set up: a server that has restarted learns it from the members. */
 const RoomSettings = v.strictObject({
   job: JobSpec,
+  /**
+   * Start without the host once this many members are ready: the room's world size; `null`: the host starts. It is `null`
+   * after such a start, too, until members have left.
+   */
   startAt: v.nullable(worldSize),
+  /** How many ranks a run may have. `null`: the world is fixed, and a run ends when one of its ranks leaves. */
   nodes: v.nullable(Nodes),
   isLocked: v.boolean(),
-  /** The host has paused the run. */
+  /** The host has paused the run: the room is PAUSED until the host resumes it. */
   isHeld: v.boolean(),
-  removed: v.optional(Removed),
 });
 export type RoomSettings = v.InferOutput<typeof RoomSettings>;
 
+/** The settings that a room is opened with. */
+const RoomOpening = v.pick(RoomSettings, ['job', 'startAt', 'nodes']);
+export type RoomOpening = v.InferOutput<typeof RoomOpening>;
+
+/** The settings in a room's state or in a message about it. */
+export function settingsOf(room: Readonly<RoomSettings>): RoomSettings {
+  const names = Object.keys(RoomSettings.entries) as (keyof RoomSettings)[];
+  return Object.fromEntries(names.map((name) => [name, room[name]])) as RoomSettings;
+}
+
 /** Where a returning member stands. */
 export const Standing = v.strictObject({
-  settings: RoomSettings,
+  settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(Removed) }),
   /** The latest run it heard of, in `prepare`, `pause` or `room`; 0: none. */
   run: ordinal,
   /** Whether that run goes on, for all it knows. */
@@ -149,11 +163,7 @@ export const ClientMessage = v.variant('type', [
     type: v.literal('create'),
     version: v.literal(PROTOCOL_VERSION),
     ...newcomer,
-    job: JobSpec,
-    /** Start by itself once this many members are ready: the room's world size; `null`: the host starts. */
-    startAt: v.nullable(worldSize),
-    /** `null`: the world is fixed, and a run ends when one of its ranks leaves. Else ranks may come and go. */
-    nodes: v.nullable(Nodes),
+    ...RoomOpening.entries,
   }),
   v.strictObject({
     type: v.literal('join'),
@@ -285,6 +295,9 @@ export const REFUSALS = [
 ] as const;
 export type Refusal = (typeof REFUSALS)[number];
 
+const RunOutcome = v.picklist(['finished', 'stopped', 'failed']);
+export type RunOutcome = v.InferOutput<typeof RunOutcome>;
+
 export const ServerMessage = v.variant('type', [
   /** First answer to `create` and `join`. */
   v.strictObject({
@@ -315,6 +328,7 @@ export const ServerMessage = v.variant('type', [
     /** They are no members: neither counted nor ever a rank. With the room's key they are hosts. */
     spectators: v.array(Spectator),
     ...RoomSettings.entries,
+    removed: v.optional(Removed),
     /** Ready members that are missing for a run to begin by itself, or to go on. */
     waitingFor: count,
   }),
@@ -365,7 +379,7 @@ export const ServerMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('ended'),
     run: ordinal,
-    outcome: v.picklist(['finished', 'stopped', 'failed']),
+    outcome: RunOutcome,
     /** One sentence for people. */
     message: text(1200),
   }),

@@ -2,16 +2,31 @@
  * What one rank tells about its life: the only thing the pages, the launcher and the tests see of the engine. Every
  * picture and number on the screen derives from these events. Plain data, structured-clone-able and JSON-able
  * (times in milliseconds of this rank's clock, sizes in bytes).
+ *
+ * Events that cross a wire (`news.ts`) or stand in a file (`flightRecording.ts`) are schemas, and their types follow from
+ * them. The other events stay in one tab: they are types only.
  */
-import type { Confusion } from './confusion.ts';
-import type { Device, Nodes, RosterEntry, RoomPhase, Spectator } from './control.ts';
+import * as v from 'valibot';
+import { Confusion } from './confusion.ts';
+import { count, Device, MAX_WORLD_SIZE, rank, RosterEntry, text, worldSize, type ServerMessage } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
-import type { JobCodec, JobSpec, StrategyName } from './job.ts';
+import { MAX_PROMPT } from './gpt.ts';
+import { JobSpec } from './job.ts';
 import type { Learned } from './learned.ts';
-import type { LessonOrder, LessonState } from './lesson.ts';
-import type { Metrics } from './measures.ts';
+import { LessonState, type LessonOrder } from './lesson.ts';
+import { Metrics } from './measures.ts';
 import type { Preview } from './preview.ts';
-import type { ModelFormat } from './modelFile.ts';
+import { CODEC_NAMES, SEGMENT_KINDS, STRATEGY_NAMES } from './names.ts';
+import type { ModelFormat, ModelVersion } from './modelFile.ts';
+
+/** Characters: a token of byte pairs may be a long word. */
+const MAX_SAMPLE_LENGTH = 4000;
+
+const number = v.pipe(v.number(), v.finite());
+/** One of each rank. */
+const ofRanks = <const Schema extends v.GenericSchema>(schema: Schema) =>
+  v.pipe(v.array(schema), v.maxLength(MAX_WORLD_SIZE));
+const hash = text(64);
 
 /** The client side of membership; docs/ARCHITECTURE.md draws it. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
@@ -32,60 +47,58 @@ export interface RankStatus {
 /** What is got ready before a first step. */
 export type WarmupStage = 'drawing' | 'data' | 'compiling' | 'recovering';
 
+/** Steps of the longest ring. */
+export const MAX_HOPS = 2 * (MAX_WORLD_SIZE - 1);
+
 /** One ring step of an all-reduce as this rank saw it: a chunk sent, another received. */
-export interface HopEvent {
+export const HopEvent = v.object({
   /** 0 .. 2(n-1)-1: the ring plan's step. */
-  ringStep: number;
+  ringStep: count,
   /** Chunk that this rank sent to its right neighbour in that ring step. */
-  sentChunk: number;
+  sentChunk: count,
   /** Chunk that this rank received from its left neighbour in that ring step. */
-  receivedChunk: number;
+  receivedChunk: count,
   /** When the last byte of the chunk had been handed to the link; `null` if nothing was sent. */
-  sentAt: number | null;
+  sentAt: v.nullable(number),
   /** When the last byte had arrived (and, in reduce-scatter, had been summed). */
-  receivedAt: number | null;
+  receivedAt: v.nullable(number),
   /** Milliseconds of adding up or copying what arrived, within `receivedAt`; left out where nobody measured it. */
-  reduceMs?: number;
-}
+  reduceMs: v.exactOptional(number),
+});
+export type HopEvent = v.InferOutput<typeof HopEvent>;
 
 /** Times of one optimizer step, milliseconds. */
-export interface StepTimes {
-  total: number;
+const StepTimes = v.object({
+  total: number,
   /** Forward and backward on the GPU, until the first bucket's gradients could be read. */
-  compute: number;
+  compute: number,
   /** Reading gradients back, summed over buckets, the wait for compute excluded. */
-  readback: number;
+  readback: number,
   /** From the first all-reduce issued to the last one done. */
-  communicate: number;
+  communicate: number,
   /** The part of `communicate` that nothing else ran beside. */
-  exposed: number;
+  exposed: number,
   /** Optimizer and upload of the parameters. */
-  update: number;
-}
+  update: number,
+});
+export type StepTimes = v.InferOutput<typeof StepTimes>;
 
-/**
- * What a rank does in a step. On its own: `compute` until gradients can be read, `readback` of them, `update` of the parameters.
- * With others, beside the former: `send` a chunk, `wait` for the left neighbour's, `reduce` it; or `exchange` what goes no ring.
- */
-export const SEGMENT_KINDS = ['compute', 'readback', 'update', 'send', 'wait', 'reduce', 'exchange'] as const;
 export type SegmentKind = (typeof SEGMENT_KINDS)[number];
 
 /** A stretch of a step, milliseconds since the step began. */
-export interface Segment {
-  kind: SegmentKind;
-  start: number;
-  end: number;
-}
+const Segment = v.object({ kind: v.picklist(SEGMENT_KINDS), start: number, end: number });
+export type Segment = v.InferOutput<typeof Segment>;
 
 /** One step as one rank spent it. */
-export interface StepLane {
-  step: number;
+export const StepLane = v.object({
+  step: count,
   /** On that rank's clock. */
-  startedAt: number;
-  duration: number;
+  startedAt: number,
+  duration: number,
   /** In order of their start. What a rank does alone and what it does with others may overlap. */
-  segments: Segment[];
-}
+  segments: v.array(Segment),
+});
+export type StepLane = v.InferOutput<typeof StepLane>;
 
 /** The link to a rank's right neighbour; bytes since the links of this epoch were made. */
 export interface EdgeReport {
@@ -113,132 +126,251 @@ export interface RankTelemetry {
 }
 
 /** One rank's line in everybody's table; exchanged every `hashEvery` steps. */
-export interface RankStatistics {
-  rank: number;
+const RankStatistics = v.object({
+  rank,
   /** Medians over the steps since the last exchange, milliseconds. */
-  computeMs: number;
-  communicateMs: number;
-  stepMs: number;
+  computeMs: number,
+  communicateMs: number,
+  stepMs: number,
   /** Bytes of frames sent since the run began: for gradients, for all else. */
-  gradientBytesSent: number;
-  otherBytesSent: number;
+  gradientBytesSent: count,
+  otherBytesSent: count,
   /** Bytes of gradients' frames received. */
-  gradientBytesReceived: number;
+  gradientBytesReceived: count,
   /** Bytes of its tensors; on a GPU, of the buffers there. */
-  memoryBytes: number;
-}
+  memoryBytes: count,
+});
+export type RankStatistics = v.InferOutput<typeof RankStatistics>;
 
 /** How bytes reach a neighbour: `direct` and `relayed` (TURN) over the network, `memory` inside one browser. */
-export type LinkRoute = 'direct' | 'relayed' | 'memory' | 'unknown';
+const LinkRoute = v.picklist(['direct', 'relayed', 'memory', 'unknown']);
+export type LinkRoute = v.InferOutput<typeof LinkRoute>;
 
 /** Why ranks chose a codec: what their first steps took, sending fp32, by the medians of the rank that knows best. */
-export interface CodecChoice {
-  codec: JobCodec;
-  /** What a rank does by itself in a step; communication; the part of that which nothing else ran beside. Milliseconds. */
-  ownMs: number;
-  communicateMs: number;
-  exposedMs: number;
+const CodecChoice = v.object({
+  codec: v.picklist(CODEC_NAMES),
+  /** What a rank does by itself in a step: computing, reading gradients back, updating. Milliseconds. */
+  ownMs: number,
+  /** Communication, and the part of it that nothing else ran beside, milliseconds. */
+  communicateMs: number,
+  exposedMs: number,
   /** What a rank's line moved, bytes per millisecond. */
-  bytesPerMs: number;
+  bytesPerMs: number,
   /** What communication was expected to add to a step by each codec, milliseconds. */
-  expectedMs: Record<JobCodec, number>;
-  /** A strategy worth a try, where ranks talk for longer than they compute all the same. */
-  suggestion: 'local-sgd' | 'diloco' | null;
-}
+  expectedMs: v.object({ fp32: number, fp16: number, int8: number, powersgd: number }),
+  /**
+   * A strategy worth a try, where ranks communicate for longer than they compute with any codec; it is not chosen by
+   * itself.
+   */
+  suggestion: v.nullable(v.picklist(['local-sgd', 'diloco'])),
+});
+export type CodecChoice = v.InferOutput<typeof CodecChoice>;
 
-/**
- * Why ranks chose how much a bucket holds: what an all-reduce takes beside its bytes, and bytes of gradients that it moves in a
- * millisecond; and from the first bucket on until all are added up, what was expected by this cap and by the usual one, milliseconds.
- */
-export interface BucketChoice {
-  capBytes: number;
-  latencyMs: number;
-  bytesPerMs: number;
-  expectedMs: number;
-  usualMs: number;
-}
+/** Why ranks chose how much a bucket holds. */
+const BucketChoice = v.object({
+  /** What a bucket may hold. */
+  capBytes: count,
+  /** What an all-reduce takes beside its bytes, and bytes of gradients that it moves in a millisecond. */
+  latencyMs: number,
+  bytesPerMs: number,
+  /** From the first bucket until all are added up, milliseconds: expected with this cap, and with the usual one. */
+  expectedMs: number,
+  usualMs: number,
+});
+export type BucketChoice = v.InferOutput<typeof BucketChoice>;
 
 /** What a language model wrote as it learned. */
-export interface WrittenSample {
+const WrittenSample = v.object({
   /** Steps that it had taken, and the loss of the last. */
-  steps: number;
-  loss: number;
+  steps: count,
+  loss: number,
   /** What it was to continue. */
-  prompt: string;
-  text: string;
-}
+  prompt: text(MAX_PROMPT),
+  text: text(MAX_SAMPLE_LENGTH),
+});
+export type WrittenSample = v.InferOutput<typeof WrittenSample>;
 
 /** What a range test has found. */
-export interface RateTest {
+export const RateTest = v.object({
   /** Of every step that had a loss. */
-  rates: number[];
+  rates: v.array(number),
   /** Smoothed losses of the same steps. */
-  losses: number[];
+  losses: v.array(number),
   /** The rate at which the loss fell steepest; `null`: there is none, for `reason`. */
-  suggested: number | null;
+  suggested: v.nullable(number),
   /** The loss did not fall clearly, or there were too few steps to say so. */
-  reason: 'flat' | 'short' | null;
-}
+  reason: v.nullable(v.picklist(['flat', 'short'])),
+});
+export type RateTest = v.InferOutput<typeof RateTest>;
 
-export interface RunResult {
-  worldSize: number;
-  strategy: StrategyName;
+export const RunResultSchema = v.object({
+  worldSize,
+  strategy: v.picklist(STRATEGY_NAMES),
   /** In use at the end, and where ranks chose it, why. */
-  codec: JobCodec;
-  choice?: CodecChoice | undefined;
-  bucketChoice?: BucketChoice | undefined;
-  backend: Device['backend'];
-  adapter: string;
+  codec: v.picklist(CODEC_NAMES),
+  choice: v.optional(CodecChoice),
+  bucketChoice: v.optional(BucketChoice),
+  ...Device.entries,
   /**
    * Of the links between ring neighbours: `memory` where all are inside one browser, `mixed` where some are. `none` in a world of one,
    * `unknown` in a group, given to a Trainer, whose ranks are not linked in a ring.
    */
-  transport: 'webrtc' | 'memory' | 'mixed' | 'none' | 'unknown';
-  steps: number;
+  transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
+  steps: count,
   /** Passes over the training data, whole or begun. */
-  epochs: number;
+  epochs: count,
   /** Mean training loss over the last step's samples, all ranks; with a Trainer's regularizers. */
-  loss: number;
+  loss: number,
   /**
    * Share of held-out samples classified right, all ranks' counts together; `null` where none were, or none are
    * classified.
    */
-  accuracy: number | null;
+  accuracy: v.nullable(number),
   /** What else the job asks to be told of held-out samples; of amounts, `rmse` in any job that does not say. */
-  metrics?: Metrics | undefined;
+  metrics: v.optional(Metrics),
   /** Mean loss over the held-out samples; `null` where there are none. */
-  valLoss: number | null;
+  valLoss: v.nullable(number),
   /** In runs that end when they get no better: the lowest such loss, and the steps after which it was. */
-  best?: { step: number; valLoss: number };
+  best: v.exactOptional(v.object({ step: count, valLoss: number })),
   /** Where few classes are told apart: which was taken for which, over all held-out samples. */
-  confusion?: Confusion | undefined;
+  confusion: v.optional(Confusion),
   /** One per rank, in rank order. */
-  stateHash: string[];
+  stateHash: ofRanks(hash),
   /**
    * Bytes of frames sent for gradients (or parameters, as the strategy has it), one per rank: headers included;
    * start-up, statistics and evaluation not.
    */
-  bytesSentPerRank: number[];
+  bytesSentPerRank: ofRanks(count),
   /** The same, received. */
-  bytesReceivedPerRank: number[];
+  bytesReceivedPerRank: ofRanks(count),
   /** Bytes sent for all else (parameters, hashes, statistics, evaluation), one per rank. */
-  otherBytesSentPerRank: number[];
+  otherBytesSentPerRank: ofRanks(count),
   /** Bytes of what one exchange carries of one gradient, as the codec has it; of PowerSGD in its compressed steps. */
-  gradientBytes: number;
+  gradientBytes: count,
   /** Bytes of tensors at the end, one per rank; on a GPU, of the buffers there. */
-  memoryBytesPerRank: number[];
+  memoryBytesPerRank: ofRanks(count),
   /** Of the job `gpt`: the loss of a bigram model on the held-out text, nats by character as all of its losses; and what it wrote. */
-  bigramLoss?: number | undefined;
-  samples?: WrittenSample[] | undefined;
-  stepMs: { median: number; p95: number; compute: number; communicate: number; exposed: number };
+  bigramLoss: v.optional(number),
+  samples: v.optional(v.array(WrittenSample)),
+  stepMs: v.object({ median: number, p95: number, compute: number, communicate: number, exposed: number }),
   /** Mean loss of every step, all ranks' samples together. */
-  losses: number[];
+  losses: v.array(number),
   /** Of a run that looks for a learning rate: it tests no held-out samples, and leaves the model as it was. */
-  rateTest?: RateTest | undefined;
+  rateTest: v.optional(RateTest),
   /** Times that the ranks changed since this one began. */
-  restarts: number;
-  ms: number;
-}
+  restarts: count,
+  ms: number,
+});
+export interface RunResult extends v.InferOutput<typeof RunResultSchema> {}
+
+/** To a tab that watches, this and all that follows of the run comes from `rank`. */
+export const EpochEvent = v.object({
+  type: v.literal('epoch'),
+  epoch: count,
+  /** Epochs of one run share its number. */
+  run: count,
+  rank,
+  worldSize,
+  /** Which of its browser's tabs in this epoch this rank is, and of how many. */
+  localRank: rank,
+  localWorldSize: worldSize,
+  /** In ring order: index is rank. */
+  members: ofRanks(RosterEntry),
+  /** Ranks that the order keeps apart, as the link between them was slow; left out where there are none. */
+  parted: v.optional(v.pipe(ofRanks(v.pipe(v.tuple([rank, rank]), v.readonly())), v.readonly())),
+  job: JobSpec,
+});
+
+/** The model is built and checked; sizes are known. Told again with `bucketChoice` where ranks have chosen how to cut buckets. */
+export const ModelEvent = v.object({
+  type: v.literal('model'),
+  parameters: count,
+  gradientBytes: count,
+  bucketBytes: v.pipe(v.array(count), v.maxLength(1024)),
+  bucketChoice: v.optional(BucketChoice),
+  totalSteps: count,
+  trainSamples: count,
+  testSamples: count,
+});
+
+/** A link of this rank came up or went down. */
+export const LinkEvent = v.object({
+  type: v.literal('link'),
+  peerRank: rank,
+  up: v.boolean(),
+  route: LinkRoute,
+  roundTripMs: v.nullable(number),
+});
+
+export const StepEvent = v.object({
+  type: v.literal('step'),
+  step: count,
+  /** Pass over the data this step belongs to, from 0, and samples of the pass that were done before it. */
+  dataEpoch: count,
+  offset: count,
+  /** Mean loss over this step's samples: of all ranks, or of this one where ranks learn by themselves. */
+  loss: number,
+  samples: count,
+  ms: StepTimes,
+  /** When the step was applied, milliseconds since the run began. */
+  at: number,
+});
+
+/** How one bucket of one step went round the ring, as its rank saw it. */
+export const RecordedTrace = v.object({
+  step: count,
+  bucket: count,
+  bytes: count,
+  startedAt: number,
+  hops: v.pipe(v.array(HopEvent), v.maxLength(MAX_HOPS)),
+});
+export type RecordedTrace = v.InferOutput<typeof RecordedTrace>;
+
+export const TraceEvent = v.object({ type: v.literal('trace'), ...RecordedTrace.entries });
+
+export const RanksEvent = v.object({ type: v.literal('ranks'), step: count, ranks: ofRanks(RankStatistics) });
+
+export const HashesEvent = v.object({
+  type: v.literal('hashes'),
+  step: count,
+  hashes: ofRanks(hash),
+  agree: v.boolean(),
+});
+
+/** From this step on gradients travel by another codec: the job left the choice to the ranks. */
+export const CodecEvent = v.object({ type: v.literal('codec'), step: count, choice: CodecChoice });
+
+/**
+ * Held-out samples were tested, after `step`: their mean loss, and the share classified right, `null` where nothing
+ * is classified; and what else the job asks for.
+ */
+export const EvaluationEvent = v.object({
+  type: v.literal('evaluation'),
+  step: count,
+  loss: number,
+  accuracy: v.nullable(number),
+  metrics: v.optional(Metrics),
+  samples: count,
+});
+
+/** All held-out samples were tested, after `step`, and few classes are told apart: which was taken for which. */
+export const ConfusionEvent = v.object({ type: v.literal('confusion'), step: count, ...Confusion.entries });
+
+/** Of the job `gpt`, now and then: what this rank's copy of the model writes; see {@link RunResult}'s `bigramLoss`. */
+export const SampleEvent = v.object({ type: v.literal('sample'), bigramLoss: number, ...WrittenSample.entries });
+
+/**
+ * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for in a step; `isMoving`: steps are
+ * being taken.
+ */
+export const LessonEvent = v.object({
+  type: v.literal('lesson'),
+  state: LessonState,
+  waitsFor: v.nullable(rank),
+  isMoving: v.boolean(),
+});
+
+export const FinishedEvent = v.object({ type: v.literal('finished'), result: RunResultSchema });
 
 /** A model as a file, of the state after `step` steps. */
 export interface ModelFile {
@@ -247,7 +379,27 @@ export interface ModelFile {
   bytes: Uint8Array<ArrayBuffer>;
 }
 
+/** An event that crosses a wire, or may. */
+type SharedEvent = v.InferOutput<
+  | typeof EpochEvent
+  | typeof ModelEvent
+  | typeof LinkEvent
+  | typeof StepEvent
+  | typeof TraceEvent
+  | typeof RanksEvent
+  | typeof HashesEvent
+  | typeof CodecEvent
+  | typeof EvaluationEvent
+  | typeof ConfusionEvent
+  | typeof SampleEvent
+  | typeof LessonEvent
+  | typeof FinishedEvent
+>;
+
+type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
+
 export type EngineEvent =
+  | SharedEvent
   | ({ type: 'state' } & RankStatus)
   /** `note` says in a sentence why this is not WebGPU, when it is not. */
   | { type: 'device'; device: Device; note: string | null }
@@ -255,54 +407,8 @@ export type EngineEvent =
   | { type: 'admitted'; member: string; room: string; hostKey: string | null }
   /** In place of the one that `admitted` gave, which expires. */
   | { type: 'hostKey'; room: string; hostKey: string }
-  | {
-      type: 'room';
-      phase: RoomPhase;
-      /** Members that may control the room. */
-      hosts: string[];
-      members: RosterEntry[];
-      /** Who only watches; this tab may be one of them. */
-      spectators: Spectator[];
-      job: JobSpec;
-      startAt: number | null;
-      /** How many ranks a run may have, where ranks may come and go at all. */
-      nodes: Nodes | null;
-      isLocked: boolean;
-      /** The host has paused the run: the room is PAUSED until it lets it go on. */
-      isHeld: boolean;
-      /** Ready members that are missing for a run to begin by itself, or to go on. */
-      waitingFor: number;
-    }
-  /** To a tab that watches, this and all that follows of the run comes from `rank`. */
-  | {
-      type: 'epoch';
-      epoch: number;
-      /** Epochs of one run share its number. */
-      run: number;
-      rank: number;
-      worldSize: number;
-      /** Which of its browser's tabs in this epoch this rank is, and of how many. */
-      localRank: number;
-      localWorldSize: number;
-      /** In ring order: index is rank. */
-      members: RosterEntry[];
-      /** Ranks that the order keeps apart, as the link between them was slow; left out where there are none. */
-      parted?: readonly (readonly [number, number])[] | undefined;
-      job: JobSpec;
-    }
-  /** The model is built and checked; sizes are known. Told anew with `bucketChoice` where ranks have chosen how to cut buckets. */
-  | {
-      type: 'model';
-      parameters: number;
-      gradientBytes: number;
-      bucketBytes: number[];
-      bucketChoice?: BucketChoice | undefined;
-      totalSteps: number;
-      trainSamples: number;
-      testSamples: number;
-    }
-  /** A link of this rank came up or went down. */
-  | { type: 'link'; peerRank: number; up: boolean; route: LinkRoute; roundTripMs: number | null }
+  /** The room as the server describes it. */
+  | Omit<RoomMessage, 'run' | 'epoch' | 'removed'>
   | { type: 'warmup'; stage: WarmupStage; message: string }
   /** Files that this tab's user chose, for all ranks: bytes that are read of how many. With the last one they can go round. */
   | { type: 'reading'; bytes: number; total: number }
@@ -320,42 +426,9 @@ export type EngineEvent =
   | { type: 'testing'; step: number; done: number; share: number }
   /** A step is about to be taken. `samples` as in what `step` will tell. */
   | { type: 'begin'; step: number; dataEpoch: number; samples: number }
-  | {
-      type: 'step';
-      step: number;
-      /** Pass over the data this step belongs to, from 0, and samples of the pass that were done before it. */
-      dataEpoch: number;
-      offset: number;
-      /** Mean loss over this step's samples: of all ranks, or of this one where ranks learn by themselves. */
-      loss: number;
-      samples: number;
-      ms: StepTimes;
-      /** When the step was applied, milliseconds since the run began. */
-      at: number;
-    }
-  /** How one bucket of one step went round the ring, seen from here. */
-  | { type: 'trace'; step: number; bucket: number; bytes: number; startedAt: number; hops: HopEvent[] }
   /** How this rank spent a step, exactly. */
   | { type: 'segments'; lane: StepLane }
-  | { type: 'ranks'; step: number; ranks: RankStatistics[] }
   | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }
-  | { type: 'hashes'; step: number; hashes: string[]; agree: boolean }
-  /** From this step on gradients travel by another codec: the job left the choice to the ranks. */
-  | { type: 'codec'; step: number; choice: CodecChoice }
-  /**
-   * Held-out samples were tested, after `step`: their mean loss, and the share classified right, `null` where nothing
-   * is classified; and what else the job asks for.
-   */
-  | {
-      type: 'evaluation';
-      step: number;
-      loss: number;
-      accuracy: number | null;
-      metrics?: Metrics | undefined;
-      samples: number;
-    }
-  /** All held-out samples were tested, after `step`, and few classes are told apart: which was taken for which. */
-  | ({ type: 'confusion'; step: number } & Confusion)
   /**
    * What this tab's files hold, or what is wrong with them or with what the job asks of them: told when files come, and when the job
    * changes. Both `null`: they are being read.
@@ -372,18 +445,10 @@ export type EngineEvent =
    */
   | { type: 'prediction'; id: number; answer: { probabilities: number[]; steps: number } | null }
   | { type: 'learned'; learned: Learned | null }
-  /** Of the job `gpt`, now and then: what this rank's copy of the model writes; see {@link RunResult.bigramLoss}. */
-  | ({ type: 'sample'; bigramLoss: number } & WrittenSample)
   /** The answer to the command `write`, as `prediction` is to `predict`. */
   | { type: 'written'; id: number; answer: { text: string; steps: number } | null }
   /** The answer to the command `export`, with its `id`: a file, or why there is none. */
   | { type: 'exported'; id: number; file: ModelFile | null; problem: string | null }
-  /**
-   * Of a lesson: what all its ranks hold now. `waitsFor`: the rank whose numbers this one waits for in a step; `isMoving`: steps are
-   * being taken.
-   */
-  | { type: 'lesson'; state: LessonState; waitsFor: number | null; isMoving: boolean }
-  | { type: 'finished'; result: RunResult }
   /** The run is over for this rank; `fatal`: so is the connection to the room. */
   | { type: 'failed'; name: string; message: string; fatal: boolean };
 
@@ -443,7 +508,7 @@ export type EngineCommand =
    * Asks for the model as a file, also after its run; for a checkpoint while it is on. `best`: as it was when it tested best, where this
    * tab has kept that; a run that has no {@link JobSpec.patience}, or that this tab came to later, has not.
    */
-  | { type: 'export'; id: number; format: ModelFormat; which: 'last' | 'best' }
+  | { type: 'export'; id: number; format: ModelFormat; which: ModelVersion }
   /** From now on the run waits after every comparison of ranks for `release`, so that no more than what lies between two can be lost. */
   | { type: 'hold' }
   /** What the run was after `step` is kept. */

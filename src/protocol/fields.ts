@@ -2,6 +2,79 @@
 import * as v from 'valibot';
 import { nearestOf } from '../util/nearest.ts';
 
+/** The command-line option of a field. */
+export interface FieldOption {
+  /** The option's name in camelCase, where it is not the field's. */
+  name?: string;
+  /** The placeholder of its value in the help. */
+  value: string;
+  help: string;
+  /** The values to choose from, where the schema takes others too. */
+  choices?: readonly string[];
+}
+
+/** The one declaration of a field: command line, links, forms and files derive from it. */
+export interface Field<
+  Schema extends v.GenericSchema = v.GenericSchema,
+  Option extends FieldOption | undefined = FieldOption | undefined,
+> {
+  readonly schema: Schema;
+  readonly defaultValue: v.InferOutput<Schema>;
+  readonly option: Option;
+}
+
+type FieldTable = Readonly<Record<string, Field>>;
+type Schemas<Fields extends FieldTable> = { -readonly [Name in keyof Fields]: Fields[Name]['schema'] };
+
+export function field<const Schema extends v.GenericSchema, const Option extends FieldOption | undefined = undefined>(
+  schema: Schema,
+  defaultValue: v.InferOutput<Schema>,
+  option?: Option,
+): Field<Schema, Option> {
+  return { schema, defaultValue, option: option as Option };
+}
+
+export function schemasOf<const Fields extends FieldTable>(fields: Fields): Schemas<Fields> {
+  const schemas = Object.entries(fields).map(([name, { schema }]) => [name, schema]);
+  return Object.fromEntries(schemas) as Schemas<Fields>;
+}
+
+export function defaultValuesOf<const Fields extends FieldTable>(
+  fields: Fields,
+): v.InferOutput<v.StrictObjectSchema<Schemas<Fields>, undefined>> {
+  const values = Object.entries(fields).map(([name, { defaultValue }]) => [name, defaultValue]);
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as never;
+}
+
+/** How a value is written as text, in a command line or a link; `null`: it is not. */
+export type Notation = 'choice' | 'text' | 'whole' | 'decimal' | 'switch' | 'list' | null;
+
+export function notationOf(schema: v.GenericSchema): Notation {
+  if ('wrapped' in schema) return notationOf(schema.wrapped as v.GenericSchema);
+  switch (schema.type) {
+    case 'picklist':
+      return choicesOf(schema).every((one) => typeof one === 'string') ? 'choice' : 'whole';
+    case 'number':
+      return 'pipe' in schema && (schema.pipe as { type: string }[]).some(({ type }) => type === 'integer')
+        ? 'whole'
+        : 'decimal';
+    case 'string':
+      return 'text';
+    case 'boolean':
+      return 'switch';
+    case 'array':
+      return 'list';
+    default:
+      return null;
+  }
+}
+
+/** The values that a picklist has; none for other schemas. */
+export function choicesOf(schema: v.GenericSchema): readonly unknown[] {
+  if ('wrapped' in schema) return choicesOf(schema.wrapped as v.GenericSchema);
+  return 'options' in schema ? (schema.options as unknown[]) : [];
+}
+
 /** What is wrong, and the way to it from the top: names of fields, and places in lists. */
 export interface Problem {
   path: readonly (string | number)[];

@@ -1,52 +1,49 @@
 /** What a flight recorder gives: plain data, JSON-able. */
-import type { HopEvent, StepLane } from './events.ts';
+import * as v from 'valibot';
+import { count } from './control.ts';
+import { RecordedTrace, StepLane } from './events.ts';
 
-export interface FlightRecord {
+const time = v.nullable(v.number());
+
+const FlightRecordSchema = v.object({
   /** Number of the process group; 0 is the world. */
-  group: number;
-  kind: 'collective' | 'send' | 'receive';
+  group: count,
+  kind: v.picklist(['collective', 'send', 'receive']),
   /** Sequence number in the group; of a message, its number from sender to receiver, `null` for a receive nothing came for. */
-  seq: number | null;
+  seq: v.nullable(count),
   /** `allReduce`. */
-  op: string;
+  op: v.string(),
   /** How its data goes, as the cost model chose: `ring`, `halving-doubling`, `doubling`, `tree`, `direct`. */
-  algorithm: string;
+  algorithm: v.string(),
   /** `float32`. */
-  dtype: string;
+  dtype: v.string(),
   /** Elements of the whole tensor. */
-  count: number;
+  count,
   /** As messages say it: `allReduce(25450 float32, SUM)`. */
-  call: string;
+  call: v.string(),
   /** Scheduled ops wait for others of this rank; started ones for other ranks. */
-  state: 'scheduled' | 'started' | 'completed' | 'failed';
+  state: v.picklist(['scheduled', 'started', 'completed', 'failed']),
   /** Milliseconds of this rank's clock; `null` while not yet. */
-  scheduledAt: number;
-  startedAt: number | null;
-  endedAt: number | null;
+  scheduledAt: v.number(),
+  startedAt: time,
+  endedAt: time,
   /** Bytes of frames this rank has sent for it. */
-  bytesSent: number;
-}
+  bytesSent: count,
+});
+export interface FlightRecord extends v.InferOutput<typeof FlightRecordSchema> {}
 
-/** How one bucket of one step went round the ring, as its rank saw it. */
-export interface RecordedTrace {
-  step: number;
-  bucket: number;
-  bytes: number;
-  startedAt: number;
-  hops: HopEvent[];
-}
-
-/** What is downloaded: everything needed to lay ranks side by side. Version 1 had records only. */
-export interface FlightRecording {
-  format: 'peergrad-flight-recording';
-  version: 2;
-  rank: number;
-  worldSize: number;
-  epoch: number;
+/** What is downloaded: everything needed to lay ranks side by side. */
+export const FlightRecordingSchema = v.object({
+  format: v.literal('peergrad-flight-recording'),
+  version: v.literal(2),
+  rank: count,
+  worldSize: v.pipe(count, v.minValue(1)),
+  epoch: count,
   /** Oldest first, like all that follows. */
-  records: FlightRecord[];
-  traces: RecordedTrace[];
-  lanes: StepLane[];
+  records: v.array(FlightRecordSchema),
+  traces: v.array(RecordedTrace),
+  lanes: v.array(StepLane),
   /** By rank: how far its clock is ahead of this one's, where that is known. */
-  clocks: ({ offsetMs: number; errorMs: number } | null)[];
-}
+  clocks: v.array(v.nullable(v.object({ offsetMs: v.number(), errorMs: v.number() }))),
+});
+export interface FlightRecording extends v.InferOutput<typeof FlightRecordingSchema> {}

@@ -3,61 +3,37 @@
  */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
-import { fieldsOf, issuePath, problemOf, sentenceOf, type Problem } from './fields.ts';
-import { GptModel, PRESETS } from './gpt.ts';
+import {
+  defaultValuesOf,
+  field,
+  fieldsOf,
+  issuePath,
+  problemOf,
+  schemasOf,
+  sentenceOf,
+  type Problem,
+} from './fields.ts';
+import { GPT_FIELDS, GptModel, PRESETS } from './gpt.ts';
 import { IMAGE_SIDE } from './learned.ts';
-import { measureFields, TASK_NAMES, unfitMeasure, type TaskName } from './measures.ts';
+import { MEASURE_FIELDS, TASK_NAMES, unfitMeasure, type TaskName } from './measures.ts';
+import {
+  JOB_NAMES,
+  MODEL_NAMES,
+  OPTIMIZER_NAMES,
+  PLANNED_CODECS,
+  SCHEDULE_NAMES,
+  STRATEGY_NAMES,
+  TRANSPORT_NAMES,
+  type ModelName,
+  type PlannedCodec,
+  type StrategyName,
+} from './names.ts';
 import { SpreadFiles } from './spread.ts';
 import { misfitOf, Topology } from './topology.ts';
 
-/**
- * `gpt` learns to write as a text does. `lesson` trains nothing: its ranks add up a few numbers by hand (`lesson.ts`), and what it says of
- * a training is not used.
- */
-export const JOB_NAMES = ['digits', 'mnist', 'images', 'table', 'gpt', 'lesson'] as const;
-/** Of the jobs that do not write. */
-export const MODEL_NAMES = ['mlp', 'cnn'] as const;
-export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
-
-/**
- * How the learning rate goes: it stays, or falls as a cosine does to a tenth. A range test is a run that looks for a rate: it tries ever
- * higher ones until the loss explodes, and leaves the model as it was.
- */
-export const SCHEDULE_NAMES = ['constant', 'cosine', 'range-test'] as const;
-
-/** How ranks learn together: src/parallel/strategies has a file for each. */
-export const STRATEGY_NAMES = [
-  'ring',
-  'parameter-server',
-  'async-parameter-server',
-  'data-parallel',
-  'local-sgd',
-  'diloco',
-] as const;
-
-/** How gradients travel, see {@link codecsOf}: `fp16` and `int8` are codecs of an all-reduce, `powersgd` sends thin matrices. */
-export const CODEC_NAMES = ['fp32', 'fp16', 'int8', 'powersgd'] as const;
-
-/** What a job may say: with `auto` ranks time their first steps and choose one of the others together. */
-export const PLANNED_CODECS = [...CODEC_NAMES, 'auto'] as const;
-
-export type ModelName = (typeof MODEL_NAMES)[number];
-export type StrategyName = (typeof STRATEGY_NAMES)[number];
-/** The job's: collectives know of fewer. */
-export type JobCodec = (typeof CODEC_NAMES)[number];
-export type PlannedCodec = (typeof PLANNED_CODECS)[number];
+export * from './names.ts';
 
 const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
-
-const DEFAULT_HIDDEN = 64;
-const DEFAULT_GPT: GptModel = { ...PRESETS.tiny.model, prompt: '\n' };
-
-/**
- * How ranks are linked: all by WebRTC, or where both are tabs of one browser by a message port, which is faster by far and shows
- * nothing of a network.
- */
-export const TRANSPORT_NAMES = ['webrtc', 'auto'] as const;
-export type TransportName = (typeof TRANSPORT_NAMES)[number];
 
 /** Each has a GPU device and a copy of the model and the data. */
 export const MAX_REPLICAS = 16;
@@ -87,54 +63,101 @@ export const MAX_MINUTES = 7 * 24 * 60;
 export const MAX_IMAGE_SIDE = 256;
 
 /** What is taken from people's own files; other jobs do not use it. */
-const fileFields = {
+const FILE_FIELDS = {
   /** `table`: the column to predict; `null`: the last. */
-  target: v.optional(v.nullable(v.pipe(v.string(), v.minLength(1), v.maxLength(200))), null),
+  target: field(v.nullable(v.pipe(v.string(), v.minLength(1), v.maxLength(200))), null, {
+    value: 'column',
+    help: 'the column to predict (table; default: the last)',
+  }),
   /** `table`: what to learn of it; `null`: as its values suggest. */
-  task: v.optional(v.nullable(v.picklist(TASK_NAMES)), null),
+  task: field(v.nullable(v.picklist(TASK_NAMES)), null, {
+    value: 'name',
+    help: 'what to learn of it (table; default: as its values suggest)',
+  }),
   /** `images`: pixels per side that pictures are brought to, and 1 channel (grey) or 3. Arrays of numbers stay as they are. */
-  side: v.optional(v.pipe(v.number(), v.integer(), v.minValue(8), v.maxValue(MAX_IMAGE_SIDE)), 32),
-  channels: v.optional(v.picklist([1, 3]), 3),
+  side: field(v.pipe(v.number(), v.integer(), v.minValue(8), v.maxValue(MAX_IMAGE_SIDE)), 32, {
+    value: 'pixels',
+    help: 'what pictures are brought to (images)',
+  }),
+  channels: field(v.picklist([1, 3]), 3, { value: 'n', help: '1 for grey, 3 for colours (images)' }),
 };
 
 /** How a model is trained, whatever model it is. */
-const planFields = {
-  optimizer: v.picklist(OPTIMIZER_NAMES),
-  learningRate: v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10)),
+const PLAN_FIELDS = {
+  optimizer: field(v.picklist(OPTIMIZER_NAMES), 'adam', { value: 'name', help: 'which optimizer' }),
+  learningRate: field(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10)), 0.002, {
+    ...{ name: 'lr', value: 'rate', help: 'learning rate' },
+  }),
   /** Samples per rank and step. */
-  batchSize: positiveInteger(4096),
+  batchSize: field(positiveInteger(4096), 32, { name: 'batch', value: 'n', help: 'samples per tab and step' }),
   /** Passes over the training data. */
-  epochs: positiveInteger(1000),
+  epochs: field(positiveInteger(1000), 1, { value: 'n', help: 'passes over the training data' }),
   /** Stop after this many steps, if the passes are not over before. */
-  maxSteps: v.nullable(positiveInteger(10_000_000)),
+  maxSteps: field(v.nullable(positiveInteger(10_000_000)), null, {
+    ...{ name: 'steps', value: 'n', help: 'stop after so many steps' },
+  }),
   /** Stop after the step in which so many minutes of training are over, by rank 0's clock. */
-  maxMinutes: v.optional(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null),
+  maxMinutes: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {
+    name: 'minutes',
+    value: 'n',
+    help: 'stop after so many minutes of training',
+  }),
   /**
    * Stop after this many tests on held-out samples without a lower loss than before, as Keras's EarlyStopping does, and keep the model
    * that tested best, too; `null`: go on.
    */
-  patience: v.optional(v.nullable(positiveInteger(1000)), null),
-  schedule: v.optional(v.picklist(SCHEDULE_NAMES), 'constant'),
+  patience: field(v.nullable(positiveInteger(1000)), null, {
+    value: 'n',
+    help: 'stop after so many tests on held-out samples without a lower loss, and --out the best model',
+  }),
+  schedule: field(v.picklist(SCHEDULE_NAMES), 'constant', {
+    value: 'name',
+    help: 'how the learning rate goes (gpt: cosine, else constant); range-test looks for one',
+  }),
   /** Steps in which the learning rate rises to what it is, at first. */
-  warmupSteps: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0),
+  warmupSteps: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0, {
+    value: 'n',
+    help: 'steps in which the learning rate rises at first',
+  }),
   /** Longest gradient, by its L2 norm: longer ones are scaled down to it. */
-  clipNorm: v.optional(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0))), null),
+  clipNorm: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0))), null, {
+    value: 'length',
+    help: 'scale longer gradients down to it',
+  }),
   /** `null`: the optimizer's own. */
-  weightDecay: v.optional(v.nullable(v.pipe(v.number(), v.minValue(0), v.maxValue(10))), null),
-  seed: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff)),
+  weightDecay: field(v.nullable(v.pipe(v.number(), v.minValue(0), v.maxValue(10))), null, {
+    value: 'share',
+    help: "the optimizer's weight decay",
+  }),
+  seed: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff)), 1, {
+    value: 'n',
+    help: 'seed of parameters and shuffles',
+  }),
   /** Compare state hashes, and exchange statistics, every so many steps. */
-  hashEvery: positiveInteger(1_000_000),
-  strategy: v.picklist(STRATEGY_NAMES),
+  hashEvery: field(positiveInteger(1_000_000), 20, { value: 'n', help: 'compare the ranks every n steps' }),
+  strategy: field(v.picklist(STRATEGY_NAMES), 'ring', { value: 'name', help: 'how ranks learn together' }),
   /** Steps between two points where all ranks agree, for strategies that have them; `null`: the strategy's own default. */
-  syncEvery: v.nullable(positiveInteger(1_000_000)),
+  syncEvery: field(v.nullable(positiveInteger(1_000_000)), null, {
+    value: 'n',
+    help: 'steps between two exchanges (local-sgd, diloco, async-parameter-server)',
+  }),
   /** Steps that a rank may be ahead of the slowest, for `async-parameter-server`. */
-  staleness: v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)),
+  staleness: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 4, {
+    value: 'n',
+    help: 'steps a rank may be ahead of the slowest (async-parameter-server)',
+  }),
   /** How what ranks exchange travels. */
-  codec: v.optional(v.picklist(PLANNED_CODECS), 'fp32'),
+  codec: field(v.picklist(PLANNED_CODECS), 'fp32', {
+    value: 'name',
+    help: 'how gradients travel (ring; diloco: fp16, int8); auto: as links need',
+  }),
   /** Whether what a codec's rounding took from a rank's part is added to what the rank sends next. */
-  errorFeedback: v.optional(v.boolean(), true),
+  errorFeedback: field(v.boolean(), true, {
+    value: 'on|off',
+    help: 'add what a codec lost to what is sent next',
+  }),
   /** To measure what telemetry costs: in every second stretch of so many steps, ranks tell nothing but the steps themselves. */
-  quietStretch: v.optional(positiveInteger(1_000_000)),
+  quietStretch: field(v.optional(positiveInteger(1_000_000)), undefined),
 };
 
 /** Steps of a range test. With fewer a rate is hardly tried, with more it finds the same. */
@@ -155,27 +178,35 @@ function fitsRangeTest(plan: { schedule: string; strategy: string; maxSteps: num
 const FITTING_CODEC = 'ring takes every codec, diloco takes fp16 and int8, and other strategies take fp32 only';
 
 const TrainingPlan = v.pipe(
-  v.strictObject(planFields),
+  v.strictObject(schemasOf(PLAN_FIELDS)),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
   v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
 );
 export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
 
-const JobFields = fieldsOf({
-  job: v.picklist(JOB_NAMES),
+/** Every field of a job, in the order in which files and the command line's help have them. */
+export const FIELDS = {
+  job: field(v.picklist(JOB_NAMES), 'digits', { value: 'name', help: 'what to train' }),
   /** One of ours by its name, or layers. */
-  model: v.lazy((model) => (typeof model === 'object' && model !== null ? Topology : v.picklist(MODEL_NAMES))),
+  model: field(
+    v.lazy((model) => (typeof model === 'object' && model !== null ? Topology : v.picklist(MODEL_NAMES))),
+    'mlp',
+    { value: 'name', help: 'which model', choices: MODEL_NAMES },
+  ),
   /** Units of the mlp's hidden layer. */
-  hidden: v.optional(positiveInteger(MAX_HIDDEN), DEFAULT_HIDDEN),
-  gpt: v.optional(GptModel, DEFAULT_GPT),
-  ...planFields,
-  ...measureFields,
-  data: DataSource,
-  ...fileFields,
+  hidden: field(positiveInteger(MAX_HIDDEN), 64, { value: 'n', help: "units of the mlp's hidden layer" }),
+  gpt: field(GptModel, defaultValuesOf(GPT_FIELDS)),
+  ...PLAN_FIELDS,
+  ...MEASURE_FIELDS,
+  data: field(DataSource, { kind: 'drawn' }),
+  ...FILE_FIELDS,
   /** Workers in the one tab of `data-parallel`. */
-  replicas: positiveInteger(MAX_REPLICAS),
-  transport: v.optional(v.picklist(TRANSPORT_NAMES), 'webrtc'),
-});
+  replicas: field(positiveInteger(MAX_REPLICAS), 4, { value: 'n', help: 'workers in the one tab (data-parallel)' }),
+  transport: field(v.picklist(TRANSPORT_NAMES), 'webrtc', {
+    value: 'name',
+    help: 'how tabs of one browser are linked; auto: by message ports',
+  }),
+};
 
 /** The kinds of data that jobs have. */
 const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
@@ -216,7 +247,7 @@ function taskOf({ job, task }: { job: (typeof JOB_NAMES)[number]; task: TaskName
 }
 
 export const JobSpec = v.pipe(
-  JobFields,
+  fieldsOf(schemasOf(FIELDS)),
   v.check(
     ({ job, data }) => DATA_OF[job].includes(data.kind),
     'digits draws its own data; mnist needs data of kind "url", "files" or "spread"; images and table take these and "federated", gpt ' +
@@ -258,31 +289,11 @@ export const JobSpec = v.pipe(
 
 export type JobSpec = v.InferOutput<typeof JobSpec>;
 
-/** In the order in which files have them. */
-export const JOB_FIELDS = Object.keys(JobFields.entries) as (keyof JobSpec)[];
+export const JOB_FIELDS = Object.keys(FIELDS) as (keyof JobSpec)[];
 
 export type JobName = JobSpec['job'];
 
-const DEFAULT_PLAN: TrainingPlan = {
-  optimizer: 'adam',
-  learningRate: 0.002,
-  batchSize: 32,
-  epochs: 1,
-  maxSteps: null,
-  maxMinutes: null,
-  patience: null,
-  schedule: 'constant',
-  warmupSteps: 0,
-  clipNorm: null,
-  weightDecay: null,
-  seed: 1,
-  hashEvery: 20,
-  strategy: 'ring',
-  syncEvery: null,
-  staleness: 4,
-  codec: 'fp32',
-  errorFeedback: true,
-};
+const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
 
 /** What is trained, for people: `digits/mlp`, and `gpt`, which has one model. */
 export function nameOfJob({ job, model }: Pick<JobSpec, 'job' | 'model'>): string {
@@ -304,18 +315,7 @@ export function keepsModel({ job, schedule }: Pick<JobSpec, 'job' | 'schedule'>)
   return job !== 'lesson' && schedule !== 'range-test';
 }
 
-export const DEFAULT_JOB: JobSpec = {
-  job: 'digits',
-  model: 'mlp',
-  hidden: DEFAULT_HIDDEN,
-  gpt: DEFAULT_GPT,
-  ...DEFAULT_PLAN,
-  ...{ loss: null, metrics: null },
-  data: { kind: 'drawn' },
-  ...{ target: null, task: null, side: 32, channels: 3 },
-  replicas: 4,
-  transport: 'webrtc',
-};
+export const DEFAULT_JOB: JobSpec = defaultValuesOf(FIELDS);
 
 /** What the job `gpt` has in place of {@link DEFAULT_JOB}'s: as language models are trained. */
 const GPT_PLAN = {
@@ -374,9 +374,9 @@ export function checkJob(fields: Record<string, unknown>): { job: JobSpec } | { 
  */
 export function parsePlan(fields: Record<string, unknown>): TrainingPlan {
   const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
-  const unknown = Object.keys(given).find((name) => !Object.hasOwn(planFields, name));
+  const unknown = Object.keys(given).find((name) => !Object.hasOwn(PLAN_FIELDS, name));
   if (unknown !== undefined) {
-    throw new UsageError(`Trainer has no option "${unknown}": it has ${Object.keys(planFields).join(', ')}.`);
+    throw new UsageError(`Trainer has no option "${unknown}": it has ${Object.keys(PLAN_FIELDS).join(', ')}.`);
   }
   const optimizer = defaultOptimizer(given['strategy']);
   const maxSteps = given['schedule'] === 'range-test' ? RANGE_TEST_STEPS.usual : DEFAULT_PLAN.maxSteps;

@@ -4,7 +4,7 @@
  * objects, so they are schemas.
  */
 import * as v from 'valibot';
-import { MAX_WORLD_SIZE, memberId, worldSize } from './control.ts';
+import { count, MAX_WORLD_SIZE, memberId, rank, worldSize } from './control.ts';
 
 export const LESSON_MODES = ['ring', 'parameter-server'] as const;
 export type LessonMode = (typeof LESSON_MODES)[number];
@@ -23,8 +23,6 @@ export function numbersOf(n: number): number {
   return Math.max(LEAST_NUMBERS, n);
 }
 
-const rank = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WORLD_SIZE - 1));
-const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const perRank = <const Item extends v.GenericSchema>(item: Item) => v.pipe(v.array(item), v.maxLength(MAX_WORLD_SIZE));
 const mode = v.picklist(LESSON_MODES);
 

@@ -1,6 +1,6 @@
 /** What a job makes small as it learns, and what is told of held-out samples beside that. */
 import * as v from 'valibot';
-import type { Problem } from './fields.ts';
+import { field, type Problem } from './fields.ts';
 
 /** What is learned of a sample: which class it is, or how large an amount. */
 export const TASK_NAMES = ['classification', 'regression'] as const;
@@ -30,7 +30,8 @@ export type LossName = (typeof LOSS_NAMES)[number];
 export type MetricName = (typeof METRIC_NAMES)[number];
 
 /** By name, in the order in which they are told. */
-export type Metrics = Partial<Record<MetricName, number>>;
+export const Metrics = v.record(v.picklist(METRIC_NAMES), v.pipe(v.number(), v.finite()));
+export type Metrics = v.InferOutput<typeof Metrics>;
 
 /** All that was told, the accuracy first. */
 export function metricsTold({
@@ -48,12 +49,15 @@ export function metricEntries(metrics: Metrics): [MetricName, number][] {
   return Object.entries(metrics) as [MetricName, number][];
 }
 
-/** Those of a job. */
-export const measureFields = {
+/** The fields of a job that say how it is measured. */
+export const MEASURE_FIELDS = {
   /** `null`: as what is learned has it. */
-  loss: v.optional(v.nullable(v.picklist(LOSS_NAMES)), null),
+  loss: field(v.nullable(v.picklist(LOSS_NAMES)), null, {
+    value: 'name',
+    help: 'loss function (default: depends on the task)',
+  }),
   /** `null`: the accuracy of classes, the `rmse` of amounts. Accuracy is told of classes in any case. */
-  metrics: v.optional(
+  metrics: field(
     v.nullable(
       v.pipe(
         v.array(v.picklist(METRIC_NAMES)),
@@ -62,13 +66,16 @@ export const measureFields = {
       ),
     ),
     null,
+    {
+      value: 'names',
+      help: `metrics of held-out samples, separated by commas (${METRIC_NAMES.join(', ')}; default: depends on the task)`,
+    },
   ),
 };
 
-export interface Measures {
-  loss: LossName | null;
-  metrics: readonly MetricName[] | null;
-}
+export type Measures = {
+  readonly [Name in keyof typeof MEASURE_FIELDS]: Readonly<(typeof MEASURE_FIELDS)[Name]['defaultValue']>;
+};
 
 /** Of a job that learns `task`, the loss. */
 export function lossOf({ loss }: Pick<Measures, 'loss'>, task: TaskName): LossName {

@@ -8,6 +8,9 @@ export type WeightsFormat = (typeof WEIGHTS_FORMATS)[number];
 /** A checkpoint is all that it takes to go on training. */
 export type ModelFormat = WeightsFormat | 'checkpoint';
 
+/** The state of a model that a file is of: after the last step, or after the best evaluation. */
+export type ModelVersion = 'last' | 'best';
+
 /** How a file's name ends. */
 export const FILE_ENDINGS: Readonly<Record<ModelFormat, string>> = {
   safetensors: '.safetensors',

@@ -230,7 +230,7 @@ describe('spoken states', () => {
   test('say what a newcomer waits for while others train', () => {
     const newcomer = [GRACE, state('WAITING')];
     const warm: EngineEvent = { type: 'warmup', stage: 'drawing', message: 'Drawing digits' };
-    const unready = { phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] } as const;
+    const unready: Partial<Lobby> = { phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] };
     expect(said(...newcomer, room(unready))).toBe('waiting to get ready');
     expect(said(...newcomer, room(unready), warm)).toBe('warming up: drawing digits');
     // What it made ready stays so.

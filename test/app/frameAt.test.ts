@@ -4,10 +4,10 @@ import { cellsAfter, chunkName, frameAt, includes, timelineOf } from '../../src/
 import { chunkOnEdge, holderOf, moveOf, narrate, narratePicked } from '../../src/app/ring/narrate.ts';
 import { simulatedTrace } from '../../src/app/ring/simulatedTrace.ts';
 import { ringStepCount, transfersAt } from '../../src/collectives/ringPlan.ts';
-import type { Trace } from '../../src/app/view.ts';
+import type { RecordedTrace } from '../../src/protocol/events.ts';
 
 /** Three ranks, four ring steps: chunks leave at 11, 21, 31, 41 and arrive at 20, 30, 40, 50; the clock began at 10. */
-const TRACE: Trace = {
+const TRACE: RecordedTrace = {
   step: 7,
   bucket: 0,
   bytes: 1200,

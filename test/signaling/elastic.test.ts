@@ -14,7 +14,7 @@ import {
 import { enteringMs } from '../../signaling/room/epochs.ts';
 import { breaksOf, MAX_OUTAGES, type Fault } from '../../signaling/room/faults.ts';
 import { MAX_REMOVED, withRemoved } from '../../signaling/room/state.ts';
-import type { Standing } from '../../src/protocol/control.ts';
+import { settingsOf, type Standing } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { join, Play, ready } from './play.ts';
 
@@ -27,8 +27,8 @@ const missed = (member: string): RoomEvent => ({ type: 'missed', member });
 
 /** What it says of itself when it comes back. */
 const back = (play: Play, member: string, standing: Partial<Standing> = {}): RoomEvent => {
-  const { job, startAt, nodes, isLocked, isHeld, run, epoch } = play.state;
-  const settings = { job, startAt, nodes, isLocked, isHeld };
+  const { run, epoch } = play.state;
+  const settings = settingsOf(play.state);
   return {
     ...{ type: 'return', member, name: member, holdsKey: false },
     standing: { settings, run, isRunOn: run > 0, epoch, active: null, ...standing },
@@ -52,9 +52,8 @@ const fail = (scope: 'rank' | 'epoch' | 'run', epoch = 1): RoomEvent => ({
 
 /** The members of `before`, back in a new server's room, one by one with what each of them knows. */
 function revived(before: Play, ...returns: RoomEvent[]): Play {
-  const { job, startAt, nodes, isLocked, isHeld } = before.state;
   const play = new Play();
-  play.state = revive({ job, startAt, nodes, isLocked, isHeld }, { capacity: 4 }, 1000);
+  play.state = revive(settingsOf(before.state), { capacity: 4 }, 1000);
   return play.do(...returns);
 }
 const active = (play: Play, isSteady = true): Standing['active'] => {
@@ -782,12 +781,11 @@ describe('after a restart of the server', () => {
 
   test('who was sent out stays out, whoever returns first', () => {
     const before = open(3).do({ type: 'remove', member: 'Ada', whom: 'Cy' }).train();
-    const { job, startAt, nodes, isLocked, isHeld } = before.state;
     const removed = { members: ['Cy'], seal: 'good' };
     const knows = (member: string): RoomEvent =>
       back(before, member, {
         active: active(before),
-        settings: { job, startAt, nodes, isLocked, isHeld, removed },
+        settings: { ...settingsOf(before.state), removed },
       });
     const missedIt = open(3);
     for (const order of [

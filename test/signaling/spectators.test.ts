@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { revive, type RoomEvent } from '../../signaling/room/index.ts';
 import { join, Play, ready } from './play.ts';
+import { settingsOf } from '../../src/protocol/control.ts';
 
 const OPEN = { nodes: { min: 1, max: 4 } };
 const watch = (member: string, holdsKey = false): RoomEvent => join(member, { watches: true, holdsKey });
@@ -68,8 +69,7 @@ describe('who watches', () => {
 
   test('comes back as it was, also to a server that has restarted, and has no say in what went on', () => {
     const play = Play.running(1, OPEN).do(watch('Wu', true));
-    const { job, startAt, nodes, isLocked, isHeld } = play.state;
-    const settings = { job, startAt, nodes, isLocked, isHeld };
+    const settings = settingsOf(play.state);
     const standing = { settings, run: 1, isRunOn: true, epoch: 7, active: null };
     const back: RoomEvent = {
       ...{ type: 'return', member: 'Wu', name: 'Wu', holdsKey: true, watches: true, standing },

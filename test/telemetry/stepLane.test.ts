@@ -1,12 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import {
-  SEGMENT_KINDS,
-  type HopEvent,
-  type Segment,
-  type StepLane,
-  type StepTimes,
-} from '../../src/protocol/events.ts';
+import type { HopEvent, Segment, StepLane, StepTimes } from '../../src/protocol/events.ts';
+import { SEGMENT_KINDS } from '../../src/protocol/names.ts';
 import {
   exposedWait,
   LANE_NUMBERS,

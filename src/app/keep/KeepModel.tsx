@@ -2,7 +2,13 @@
 import { signal } from '@preact/signals';
 import { useId } from 'preact/hooks';
 import { isElastic, type JobSpec } from '../../protocol/job.ts';
-import { WEIGHTS_FORMATS, weightsFormatsOf, type ModelFormat, type WeightsFormat } from '../../protocol/modelFile.ts';
+import {
+  WEIGHTS_FORMATS,
+  weightsFormatsOf,
+  type ModelFormat,
+  type ModelVersion,
+  type WeightsFormat,
+} from '../../protocol/modelFile.ts';
 import { Select } from '../parts/Fields.tsx';
 import { ask } from '../store.ts';
 import { words } from '../words/index.ts';
@@ -11,7 +17,7 @@ import { Problem } from '../parts/Problem.tsx';
 
 /** The user's choices: they stay when a run's end moves it to another place of the page. */
 const chosen = signal<WeightsFormat>('safetensors');
-const which = signal<'last' | 'best'>('best');
+const which = signal<ModelVersion>('best');
 
 const keep = (format: ModelFormat): void =>
   ask({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });

@@ -1,7 +1,7 @@
 /** The model as a file, one at a time: what is asked for, and why the last one did not come. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EngineEvent } from '../../protocol/events.ts';
-import type { ModelFormat } from '../../protocol/modelFile.ts';
+import type { ModelFormat, ModelVersion } from '../../protocol/modelFile.ts';
 import { saveFile } from '../download.ts';
 
 interface Keeping {
@@ -23,7 +23,7 @@ let lastId = 0;
 let wantsBest = false;
 
 /** A file is asked for, and downloaded when it comes. @returns the question's id. */
-export function expectModelFile(format: ModelFormat, which: 'last' | 'best'): number {
+export function expectModelFile(format: ModelFormat, which: ModelVersion): number {
   current.value = { ...NOTHING, format };
   wantsBest = which === 'best' && format !== 'checkpoint';
   return ++lastId;

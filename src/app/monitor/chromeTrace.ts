@@ -4,7 +4,7 @@
  * known. Pure. Times there are microseconds.
  */
 import { rightOf } from '../../collectives/ringPlan.ts';
-import type { RecordedTrace } from '../../protocol/flightRecording.ts';
+import type { RecordedTrace } from '../../protocol/events.ts';
 import { rowOf, type Timeline } from './timeline.ts';
 
 export interface TraceEvent {

@@ -1,5 +1,6 @@
 /** Recordings of several ranks on the first one's clock; pure. */
-import type { FlightRecording, RecordedTrace } from '../../protocol/flightRecording.ts';
+import type { RecordedTrace } from '../../protocol/events.ts';
+import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { shifted, type Timeline } from './timeline.ts';
 
 /** How far a recording's clock is ahead of `first`'s; `null` where neither has compared them. */

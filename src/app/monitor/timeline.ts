@@ -1,5 +1,6 @@
 /** The steps of all ranks on one clock, and what of them is looked at; pure. */
-import { SEGMENT_KINDS, type Segment, type SegmentKind, type StepLane } from '../../protocol/events.ts';
+import type { Segment, SegmentKind, StepLane } from '../../protocol/events.ts';
+import { SEGMENT_KINDS } from '../../protocol/names.ts';
 import type { Run } from '../view.ts';
 
 export interface TimelineRow {

@@ -3,7 +3,7 @@ import { useComputed } from '@preact/signals';
 import { chunkRange, ringStepCount, type Transfer } from '../../collectives/ringPlan.ts';
 import { formatBytes, formatMs } from '../format.ts';
 import { RankMark } from '../parts/RankMark.tsx';
-import type { Trace } from '../view.ts';
+import type { RecordedTrace } from '../../protocol/events.ts';
 import { words } from '../words/index.ts';
 import { chunkName, type Frame } from './frameAt.ts';
 import { holderOf, moveOf, narratePicked } from './narrate.ts';
@@ -69,7 +69,7 @@ function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; 
 }
 
 /** When it left and arrived, as far as the rank that timed the round can know. */
-function timesOf(trace: Trace, { ringStep, from, to }: Transfer, clock: number): string {
+function timesOf(trace: RecordedTrace, { ringStep, from, to }: Transfer, clock: number): string {
   const { ring } = words.value;
   const hop = trace.hops.find((one) => one.ringStep === ringStep);
   const since = (at: number | null | undefined): string | null =>

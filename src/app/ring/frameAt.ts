@@ -4,7 +4,7 @@
  * only its own times, so all ranks are drawn at this rank's.
  */
 import { ringStepCount, transfersAt, type RingPhase, type Transfer } from '../../collectives/ringPlan.ts';
-import type { Trace } from '../view.ts';
+import type { RecordedTrace } from '../../protocol/events.ts';
 
 /** What a cell holds: the sum over ranks `first`, `first + 1`, … (`count` of them, modulo n). */
 export interface Parts {
@@ -46,7 +46,7 @@ const LEAST_TRAVEL = 0.4;
 /** Least length of a ring step, as a share of an even one: clocks have steps too, and arrivals may seem to coincide. */
 const LEAST_STEP = 0.02;
 
-export function timelineOf(trace: Trace, n: number): Timeline {
+export function timelineOf(trace: RecordedTrace, n: number): Timeline {
   const steps = ringStepCount(n);
   const hops = Array.from({ length: steps }, (_, ringStep) => trace.hops.find((one) => one.ringStep === ringStep));
   const times = hops.flatMap((hop) => [sinceStart(trace, hop?.sentAt), sinceStart(trace, hop?.receivedAt)]);
@@ -78,7 +78,7 @@ export function completedAt({ arrives }: Timeline, t: number): number {
 }
 
 /** The picture at `t` milliseconds after the all-reduce began. */
-export function frameAt(trace: Trace, n: number, t: number): Frame {
+export function frameAt(trace: RecordedTrace, n: number, t: number): Frame {
   const timeline = timelineOf(trace, n);
   return frameOf(timeline, n, t, cellsAfter(n, completedAt(timeline, t)));
 }
@@ -121,6 +121,6 @@ export function chunkName(chunk: number): string {
   return chunk < 26 ? letter : chunkName(Math.floor(chunk / 26) - 1) + letter;
 }
 
-function sinceStart(trace: Trace, at: number | null | undefined): number | null {
+function sinceStart(trace: RecordedTrace, at: number | null | undefined): number | null {
   return at === null || at === undefined ? null : at - trace.startedAt;
 }

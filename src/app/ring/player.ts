@@ -6,11 +6,11 @@
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import { cellsAfter, completedAt, frameOf, timelineOf, type Frame, type Timeline } from './frameAt.ts';
 import { nextStop, planWatch, positionOf, snap, stepsAt, timeAt, type Watch } from './watch.ts';
-import type { Trace } from '../view.ts';
+import type { RecordedTrace } from '../../protocol/events.ts';
 
 /** What is being played. */
 export interface Stage {
-  trace: Trace;
+  trace: RecordedTrace;
   n: number;
   /** Where they are few enough to show: `numbers[rank]` is that rank's own vector before the all-reduce, all of one length. */
   numbers?: readonly (readonly number[])[];

@@ -1,11 +1,11 @@
 /** A trace that nobody measured, for pages where nothing runs yet: even ring steps, drawn under the word "simulated". */
 import { modulo, ringStepCount, transferFrom } from '../../collectives/ringPlan.ts';
-import type { Trace } from '../view.ts';
+import type { RecordedTrace } from '../../protocol/events.ts';
 
 /** As long as a ring step on a home network might take, milliseconds; the player slows it down as it does real ones. */
 const STEP_MS = 4;
 
-export function simulatedTrace(n: number): Trace {
+export function simulatedTrace(n: number): RecordedTrace {
   const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => ({
     ringStep,
     sentChunk: transferFrom(n, ringStep, 0).chunk,

@@ -6,12 +6,13 @@
  *
  * Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server" (NeurIPS 2013).
  */
+import type { Optimizer } from '../../optim/optimizer.ts';
 import { asError } from '../../util/errors.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import type { Pass, PassOptions } from '../pass.ts';
 import { Replica, type LocalGradient } from '../replica.ts';
 import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
-import type { Applied, StatefulUpdateRule, StepReport, StrategyOptions } from './strategy.ts';
+import type { Applied, StepReport, StrategyOptions } from './strategy.ts';
 
 /** Tags of the two messages of a step. */
 const PUSH = 1;
@@ -96,7 +97,7 @@ export class AsyncParameterServer extends ReplicaStrategy<StrategyOptions & Asyn
 class Server {
   readonly #replica: Replica;
   readonly #options: StrategyOptions & AsyncOptions;
-  readonly #optimizer: StatefulUpdateRule;
+  readonly #optimizer: Optimizer;
   /** Pushes of each rank in this round; {@link AsyncOptions.syncEvery} once it waits for all. */
   readonly #clocks: number[];
   /** Ranks that wait to go on. */

@@ -5,8 +5,9 @@
 import { USUAL_COSTS } from '../../collectives/costModel.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { ringStepCount } from '../../collectives/ringPlan.ts';
+import type { BucketChoice } from '../../protocol/events.ts';
 import { median } from '../../util/statistics.ts';
-import { chooseBucketCap, type BucketChoice } from '../bucketChoice.ts';
+import { chooseBucketCap } from '../bucketChoice.ts';
 import type { FlatLayout } from '../buckets.ts';
 import type { StepReport } from './strategy.ts';
 

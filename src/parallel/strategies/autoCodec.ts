@@ -1,7 +1,9 @@
 /** The codec of a ring that finds its own: the first steps of a world go as they are and are timed, then all ranks choose. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { CodecChoice } from '../../protocol/events.ts';
+import type { JobCodec } from '../../protocol/names.ts';
 import { median } from '../../util/statistics.ts';
-import { chooseCodec, isBeyondDoubt, type ChosenCodec, type CodecChoice, type MeasuredSteps } from '../codecChoice.ts';
+import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../codecChoice.ts';
 import type { StepReport } from './strategy.ts';
 
 /**
@@ -14,12 +16,12 @@ const TIMED = 3;
 
 export class AutoCodec {
   readonly #group: ProcessGroup;
-  readonly #bytes: Record<ChosenCodec, number>;
+  readonly #bytes: Record<JobCodec, number>;
   readonly #reports: StepReport[] = [];
   #isChosen: boolean;
 
   /** @param bytes of one gradient by each codec. */
-  constructor(group: ProcessGroup, bytes: Record<ChosenCodec, number>) {
+  constructor(group: ProcessGroup, bytes: Record<JobCodec, number>) {
     this.#group = group;
     this.#bytes = bytes;
     this.#isChosen = group.worldSize === 1;

@@ -6,17 +6,17 @@
  * Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models" (2023), algorithm 1.
  */
 import { LocalSteps, type LocalStepsOptions } from './localSteps.ts';
+import type { Optimizer } from '../../optim/optimizer.ts';
 import { Replica } from '../replica.ts';
-import type { StatefulUpdateRule } from './strategy.ts';
 
 interface DilocoOptions extends LocalStepsOptions {
   /** Makes the outer optimizer, for that many parameters. */
-  createOuterOptimizer: (size: number) => StatefulUpdateRule;
+  createOuterOptimizer: (size: number) => Optimizer;
 }
 
 export class Diloco extends LocalSteps {
   readonly #shared: Float32Array;
-  readonly #outer: StatefulUpdateRule;
+  readonly #outer: Optimizer;
   /** How far this rank has come since the last exchange, backwards: a gradient. */
   readonly #distance: Float32Array;
 

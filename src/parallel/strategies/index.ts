@@ -1,27 +1,20 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
+import type { Optimizer } from '../../optim/optimizer.ts';
+import type { TrainingPlan } from '../../protocol/job.ts';
 import { UsageError } from '../../util/errors.ts';
-import type { ChosenCodec } from '../codecChoice.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { Diloco } from './diloco.ts';
 import { LocalSgd } from './localSgd.ts';
 import { ParameterServer } from './parameterServer.ts';
 import { Ring } from './ring.ts';
 import type { ReplicaStrategy } from './replicaStrategy.ts';
-import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
+import type { StrategyOptions } from './strategy.ts';
 
 export { Ring, type Arrival, type RingState } from './ring.ts';
 export type { StepReport } from './strategy.ts';
 
-export interface StrategyChoice {
-  /** `data-parallel` is a parameter server whose ranks share a page. */
-  strategy: 'ring' | 'parameter-server' | 'async-parameter-server' | 'data-parallel' | 'local-sgd' | 'diloco';
-  /** Steps between two points where all ranks agree; `null` for the strategy's default. Not for `ring` and servers that wait. */
-  syncEvery: number | null;
-  staleness: number;
-  /** See the plan in `protocol/job.ts`, which says which strategy takes which. */
-  codec: ChosenCodec | 'auto';
-  errorFeedback: boolean;
-}
+/** `data-parallel` is a parameter server whose ranks share a page. */
+export type StrategyChoice = Pick<TrainingPlan, 'strategy' | 'syncEvery' | 'staleness' | 'codec' | 'errorFeedback'>;
 
 /** Steps between two exchanges. */
 const LOCAL_SGD_STEPS = 8;
@@ -33,7 +26,7 @@ const ASYNC_STEPS = 10;
 /** Makes it on this rank alone; then every rank attaches its own, of the same choice, to their group. */
 export function createStrategy(
   { strategy, syncEvery, staleness, codec, errorFeedback }: StrategyChoice,
-  options: StrategyOptions & { createOuterOptimizer: (size: number) => StatefulUpdateRule },
+  options: StrategyOptions & { createOuterOptimizer: (size: number) => Optimizer },
 ): Promise<Ring | ReplicaStrategy> {
   switch (strategy) {
     case 'ring':

@@ -1,9 +1,10 @@
 /** What strategies share whose ranks learn by themselves for some steps and then exchange what they have learned. */
 import type { CodecName } from '../../collectives/codecs.ts';
+import type { Optimizer } from '../../optim/optimizer.ts';
 import { ErrorFeedback } from '../errorFeedback.ts';
 import { Replica, type LocalGradient } from '../replica.ts';
 import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
-import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
+import type { StrategyOptions } from './strategy.ts';
 
 export interface LocalStepsOptions extends StrategyOptions {
   syncEvery: number;
@@ -14,7 +15,7 @@ export interface LocalStepsOptions extends StrategyOptions {
 
 export abstract class LocalSteps extends ReplicaStrategy<LocalStepsOptions> {
   readonly reportsAllRanks = false;
-  readonly #optimizer: StatefulUpdateRule;
+  readonly #optimizer: Optimizer;
   readonly #feedback: ErrorFeedback | null;
   /** Steps since the last exchange, and this rank's samples in them. */
   #steps = 0;

@@ -4,9 +4,10 @@
  *
  * Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014), synchronous, with one server.
  */
+import type { Optimizer } from '../../optim/optimizer.ts';
 import { Replica } from '../replica.ts';
 import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
-import type { StatefulUpdateRule, StrategyOptions } from './strategy.ts';
+import type { StrategyOptions } from './strategy.ts';
 
 export class ParameterServer extends ReplicaStrategy {
   readonly reportsAllRanks = true;
@@ -14,7 +15,7 @@ export class ParameterServer extends ReplicaStrategy {
   /** The parameters, and behind them the step's mean loss and samples: what rank 0 answers. */
   readonly #answer: Float32Array;
   /** The server's alone: the others have no averages to keep. */
-  #optimizer: StatefulUpdateRule | null = null;
+  #optimizer: Optimizer | null = null;
 
   private constructor(replica: Replica, options: StrategyOptions) {
     super(replica, options);

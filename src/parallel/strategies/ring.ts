@@ -7,9 +7,10 @@
  */
 import { codecOf } from '../../collectives/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
+import type { JobCodec, PlannedCodec } from '../../protocol/names.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import type { ChosenCodec } from '../codecChoice.ts';
 import { CommittedBuffers } from '../committedBuffers.ts';
 import { DistributedDataParallel } from '../ddp.ts';
 import { variablesOf, type ModelVariables } from '../flatten.ts';
@@ -22,14 +23,7 @@ import { oddOnes, refuseOdd, type Standing } from '../standing.ts';
 import { describeModel, differenceBetween, type ModelDescription } from '../verifyModel.ts';
 import { AutoBuckets } from './autoBuckets.ts';
 import { AutoCodec } from './autoCodec.ts';
-import type {
-  Applied,
-  StatefulUpdateRule,
-  StepReport,
-  Strategy,
-  StrategyOptions,
-  UpdateRuleState,
-} from './strategy.ts';
+import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
 /** Columns of PowerSGD's matrices: of the paper's ranks, the least that learns as fp32 does in the end. */
 const POWER_SGD_RANK = 2;
@@ -46,7 +40,7 @@ const CHOSEN_POWER_SGD_RANK = 8;
 const POWER_SGD_START = 2;
 
 interface RingOptions extends StrategyOptions {
-  codec: ChosenCodec | 'auto';
+  codec: PlannedCodec;
   errorFeedback: boolean;
 }
 
@@ -55,13 +49,13 @@ export interface RingState {
   /** Parameters, indices in forward order, as they lie in the flat arrays. */
   order: number[];
   parameters: Float32Array<ArrayBuffer>;
-  optimizer: UpdateRuleState;
+  optimizer: OptimizerState;
   /** The model's buffers, flat. */
   buffers: Float32Array<ArrayBuffer>;
 }
 
 /** What one rank sends of a state, for all that have it. */
-type RingHead = Pick<RingState, 'order'> & Pick<UpdateRuleState, 'name' | 'scalars'> & { learningRate: number };
+type RingHead = Pick<RingState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'> & { learningRate: number };
 
 /** A rank as it came to a group. */
 export interface Arrival<Note> extends Standing {
@@ -76,14 +70,14 @@ export class Ring implements Strategy {
   readonly #ddp: DistributedDataParallel;
   readonly #variables: ModelVariables;
   readonly #buffers: CommittedBuffers;
-  readonly #optimizer: StatefulUpdateRule;
+  readonly #optimizer: Optimizer;
   readonly #options: RingOptions;
   #isFresh = true;
   /** The averaged gradient of the last step, for a rank that did not get as far. */
   #kept: Float32Array<ArrayBuffer> | null = null;
   #keepsGradient = false;
   /** In use now. */
-  #codec: ChosenCodec;
+  #codec: JobCodec;
   #auto: AutoCodec | null = null;
   /** Once a codec is chosen. */
   #autoBuckets: AutoBuckets | null = null;
@@ -111,7 +105,7 @@ export class Ring implements Strategy {
   }
 
   /** How gradients travel now. */
-  get codec(): ChosenCodec {
+  get codec(): JobCodec {
     return this.#codec;
   }
 
@@ -291,7 +285,7 @@ export class Ring implements Strategy {
   }
 
   /** @param plainSteps of PowerSGD's, before it compresses. */
-  #carryBy(codec: ChosenCodec, plainSteps: number): void {
+  #carryBy(codec: JobCodec, plainSteps: number): void {
     this.#codec = codec;
     const useErrorFeedback = this.#options.errorFeedback;
     const rank = { matrixApproximationRank: this.#powerSgdRank, startPowerSgdIter: plainSteps };
@@ -304,7 +298,7 @@ export class Ring implements Strategy {
     return this.#options.codec === 'auto' ? CHOSEN_POWER_SGD_RANK : POWER_SGD_RANK;
   }
 
-  #bytesByCodec(): Record<ChosenCodec, number> {
+  #bytesByCodec(): Record<JobCodec, number> {
     const elements = this.size;
     const thin = this.#variables.parameters.reduce(
       (sum, { shape }) => sum + compressedSize(shape, this.#powerSgdRank),
@@ -376,7 +370,7 @@ export class Ring implements Strategy {
 async function gatherState(
   group: ProcessGroup,
   mine: RingState,
-  { order, name, scalars }: Pick<RingState, 'order'> & Pick<UpdateRuleState, 'name' | 'scalars'>,
+  { order, name, scalars }: Pick<RingState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>,
   sources: readonly number[],
 ): Promise<RingState> {
   const parameters = await gatherSlices(group, mine.parameters, sources);

@@ -4,10 +4,9 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
+import type { Optimizer } from '../../optim/optimizer.ts';
+import type { BucketChoice, CodecChoice } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
-import type { BucketChoice } from '../bucketChoice.ts';
-import type { CodecChoice } from '../codecChoice.ts';
-import type { UpdateRule } from '../ddp.ts';
 import type { Model, Variable } from '../flatten.ts';
 import type { Pass, PassOptions } from '../pass.ts';
 
@@ -29,23 +28,6 @@ export interface StepReport {
   bucketChoice?: BucketChoice | null;
 }
 
-/** An optimizer's state, see `optim/optimizer.ts`. */
-export interface UpdateRuleState {
-  readonly name: string;
-  readonly scalars: Float64Array<ArrayBuffer>;
-  readonly slots: readonly Float32Array<ArrayBuffer>[];
-}
-
-/** An optimizer whose state can be hashed and handed on. */
-export interface StatefulUpdateRule extends UpdateRule {
-  /** See `optim/optimizer.ts`. */
-  learningRate: number;
-  /** Live views, not copies. */
-  state(): UpdateRuleState;
-  /** Copies a state in. @throws MismatchError where it is of another optimizer or size. */
-  load(state: UpdateRuleState): void;
-}
-
 /** Called in the moment a step is applied, and not a turn of the event loop later: what counts steps must not differ. */
 export type Applied = (report: Pick<StepReport, 'loss' | 'samples'>) => void;
 
@@ -55,7 +37,7 @@ export interface StrategyOptions {
   /** Where it is made and warmed up, of one rank; to learn with others it is attached to theirs. */
   group: ProcessGroup;
   /** Makes the optimizer, for that many parameters. */
-  createOptimizer: (size: number) => StatefulUpdateRule;
+  createOptimizer: (size: number) => Optimizer;
   clock: Clock;
   /** Called when a step's gradients are read and before they are used; throws if they are void, as after a GPU error. */
   checkGradients: () => void;

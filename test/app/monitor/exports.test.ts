@@ -4,7 +4,7 @@ import { chromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
 import { curvesCsv } from '../../../src/app/monitor/curvesCsv.ts';
 import { layTogether, tracesTogether } from '../../../src/app/monitor/laidTogether.ts';
 import { append, emptySeries } from '../../../src/app/series.ts';
-import type { RecordedTrace } from '../../../src/protocol/flightRecording.ts';
+import type { RecordedTrace } from '../../../src/protocol/events.ts';
 import { lane, recording } from './fixtures.ts';
 
 describe('curves as CSV', () => {

@@ -16,12 +16,6 @@ describe('a file', () => {
     expect(readRecording(JSON.stringify(whole))).toEqual({ ok: true, recording: whole });
   });
 
-  test('of the version before has collectives only', () => {
-    const { traces: _, lanes: __, clocks: ___, ...old } = recording(0, { records: [record(0)] });
-    const read = readRecording(JSON.stringify({ ...old, version: 1 }));
-    expect(read).toEqual({ ok: true, recording: recording(0, { records: [record(0)] }) });
-  });
-
   test.each([
     ['{"format": "peer', /no JSON/],
     ['[]', /something else/],

@@ -1,5 +1,6 @@
 /** A room before its run. */
 import type { ComponentChildren } from 'preact';
+import type { TaskName } from '../../../protocol/measures.ts';
 import { formatCount, list, plural } from '../../format.ts';
 
 export const lobby = {
@@ -101,7 +102,7 @@ export const lobby = {
     kinds: { number: 'numbers', category: 'categories', text: 'words: left out', empty: 'empty: left out' },
     missing: (rows: number) => `${formatCount(rows)} missing`,
     distinct: (values: number) => `${formatCount(values)} different`,
-    predicts: (target: ComponentChildren, task: 'classification' | 'regression' | null) => (
+    predicts: (target: ComponentChildren, task: TaskName | null) => (
       <>
         To predict: {target}
         {task !== null && (task === 'classification' ? ', as a class' : ', as an amount')}.
