@@ -138,6 +138,8 @@ export class Session {
         return this.#rendezvous?.send(command);
       case 'files':
         this.#files = command.files;
+        // A part that was prepared with the files before would fail again.
+        if (this.#isOut) this.#endTraining();
         this.#isOut = false;
         this.#options.emit({ type: 'preview', preview: null, problem: null });
         void this.#share();

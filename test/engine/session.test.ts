@@ -220,6 +220,21 @@ describe('a run', () => {
     expect(tabs[0]!.last('finished')!.result.restarts).toBe(1);
   });
 
+  test('refuses the rank whose files are others, until it has chosen those of all', async () => {
+    const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: LONG })) as [Tab, Tab];
+    const cy = world.tab('Cy', tableOf(41));
+    cy.join(ada.room);
+    await world.counted([ada, bo, cy]);
+    ada.command({ type: 'start' });
+    expect(await world.failed(cy)).toMatchObject({ name: 'DataError', fatal: false });
+    await world.stepped([ada, bo], 5);
+    expect(ada.last('epoch')!.worldSize).toBe(2);
+    expect(cy.steps).toEqual([]);
+    cy.command({ type: 'files', files: tableOf() });
+    await world.finished([ada, bo, cy]);
+    expectOneModel([ada, bo, cy]);
+  });
+
   test('gives the files of the host to all, where they are for all', async () => {
     const job = parseJob({ ...JOB, data: { kind: 'spread', files: [] } });
     const ada = world.tab('Ada', NO_FILES);
