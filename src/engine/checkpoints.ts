@@ -24,7 +24,7 @@ export interface CheckpointList {
 export class Checkpoints {
   readonly #store: BlobStore;
 
-  private constructor(store: BlobStore) {
+  constructor(store: BlobStore) {
     this.#store = store;
   }
 

@@ -14,6 +14,7 @@ import { systemClock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
+import { browserId } from './browserId.ts';
 import type { StateReport } from './membership.ts';
 import { Rendezvous } from './rendezvous.ts';
 
@@ -88,7 +89,9 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   const over = deferred();
   let formed: { group: ProcessGroup; membership: Membership } | null = null;
   const rendezvous: Rendezvous = new Rendezvous({
-    ...{ server, clock, connectPeer, transport },
+    ...{ server, clock, connectPeer, transport, browserId },
+    random: Math.random,
+    openSocket: (url) => new WebSocket(url),
     connectTab: (wish) => connectTab(askForPort, wish),
     hello:
       room === null

@@ -21,7 +21,6 @@ import { localRankOf, type LocalRank } from '../protocol/ranks.ts';
 import type { Link } from '../transport/link.ts';
 import type { Clock } from '../util/clock.ts';
 import { asError, PeerGoneError, PeergradError, RemovedError, SignalingError, TimeoutError } from '../util/errors.ts';
-import { browserId } from './browserId.ts';
 import { EpochLinks } from './epochLinks.ts';
 import type { PeerConnector, TabConnector } from './linking.ts';
 import { LinkPool } from './linkPool.ts';
@@ -35,7 +34,7 @@ import {
   type StateReport,
 } from './membership.ts';
 import { rankStateOf } from './rankState.ts';
-import { SignalingClient } from './signaling.ts';
+import { SignalingClient, type OpenSocket } from './signaling.ts';
 
 /**
  * How long a rank that lost a neighbour waits for the server to say who left before it reports the loss itself: the server
@@ -98,6 +97,11 @@ export interface RendezvousOptions {
   /** By default as the room's job has it. */
   transport?: TransportName;
   clock: Clock;
+  /** A number from 0 up to 1, as Math.random. */
+  random: () => number;
+  openSocket: OpenSocket;
+  /** Resolves with the id that all tabs of this browser share. */
+  browserId: () => Promise<string>;
   /** Also after a return, and where the server has let this tab in as somebody new. */
   onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
   /** The key that makes this tab a host has been renewed. */
@@ -161,7 +165,7 @@ export class Rendezvous {
 
   /** Connects and asks for admission. What follows comes through the handlers. */
   async start(): Promise<void> {
-    this.#browser = await browserId();
+    this.#browser = await this.#options.browserId();
     try {
       await this.#connect(this.#hello());
     } catch (error) {
@@ -192,7 +196,7 @@ export class Rendezvous {
 
   async #connect(hello: Hello): Promise<void> {
     const { server, clock } = this.#options;
-    const client = await SignalingClient.connect(server, clock, {
+    const client = await SignalingClient.connect(server, this.#options, {
       onmessage: (message) => this.#receive(message),
       onclose: (error) => this.#onServerLost(error),
     });
@@ -294,13 +298,13 @@ export class Rendezvous {
   }
 
   #comeBackLater(error: Error): void {
-    const { clock } = this.#options;
+    const { clock, random } = this.#options;
     const { active } = this.#membership;
     const trains = active?.phase === 'RUNNING' || active?.phase === 'SYNCING';
     if (!trains && clock.now() - (this.#lostAt ?? 0) > AWAY_MS) return this.#fatal(error);
     const wait = Math.min(MAX_RETURN_MS, RETURN_MS * 2 ** this.#returns++);
     // Not all members of all rooms at the same moment.
-    this.#cancelReturn = clock.after(wait * (1 + Math.random()), () => {
+    this.#cancelReturn = clock.after(wait * (1 + random()), () => {
       this.#connect(this.#hello()).catch((again: unknown) => {
         if (!this.#isOver) this.#comeBackLater(asError(again));
       });

@@ -14,13 +14,13 @@ import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import { isChosenByTabs, isElastic, keepsModel, type JobSpec } from '../protocol/job.ts';
 import { demandsOf, hasPreview } from '../protocol/preview.ts';
-import { systemClock } from '../util/clock.ts';
+import type { Clock } from '../util/clock.ts';
 import { unlessAborted } from '../util/deadline.ts';
 import { DataError, DeviceError, DivergenceError, messageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import { Autosave, type AutosaveOptions } from './autosave.ts';
-import { whileAlone } from './browserLock.ts';
-import { Checkpoints } from './checkpoints.ts';
-import { openDevice, type OpenedDevice } from './device.ts';
+import type { whileAlone } from './browserLock.ts';
+import type { Checkpoints } from './checkpoints.ts';
+import type { openDevice, OpenedDevice } from './device.ts';
 import { answer } from './learned.ts';
 import { Hold } from './hold.ts';
 import { LessonRun } from './lesson.ts';
@@ -51,9 +51,14 @@ const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
 /** Ranks may come and go in rooms that a page opens. */
 const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
 
-export interface SessionOptions {
+export interface SessionOptions extends Pick<RendezvousOptions, 'clock' | 'random' | 'openSocket' | 'browserId'> {
   connectPeer: PeerConnector;
   connectTab: TabConnector;
+  openDevice: typeof openDevice;
+  openCheckpoints: () => Promise<Checkpoints>;
+  whileAlone: typeof whileAlone;
+  /** Returns milliseconds since 1970. */
+  today: () => number;
   emit: (event: EngineEvent) => void;
   /** What relative data URLs are relative to. */
   baseUrl: string;
@@ -67,7 +72,7 @@ type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
 
 export class Session {
   readonly #options: SessionOptions;
-  readonly #clock = systemClock;
+  readonly #clock: Clock;
   #rendezvous: Rendezvous | null = null;
   #member = '';
   #code = '';
@@ -108,6 +113,7 @@ export class Session {
 
   constructor(options: SessionOptions) {
     this.#options = options;
+    this.#clock = options.clock;
     this.#teller = new Teller({
       clock: this.#clock,
       send: (digest) => this.#rendezvous?.send({ type: 'news', digest }),
@@ -132,6 +138,8 @@ export class Session {
         return this.#rendezvous?.send(command);
       case 'files':
         this.#files = command.files;
+        // A part that was prepared with the files before would fail again.
+        if (this.#isOut) this.#endTraining();
         this.#isOut = false;
         this.#options.emit({ type: 'preview', preview: null, problem: null });
         void this.#share();
@@ -181,7 +189,7 @@ export class Session {
     const hello = { type: 'create', ...who, job, startAt, nodes: ANY_NODES } as const;
     await this.#enterWith(server, hello, async () => {
       if (resume === undefined) return command.origin ? readOrigin(command.origin) : null;
-      const checkpoint = await (await Checkpoints.open()).load(resume);
+      const checkpoint = await (await this.#options.openCheckpoints()).load(resume);
       return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
     });
   }
@@ -207,7 +215,7 @@ export class Session {
   }
 
   #enter(server: string, hello: Hello): void {
-    const { connectPeer, connectTab, emit } = this.#options;
+    const { connectPeer, connectTab, random, openSocket, browserId, emit } = this.#options;
     this.#rendezvous?.leave();
     this.#endTraining();
     this.#origin = null;
@@ -216,7 +224,7 @@ export class Session {
     const spectator = hello.watches ? new Spectator(emit) : null;
     this.#spectator = spectator;
     const rendezvous = new Rendezvous({
-      ...{ server, hello, connectPeer, connectTab, clock: this.#clock },
+      ...{ server, hello, connectPeer, connectTab, random, openSocket, browserId, clock: this.#clock },
       onadmitted: ({ member, room, hostKey }) => {
         this.#member = member;
         this.#code = room;
@@ -378,7 +386,7 @@ export class Session {
   }
 
   #openDevice(): Promise<OpenedDevice> {
-    this.#device ??= openDevice(this.#clock).then((opened) => {
+    this.#device ??= this.#options.openDevice(this.#clock).then((opened) => {
       this.#options.emit({ type: 'device', device: opened.device, note: opened.note });
       return opened;
     });
@@ -398,7 +406,7 @@ export class Session {
     const trained = this.#trained;
     const job = this.#training?.job;
     if (!trained?.hasState || job === undefined) return null;
-    const about = { room: this.#code, job, savedAt: Date.now(), worldSize: trained.worldSize };
+    const about = { room: this.#code, job, savedAt: this.#options.today(), worldSize: trained.worldSize };
     return { snapshot: () => trained.snapshot(), about, member: this.#member };
   }
 
@@ -468,9 +476,9 @@ export class Session {
   }
 
   #autosaveOf(job: JobSpec, origin: AutosaveOptions['origin']): Autosave {
+    const { today, openCheckpoints, whileAlone } = this.#options;
     return new Autosave({
-      ...{ room: this.#code, member: this.#member, job, origin, clock: this.#clock, today: Date.now },
-      openCheckpoints: () => Checkpoints.open(),
+      ...{ room: this.#code, member: this.#member, job, origin, clock: this.#clock, today, openCheckpoints },
       whileAlone: (task) => whileAlone(`peergrad-autosave-${this.#code}`, task),
       onsaved: (step) => this.#options.emit({ type: 'saved', step }),
       onnote: (message) => this.#options.emit({ type: 'note', message }),

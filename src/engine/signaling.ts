@@ -17,8 +17,14 @@ interface SignalingHandlers {
   onclose: (error: SignalingError) => void;
 }
 
+/** The part of a WebSocket that a client uses. */
+export type SignalingSocket = Pick<WebSocket, 'OPEN' | 'readyState' | 'addEventListener' | 'send' | 'close'>;
+
+/** Opens a WebSocket to `url`. */
+export type OpenSocket = (url: URL) => SignalingSocket;
+
 export class SignalingClient {
-  readonly #socket: WebSocket;
+  readonly #socket: SignalingSocket;
   readonly #clock: Clock;
   readonly #onclose: (error: SignalingError) => void;
   readonly #closed = deferred();
@@ -27,7 +33,7 @@ export class SignalingClient {
   #unanswered = 0;
   #isOver = false;
 
-  private constructor(socket: WebSocket, clock: Clock, { onmessage, onclose }: SignalingHandlers) {
+  private constructor(socket: SignalingSocket, clock: Clock, { onmessage, onclose }: SignalingHandlers) {
     this.#socket = socket;
     this.#clock = clock;
     this.#onclose = onclose;
@@ -55,10 +61,14 @@ export class SignalingClient {
    *
    * @throws (rejects) SignalingError where nothing answers.
    */
-  static async connect(server: string, clock: Clock, handlers: SignalingHandlers): Promise<SignalingClient> {
+  static async connect(
+    server: string,
+    { clock, openSocket }: { clock: Clock; openSocket: OpenSocket },
+    handlers: SignalingHandlers,
+  ): Promise<SignalingClient> {
     const url = new URL(SIGNALING_PATH, server);
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
-    const socket = new WebSocket(url);
+    const socket = openSocket(url);
     const unreachable = new SignalingError(
       `The signaling server at ${url.host} does not answer. Check that it runs and that this machine can reach it.`,
     );
@@ -80,7 +90,7 @@ export class SignalingClient {
   }
 
   get isOpen(): boolean {
-    return !this.#isOver && this.#socket.readyState === WebSocket.OPEN;
+    return !this.#isOver && this.#socket.readyState === this.#socket.OPEN;
   }
 
   /** Sends, unless the connection is gone: `onclose` has told. */

@@ -1,6 +1,11 @@
 /** Entry of the engine's worker: a session, with the page's peer connections. */
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import { connectTab } from '../transport/tabLink.ts';
+import { systemClock } from '../util/clock.ts';
+import { browserId } from './browserId.ts';
+import { whileAlone } from './browserLock.ts';
+import { Checkpoints } from './checkpoints.ts';
+import { openDevice } from './device.ts';
 import { createRelayedConnector, type RelayReply, type RelayRequest } from './peerRelay.ts';
 import { Session } from './session.ts';
 
@@ -12,6 +17,14 @@ export type FromWorker = { type: 'event'; event: EngineEvent } | { type: 'relay'
 const post = (message: FromWorker): void => globalThis.postMessage(message);
 const relay = createRelayedConnector((request) => post({ type: 'relay', request }));
 const session = new Session({
+  clock: systemClock,
+  random: Math.random,
+  today: Date.now,
+  openSocket: (url) => new WebSocket(url),
+  browserId,
+  openDevice,
+  openCheckpoints: () => Checkpoints.open(),
+  whileAlone,
   connectPeer: relay.connect,
   connectTab: (options) => connectTab(relay.askForPort, options),
   emit: (event) => post({ type: 'event', event }),

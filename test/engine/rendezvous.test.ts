@@ -30,8 +30,8 @@ const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolv
 
 /** The member's end of a connection. */
 class FakeSocket extends EventTarget {
-  static readonly OPEN = 1;
-  readyState = 0;
+  readonly OPEN = 1;
+  readyState: 0 | 1 | 2 | 3 = 0;
   readonly sent: ClientMessage[] = [];
 
   constructor() {
@@ -49,7 +49,7 @@ class FakeSocket extends EventTarget {
   }
 
   opened(): void {
-    this.readyState = FakeSocket.OPEN;
+    this.readyState = this.OPEN;
     this.dispatchEvent(new Event('open'));
   }
 
@@ -101,13 +101,9 @@ let rendezvous: Rendezvous;
 beforeEach(() => {
   clock = new ManualClock();
   [sockets, fatal, suspended] = [[], [], []];
-  vi.stubGlobal('WebSocket', FakeSocket);
 });
 
-afterEach(() => {
-  rendezvous.leave();
-  vi.unstubAllGlobals();
-});
+afterEach(() => rendezvous.leave());
 
 function never(): never {
   throw new Error('No run begins in this test.');
@@ -117,6 +113,7 @@ function never(): never {
 async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSocket> {
   rendezvous = new Rendezvous({
     ...{ server: 'http://server', hello: JOIN, connectPeer: never, connectTab: never, clock },
+    ...{ random: () => 0, openSocket: () => new FakeSocket(), browserId: () => Promise.resolve('b'.repeat(16)) },
     ...{ onadmitted: () => {}, onroom: () => {}, onstate: () => {}, onended: () => {}, onrefused: () => {} },
     ...{ enter: never, train: never, scopeOf: () => 'run' as const },
     onsuspended: (message) => suspended.push(message),
@@ -227,7 +224,7 @@ describe('a member that returns', () => {
     const second = await connection(2);
     second.admits();
     first.closed();
-    expect(second.readyState).toBe(FakeSocket.OPEN);
+    expect(second.readyState).toBe(second.OPEN);
     expect(await isQuiet()).toBe(true);
   });
 

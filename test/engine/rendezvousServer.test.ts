@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { Rendezvous, type RendezvousOptions } from '../../src/engine/rendezvous.ts';
+import type { SignalingSocket } from '../../src/engine/signaling.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/protocol/job.ts';
 import { startSignaling } from '../../signaling/index.ts';
@@ -12,13 +13,11 @@ const SECRET = 'a secret of the server';
 
 const open: (() => Promise<void> | void)[] = [];
 beforeEach(() => {
-  vi.stubGlobal('WebSocket', WebSocket);
   vi.useFakeTimers({ toFake: ['Date'] });
 });
 afterEach(async () => {
   while (open.length > 0) await open.pop()!();
   vi.useRealTimers();
-  vi.unstubAllGlobals();
 });
 
 const never = (what: string) => (): never => {
@@ -36,7 +35,8 @@ function host(server: string, clock: ManualClock) {
     fatal: [] as Error[],
   };
   const options: RendezvousOptions = {
-    ...{ server, clock },
+    ...{ server, clock, random: () => 0, browserId: () => Promise.resolve('b'.repeat(16)) },
+    openSocket: (url) => new WebSocket(url) as SignalingSocket,
     hello: { type: 'create', version: PROTOCOL_VERSION, name: 'Ada', job: DEFAULT_JOB, startAt: null, nodes: null },
     ...{ connectPeer: never('links'), connectTab: never('links') },
     ...{ enter: never('an epoch'), train: never('a run'), scopeOf: never('failures') },

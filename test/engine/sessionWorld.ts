@@ -1,0 +1,262 @@
+/** Tabs without a browser: sessions that share a server, a network, a clock and one storage. */
+import type { BlobStore } from '../../src/engine/blobStore.ts';
+import { Checkpoints } from '../../src/engine/checkpoints.ts';
+import { Session } from '../../src/engine/session.ts';
+import type { EngineCommand, EngineEvent } from '../../src/protocol/events.ts';
+import { DtypeCode, FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../src/protocol/frame.ts';
+import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
+import { DeviceError } from '../../src/util/errors.ts';
+import { SignalingWorld, type Port } from './signalingWorld.ts';
+
+/** Milliseconds that a device takes to open. */
+const DEVICE_MS = 500;
+const SERVER = 'http://server';
+
+/** A run of twelve steps that compares states after every fourth. */
+export const JOB: JobSpec = parseJob({
+  job: 'table',
+  data: { kind: 'files' },
+  hidden: 4,
+  batchSize: 4,
+  epochs: 1000,
+  maxSteps: 12,
+  hashEvery: 4,
+});
+
+/** A table of 40 rows; rows of another `seed` are others. */
+export function tableOf(seed = 37): File[] {
+  const rows = Array.from({ length: 40 }, (_, i) => {
+    const x = (i * seed) % 100;
+    return `${x},${(i * 53) % 7},${x < 50 ? 'low' : 'high'}`;
+  });
+  return [new File([`x,noise,kind\n${rows.join('\n')}`], 'own.csv')];
+}
+
+type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
+type Create = Extract<EngineCommand, { type: 'create' }>;
+type Join = Extract<EngineCommand, { type: 'join' }>;
+
+/** A tab: it takes commands, and keeps all that its session emits. */
+export class Tab {
+  readonly name: string;
+  readonly events: EngineEvent[] = [];
+  /** Times that it has begun to open its device. */
+  devicesOpened = 0;
+  readonly #session: Session;
+  readonly #port: Port;
+  #isGpuLost = false;
+  #hasGpu = true;
+
+  constructor(name: string, world: SessionWorld) {
+    this.name = name;
+    this.#port = world.plug();
+    this.#session = new Session({
+      clock: world.clock,
+      random: () => 0.5,
+      today: () => world.clock.now(),
+      openSocket: this.#port.openSocket,
+      connectPeer: this.#port.connectPeer,
+      connectTab: () => {
+        throw new Error('Tabs of this world are of different browsers.');
+      },
+      browserId: () => Promise.resolve(`browser-of-${name}`.padEnd(16, '-')),
+      openDevice: async (clock) => {
+        this.devicesOpened += 1;
+        await new Promise<void>((resolve) => clock.after(DEVICE_MS, resolve));
+        if (!this.#hasGpu) throw new DeviceError(`${name} has no GPU.`);
+        this.#isGpuLost = false;
+        const check = (): void => {
+          if (this.#isGpuLost) throw new DeviceError(`The GPU of ${name} was lost.`);
+        };
+        return { device: { backend: 'cpu', adapter: 'test' }, note: null, check };
+      },
+      openCheckpoints: () => Promise.resolve(world.checkpoints),
+      whileAlone: (_, task) => task(),
+      emit: (event) => this.events.push(event),
+      baseUrl: 'http://localhost/',
+    });
+  }
+
+  command(command: EngineCommand): void {
+    this.#session.command(command);
+  }
+
+  create(more: Partial<Create> = {}): void {
+    this.command({ type: 'create', server: SERVER, name: this.name, job: JOB, startAt: null, ...more });
+  }
+
+  join(room: string, more: Partial<Join> = {}): void {
+    this.command({ type: 'join', server: SERVER, name: this.name, room, ...more });
+  }
+
+  /** The events of one type, oldest first. */
+  all<Type extends EngineEvent['type']>(type: Type): EventOf<Type>[] {
+    return this.events.filter((event): event is EventOf<Type> => event.type === type);
+  }
+
+  /** The latest event of one type. */
+  last<Type extends EngineEvent['type']>(type: Type): EventOf<Type> | undefined {
+    return this.events.findLast((event): event is EventOf<Type> => event.type === type);
+  }
+
+  /** The code of its room. */
+  get room(): string {
+    return this.last('admitted')!.room;
+  }
+
+  get member(): string {
+    return this.last('admitted')!.member;
+  }
+
+  /** Numbers of the steps that it has taken, in all runs. */
+  get steps(): number[] {
+    return this.all('step').map(({ step }) => step);
+  }
+
+  /** Number of the latest step; -1 before the first. */
+  get step(): number {
+    return this.last('step')?.step ?? -1;
+  }
+
+  /** Times that a run has finished. */
+  get finished(): number {
+    return this.all('finished').length;
+  }
+
+  /** Whether it has lost the server, as its latest state has it. */
+  get isServerAway(): boolean {
+    return this.last('state')?.isServerAway ?? false;
+  }
+
+  /** Whether the room, as this tab was told since its latest admission, counts it as ready. */
+  get isCounted(): boolean {
+    const admitted = this.last('admitted');
+    const known = this.events.slice(admitted === undefined ? 0 : this.events.indexOf(admitted));
+    const room = known.findLast((event) => event.type === 'room');
+    return room?.members.some(({ member, device }) => member === admitted?.member && device !== null) ?? false;
+  }
+
+  /** For the message of a test that fails. */
+  describe(): string {
+    const { phase, members = [] } = this.last('room') ?? {};
+    const here = members.map(({ name, device }) => (device === null ? `${name} (not ready)` : name));
+    const failures = this.all('failed').map(({ message }) => message);
+    const { state, detail } = this.last('state') ?? {};
+    return `${this.name}: ${state} (${detail}), step ${this.step}; room ${phase}: ${here.join(', ')}; ${failures.join(' ')}`;
+  }
+
+  /** Its device is lost, until it is opened again. */
+  loseGpu(): void {
+    this.#isGpuLost = true;
+  }
+
+  /** Its device is gone for good. */
+  removeGpu(): void {
+    this.#isGpuLost = true;
+    this.#hasGpu = false;
+  }
+
+  /** Its connection to the server breaks. */
+  cutServer(): void {
+    this.#port.cutServer();
+  }
+
+  /** It is closed, as by its user or a crash. */
+  close(): void {
+    this.#port.close();
+  }
+
+  /** The next sum that it receives is wrong, on this rank only. */
+  miscalculate(): void {
+    const lastHop = 2 * this.last('epoch')!.worldSize - 3;
+    this.#port.onframe = (frame) => {
+      const { kind, op, dtype, step } = readHeader(frame);
+      const isSum = kind === FrameKind.DATA && op === OpCode.ALL_REDUCE && dtype === DtypeCode.FLOAT32;
+      if (!isSum || step !== lastHop) return;
+      new Float32Array(frame, FRAME_HEADER_BYTES)[0]! += 1;
+      this.#port.onframe = null;
+    };
+  }
+}
+
+export class SessionWorld extends SignalingWorld {
+  readonly checkpoints = new Checkpoints(memoryStore());
+  readonly #tabs: Tab[] = [];
+
+  /** Opens a tab whose user has chosen `files`. */
+  tab(name: string, files = tableOf()): Tab {
+    const tab = new Tab(name, this);
+    this.#tabs.push(tab);
+    if (files.length > 0) tab.command({ type: 'files', files });
+    return tab;
+  }
+
+  /**
+   * Opens a tab for each name: the first creates a room, the others join it. Resolves once all are
+   * ready.
+   */
+  async room(names: readonly string[], create: Partial<Create> = {}): Promise<Tab[]> {
+    const tabs = names.map((name) => this.tab(name));
+    const [host, ...guests] = tabs as [Tab, ...Tab[]];
+    host.create(create);
+    await this.admitted(host);
+    for (const guest of guests) {
+      guest.join(host.room);
+      await this.admitted(guest);
+    }
+    await this.counted(tabs);
+    return tabs;
+  }
+
+  /** As {@link room}, and the host starts the run. Resolves once all have taken `steps` steps. */
+  async run(
+    names: readonly string[],
+    { steps = 1, ...create }: Partial<Create> & { steps?: number } = {},
+  ): Promise<Tab[]> {
+    const tabs = await this.room(names, create);
+    tabs[0]!.command({ type: 'start' });
+    await this.stepped(tabs, steps);
+    return tabs;
+  }
+
+  async admitted(tab: Tab): Promise<void> {
+    await this.until(`${tab.name} is admitted`, () => tab.last('admitted') !== undefined);
+  }
+
+  async counted(tabs: readonly Tab[]): Promise<void> {
+    await this.until('all are ready', () => tabs.every(({ isCounted }) => isCounted));
+  }
+
+  async stepped(tabs: readonly Tab[], steps: number): Promise<void> {
+    await this.until(`all take ${steps} steps`, () => tabs.every(({ step }) => step >= steps - 1));
+  }
+
+  /** Resolves once `tabs` have finished `runs` runs. */
+  async finished(tabs: readonly Tab[], runs = 1): Promise<void> {
+    await this.until(`${runs} runs finish`, () => tabs.every(({ finished }) => finished >= runs));
+  }
+
+  async failed(tab: Tab): Promise<EventOf<'failed'>> {
+    await this.until(`${tab.name} fails`, () => tab.last('failed') !== undefined);
+    return tab.last('failed')!;
+  }
+
+  protected override describe(): string {
+    return this.#tabs.map((tab) => tab.describe()).join('\n');
+  }
+
+  /** All leave. */
+  close(): void {
+    for (const tab of this.#tabs) tab.command({ type: 'leave' });
+  }
+}
+
+function memoryStore(): BlobStore {
+  const blobs = new Map<string, Blob>();
+  return {
+    names: () => Promise.resolve([...blobs.keys()]),
+    read: (name) => Promise.resolve(blobs.get(name) ?? null),
+    write: async (name, bytes) => void blobs.set(name, new Blob([bytes])),
+    remove: async (name) => void blobs.delete(name),
+  };
+}

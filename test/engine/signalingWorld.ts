@@ -1,0 +1,246 @@
+/**
+ * A signaling server and a network without sockets. The server's rooms, hub and connections are the
+ * production ones; tabs reach it over a pair of in-memory sockets, and each other over memory
+ * links. As in a browser, every message is a task of its own.
+ */
+import { pino } from 'pino';
+import type { PeerConnector } from '../../src/engine/linking.ts';
+import type { OpenSocket } from '../../src/engine/signaling.ts';
+import type { Link } from '../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
+import { deferred, type Deferred } from '../../src/util/deferred.ts';
+import { PeerGoneError } from '../../src/util/errors.ts';
+import { Connection, type ServerContext } from '../../signaling/connection.ts';
+import { Credentials } from '../../signaling/credentials.ts';
+import { Hub, type NewRoom } from '../../signaling/hub.ts';
+import { NO_ICE } from '../../signaling/ice.ts';
+import { AddressBuckets, DEFAULT_LIMITS, FailureCounter, type Limits } from '../../signaling/limits.ts';
+import { Metrics } from '../../signaling/metrics.ts';
+import { RoomLog } from '../../signaling/roomLog.ts';
+import { localRooms } from '../../signaling/rooms.ts';
+import { ManualClock } from '../manualClock.ts';
+import { FakeSocket } from '../signaling/fakeSocket.ts';
+import { wrap } from './links.ts';
+
+/** Milliseconds of the world's clock in one turn of the event loop. */
+const TURN_MS = 25;
+/** Milliseconds of the world's clock that {@link SignalingWorld.until} waits at most. */
+const PATIENCE_MS = 120_000;
+
+/** WebSocket close codes (RFC 6455, section 7.4.1). */
+const CLOSE_GOING_AWAY = 1001;
+const CLOSE_ABNORMAL = 1006;
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** A tab's end of its connection to the server. */
+class TabSocket extends EventTarget {
+  readonly OPEN = 1;
+  readyState: 0 | 1 | 2 | 3 = 0;
+  /** The server's end, while the connection is open. */
+  #server: FakeSocket | null = null;
+
+  /** Opens the connection, or refuses it where there is no server. */
+  accept(context: ServerContext | null): void {
+    if (context === null || this.readyState !== 0) return this.#end();
+    const server = new FakeSocket((text) =>
+      setImmediate(() => this.dispatchEvent(new MessageEvent('message', { data: text }))),
+    );
+    this.#server = server;
+    server.on('close', () => setImmediate(() => this.#end()));
+    void new Connection(server.socket, '192.0.2.1', context);
+    this.readyState = 1;
+    this.dispatchEvent(new Event('open'));
+  }
+
+  send(text: string): void {
+    setImmediate(() => {
+      if (this.#server?.closedWith === null) this.#server.receive(text);
+    });
+  }
+
+  close(): void {
+    if (this.readyState > 1) return;
+    this.readyState = 2;
+    setImmediate(() => this.cut(CLOSE_ABNORMAL));
+  }
+
+  /** The connection ends on both sides, as a browser or the network ends it. */
+  cut(code: number): void {
+    this.#server?.close(code);
+    this.#end();
+  }
+
+  #end(): void {
+    if (this.readyState === 3) return;
+    this.readyState = 3;
+    this.dispatchEvent(new Event('close'));
+  }
+}
+
+/** What one tab has of the network. */
+export interface Port {
+  readonly openSocket: OpenSocket;
+  readonly connectPeer: PeerConnector;
+  /** The connection to the server breaks; the tab may open another. */
+  cutServer(): void;
+  /** The tab is closed without a word: no connection of it works any more. */
+  close(): void;
+  /** Is called with each frame that the tab receives, before it is handled. */
+  onframe: ((frame: ArrayBuffer) => void) | null;
+}
+
+export class SignalingWorld {
+  readonly clock = new ManualClock();
+  readonly #limits: Limits;
+  #context: ServerContext | null;
+  readonly #sockets = new Set<TabSocket>();
+  /** Offers of links, by the number that stands for their SDP. */
+  readonly #offers: { initiator: Deferred<Link>; follower: Deferred<Link> | null }[] = [];
+
+  constructor(limits: Partial<Limits> = {}) {
+    this.#limits = { ...DEFAULT_LIMITS, ...limits };
+    this.#context = this.#createServer();
+  }
+
+  /** Opens a room on the server itself. Returns its code. */
+  openRoom(room: Omit<NewRoom, 'isPermanent'>): string {
+    return this.#context!.hub.open({ ...room, isPermanent: true })!;
+  }
+
+  /** The server dies: every connection breaks, and no new one opens. */
+  stopServer(): void {
+    this.#context?.hub.close();
+    this.#context = null;
+    for (const socket of [...this.#sockets]) socket.cut(CLOSE_ABNORMAL);
+  }
+
+  /** Starts a server that knows nothing but the old one's secret. */
+  startServer(): void {
+    this.#context = this.#createServer();
+  }
+
+  /**
+   * Lets time pass until `isSo`.
+   *
+   * @throws (rejects) Error after {@link PATIENCE_MS}, with what `describe` returns.
+   */
+  async until(what: string, isSo: () => boolean): Promise<void> {
+    const end = this.clock.now() + PATIENCE_MS;
+    while (!isSo()) {
+      if (this.clock.now() > end) throw new Error(`Not after ${PATIENCE_MS / 1000} s: ${what}.\n${this.describe()}`);
+      await turn();
+      this.clock.advance(TURN_MS);
+    }
+  }
+
+  /** What to add to the message of an {@link until} that fails. */
+  protected describe(): string {
+    return '';
+  }
+
+  /** Lets `ms` milliseconds pass. */
+  async pass(ms: number): Promise<void> {
+    const end = this.clock.now() + ms;
+    await this.until(`${ms} ms pass`, () => this.clock.now() >= end);
+  }
+
+  /** Connects one more tab to the network. */
+  plug(): Port {
+    const sockets = new Set<TabSocket>();
+    const links = new Set<Link>();
+    let isClosed = false;
+    const port: Port = {
+      openSocket: () => {
+        const socket = new TabSocket();
+        for (const set of [sockets, this.#sockets]) {
+          set.add(socket);
+          socket.addEventListener('close', () => set.delete(socket));
+        }
+        setImmediate(() => socket.accept(isClosed ? null : this.#context));
+        return socket;
+      },
+      connectPeer: ({ initiator, onsignal }) => {
+        const made = deferred<Link>();
+        made.promise.then(
+          (link) => links.add(link),
+          () => {},
+        );
+        if (initiator) {
+          const sdp = String(this.#offers.push({ initiator: made, follower: null }) - 1);
+          queueMicrotask(() => onsignal({ type: 'offer', sdp }));
+        }
+        return {
+          link: made.promise.then((link) => this.#carried(link, port)),
+          signal: (signal) => {
+            if (signal.type === 'candidate' || isClosed) return;
+            const offer = this.#offers[Number(signal.sdp)]!;
+            if (signal.type === 'offer') {
+              offer.follower = made;
+              return onsignal({ type: 'answer', sdp: signal.sdp });
+            }
+            const [a, b] = createMemoryLinkPair();
+            offer.initiator.resolve(a);
+            offer.follower!.resolve(b);
+          },
+          abort: () => made.reject(new PeerGoneError('Aborted.')),
+        };
+      },
+      cutServer: () => {
+        for (const socket of [...sockets]) socket.cut(CLOSE_ABNORMAL);
+      },
+      close: () => {
+        isClosed = true;
+        for (const socket of [...sockets]) socket.cut(CLOSE_GOING_AWAY);
+        for (const link of links) link.close();
+      },
+      onframe: null,
+    };
+    return port;
+  }
+
+  /** `link` as a tab has it. A frame takes a turn of the event loop: tests can act between two. */
+  #carried(link: Link, port: Port): Link {
+    return wrap(link, {
+      send: async (frame) => {
+        await turn();
+        await link.send(frame);
+      },
+      receive: (frame, handler) => {
+        port.onframe?.(frame);
+        handler(frame);
+      },
+    });
+  }
+
+  #createServer(): ServerContext {
+    const { clock } = this;
+    const limits = this.#limits;
+    const log = pino({ level: 'silent' });
+    const metrics = new Metrics(() => ({ rooms: hub.rooms, connections: this.#sockets.size, members: 0 }));
+    const roomLog = new RoomLog(log, metrics);
+    const credentials = new Credentials('the secret of the world');
+    const hub: Hub = new Hub({
+      clock,
+      limits,
+      listener: roomLog,
+      hasRelay: false,
+      seal: (room, members) => credentials.sealOf(room, members),
+    });
+    return {
+      hub,
+      rooms: localRooms(hub),
+      limits,
+      clock,
+      ice: NO_ICE,
+      credentials,
+      wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
+      revivals: new FailureCounter(clock, limits.revivalsPerMinute),
+      openings: new AddressBuckets(clock, limits.roomsPerMinute / 60, limits.roomBurst),
+      bootId: 'boot',
+      log,
+      metrics,
+      roomLog,
+    };
+  }
+}
