@@ -2,11 +2,11 @@
 import { InvalidArgumentError, Option } from 'commander';
 import { benchAuto, type AutoBenchOptions } from './auto/bench.ts';
 import type { Io } from '../launcher/io.ts';
-import { wholeNumber } from '../launcher/jobOptions.ts';
-import { createProgram, runProgram } from '../launcher/program.ts';
+import { wholeNumber } from '../launcher/options/jobOptions.ts';
+import { createProgram, runProgram } from '../launcher/options/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
-import { MAX_SPREAD_BYTES } from '../src/protocol/spread.ts';
-import { STRATEGY_NAMES, TRANSPORT_NAMES, type StrategyName } from '../src/protocol/job.ts';
+import { MAX_SPREAD_BYTES } from '../src/spec/fileManifest.ts';
+import { STRATEGY_NAMES, TRANSPORT_NAMES, type StrategyName } from '../src/spec/job.ts';
 import { benchAll, type AllOptions } from './all/bench.ts';
 import { benchAllReduce, type AllReduceBenchOptions } from './allreduce/bench.ts';
 import { benchCodecs, type CodecsBenchOptions } from './codecs/bench.ts';

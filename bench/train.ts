@@ -1,7 +1,7 @@
 /** One training run of a benchmark. */
 import type { Io } from '../launcher/io.ts';
-import type { JobOptions } from '../launcher/jobOptions.ts';
-import { train } from '../launcher/run.ts';
+import type { JobOptions } from '../launcher/options/jobOptions.ts';
+import { train } from '../launcher/commands/run.ts';
 import type { RunResult } from '../src/protocol/events.ts';
 
 /** Seconds for one run: ten times the longest on two cores without a GPU. */

@@ -1,11 +1,11 @@
 /** A training run of a benchmark in real tabs, each in a browser on a test host of its own. */
-import { closeBrowser, launchBrowser } from '../launcher/browser.ts';
+import { closeBrowser, launchBrowser } from '../launcher/browser/browser.ts';
 import { DIST } from '../launcher/build.ts';
 import type { Io } from '../launcher/io.ts';
-import { openTabs } from '../launcher/tabs.ts';
+import { openTabs } from '../launcher/browser/tabs.ts';
 import { startSignaling } from '../signaling/index.ts';
 import type { EngineEvent } from '../src/protocol/events.ts';
-import { parseJob } from '../src/protocol/job.ts';
+import { parseJob } from '../src/spec/job.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { PeergradError } from '../src/util/errors.ts';
 import type { Hosts } from './world/world.ts';

@@ -1,17 +1,17 @@
 /** Tabs that are kept in somebody else's room: opened, followed, and opened anew where they are lost. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../src/protocol/events.ts';
-import { isChosenByTabs } from '../src/protocol/job.ts';
+import { isChosenByTabs } from '../src/spec/job.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { messageOf, TimeoutError } from '../src/util/errors.ts';
 import { awaitServer } from './awaitServer.ts';
-import { closeBrowser, launchBrowser, launchBrowsers, type LaunchOptions } from './browser.ts';
+import { closeBrowser, launchBrowser, launchBrowsers, type LaunchOptions } from './browser/browser.ts';
 import type { Io } from './io.ts';
-import { createLog, errorsOf, type Log } from './log.ts';
-import { Door, keepComing, type Stay } from './returning.ts';
-import { hearPage, loadPage, openProfile } from './tabs.ts';
-import { type Parting, Visit } from './visit.ts';
+import { createLog, errorsOf, type Log } from './output/log.ts';
+import { Door, keepComing, type Stay } from './rejoin.ts';
+import { hearPage, loadPage, openProfile } from './browser/tabs.ts';
+import { type Parting, Visit } from './browser/visit.ts';
 
 /** What tabs learn from, where each brings its own. */
 export interface GivenData {

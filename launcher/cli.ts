@@ -1,31 +1,20 @@
 /** The command line: what can be asked. */
 import { Argument, type Command, Option } from 'commander';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
-import { chaos, type ChaosOptions } from './chaos/chaos.ts';
-import { kills, type KillsOptions } from './chaos/kills.ts';
-import { MIN_TABS } from './chaos/schedule.ts';
-import { example, EXAMPLE_NAMES, type ExampleOptions } from './example.ts';
-import { addIceOptions, collect } from './iceOptions.ts';
+import { example, EXAMPLE_NAMES, type ExampleOptions } from './commands/example.ts';
+import { addBackendOption, addBrowserOptions, RUN_TIMEOUT_S } from './options/browserOptions.ts';
+import { addIceOptions, collect } from './options/iceOptions.ts';
 import type { Io } from './io.ts';
-import { inJsonLines } from './jsonLines.ts';
-import { addJobOptions, addLengthOptions, nodes, wholeNumber } from './jobOptions.ts';
-import { join, type JoinOptions } from './join.ts';
-import { BACKEND_MODES, GPU_MODES, TABS_PER_SOFTWARE_GPU } from './browser.ts';
-import type { Environment } from './placement.ts';
-import { createProgram, runProgram } from './program.ts';
-import { run, type RunOptions } from './run.ts';
-import { serve, type ServeOptions } from './serve.ts';
+import { inJsonLines } from './output/jsonLines.ts';
+import { addJobOptions, addLengthOptions, nodes, wholeNumber } from './options/jobOptions.ts';
+import { join, type JoinOptions } from './commands/join.ts';
+import type { Environment } from './options/placement.ts';
+import { createProgram, runProgram } from './options/program.ts';
+import { run, type RunOptions } from './commands/run.ts';
+import { serve, type ServeOptions } from './commands/serve.ts';
 
-/** Seconds a run may take before it is given up: ten times the demo on two slow cores. */
-const RUN_TIMEOUT_S = 15 * 60;
 /** Seconds an example may take: the longest takes about ten on two slow cores. */
 const EXAMPLE_TIMEOUT_S = 5 * 60;
-/** Seconds a run under faults may take. */
-const CHAOS_TIMEOUT_S = 2 * 60 * 60;
-/** Longest ordeal, minutes: a day. */
-const MAX_MINUTES = 24 * 60;
-/** Longest timeout, seconds: what setTimeout can hold. */
-const MAX_TIMEOUT_S = 2_000_000;
 
 const RUN_ENVIRONMENT = `
 Environment, as torch.distributed has it; an option that says otherwise is refused:
@@ -36,8 +25,6 @@ Environment, as torch.distributed has it; an option that says otherwise is refus
   LOCAL_RANK                            checked, and no more: local ranks are the tabs of a browser
 `;
 
-/** Most kills of a run: a night of them. */
-const MAX_KILLS = 1000;
 /** Restarts that can be asked for: more are a loop. */
 const MAX_RESTARTS = 1000;
 const MAX_PORT = 65535;
@@ -142,59 +129,9 @@ function buildProgram(io: Io, env: Environment): Command {
   addBrowserOptions(exampleCommand, EXAMPLE_TIMEOUT_S).action((name: string | undefined, options: ExampleOptions) =>
     example(name, options, io),
   );
-
-  const chaosCommand = program
-    .command('chaos')
-    .description(
-      'train with N headless tabs, each in a browser of its own, do them every kind of harm, and say how they bore it',
-    )
-    // A copy is one more.
-    .option('--tabs <n>', 'number of tabs that there are to be', wholeNumber(MIN_TABS, MAX_WORLD_SIZE - 1), 4)
-    .option(
-      '--minutes <n>',
-      'how long, and with --epochs or --steps how long faults come (default: 3, or until the run has ended)',
-      wholeNumber(1, MAX_MINUTES),
-    )
-    .option('--json', 'print the report as one JSON object, last on stdout')
-    .option('--headed', 'show the browsers');
-  addBrowserOptions(addBackendOption(chaosCommand), CHAOS_TIMEOUT_S);
-  addJobOptions(chaosCommand).action((options: ChaosOptions) => chaos(options, io));
-
-  const killsCommand = program
-    .command('kills')
-    .description(
-      'train with N headless tabs, kill all of them at random steps, go on from the checkpoint each time, and say what was lost and ' +
-        'whether the end is that of a run that nobody disturbed',
-    )
-    .option('--tabs <n>', 'number of tabs', wholeNumber(1, TABS_PER_SOFTWARE_GPU), 2)
-    .option('--kills <n>', 'how often all are killed', wholeNumber(1, MAX_KILLS), 20)
-    .option('--json', 'print the report as one JSON object, last on stdout');
-  addBrowserOptions(addBackendOption(killsCommand), RUN_TIMEOUT_S);
-  addJobOptions(killsCommand).action((options: KillsOptions) => kills(options, io));
   return program;
 }
 
 function jobFile(): Argument {
   return new Argument('[job.json]', 'a job file, as the page saves them (docs/JOBS.md); options win over what it says');
-}
-
-function addBackendOption(command: Command): Command {
-  return command.addOption(
-    new Option('--backend <name>', 'what tabs compute on; auto: WebGPU on a GPU, or as --gpu says, else WebAssembly')
-      .choices(BACKEND_MODES)
-      .default('auto'),
-  );
-}
-
-/** @param timeoutSeconds `null`: there is none, unless it is said. */
-function addBrowserOptions(command: Command, timeoutSeconds: number | null): Command {
-  return command
-    .option('--browser <path>', 'Chrome, Chromium or Edge to use (default: PEERGRAD_BROWSER, or the first found)')
-    .addOption(new Option('--gpu <mode>', 'what WebGPU runs on').choices(GPU_MODES).default('auto'))
-    .option(
-      '--timeout <seconds>',
-      'give up after so long, beside --minutes',
-      wholeNumber(1, MAX_TIMEOUT_S),
-      timeoutSeconds ?? undefined,
-    );
 }

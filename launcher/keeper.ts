@@ -1,7 +1,7 @@
 /** Writes what a run's tabs give away: checkpoints as it goes, and its model at the end. A file is there whole, or as it was before. */
 import { open, rename, rm } from 'node:fs/promises';
 import type { EngineEvent } from '../src/protocol/events.ts';
-import type { ModelFormat, WeightsFormat } from '../src/protocol/modelFile.ts';
+import type { ModelFormat, WeightsFormat } from '../src/spec/modelFile.ts';
 import { deferred, type Deferred } from '../src/util/deferred.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { messageOf, PeergradError, TimeoutError } from '../src/util/errors.ts';

@@ -18,11 +18,11 @@ import type { Entry, Hub, Peer } from './hub.ts';
 import { iceServersFor, renewIceAfterMs, type IceOptions } from './ice.ts';
 import type { Credentials } from './credentials.ts';
 import { type AddressBuckets, type FailureCounter, type Limits, TokenBucket } from './limits.ts';
-import type { Metrics } from './metrics.ts';
+import type { Metrics } from './monitoring/metrics.ts';
 import { Outbox } from './outbox.ts';
 import type { LeaveReason } from './room/index.ts';
-import type { RoomLog } from './roomLog.ts';
-import type { Home, Rooms } from './rooms.ts';
+import type { RoomLog } from './monitoring/roomLog.ts';
+import type { Home, Rooms } from './roomDirectory.ts';
 
 /** What all connections of a server share. */
 export interface ServerContext {

@@ -1,7 +1,7 @@
 /** Every number that bounds what strangers can make the server do, and the counters that hold them to it. */
 import type { Clock } from '../src/util/clock.ts';
 import { MAX_SPECTATORS, MAX_WORLD_SIZE } from '../src/protocol/control.ts';
-import { siteOf } from './address.ts';
+import { siteOf } from './http/address.ts';
 
 export interface Limits {
   /** Milliseconds a new connection has for its first message: who connects and says nothing holds a socket. */

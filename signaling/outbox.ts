@@ -6,7 +6,7 @@
  */
 import { WebSocket } from 'ws';
 import type { ServerMessage } from '../src/protocol/control.ts';
-import type { Metrics } from './metrics.ts';
+import type { Metrics } from './monitoring/metrics.ts';
 
 /** What the hub tells many members is one object: written as JSON once. */
 const texts = new WeakMap<ServerMessage, string>();

@@ -13,19 +13,19 @@ import { MAX_CONTROL_BYTES, type RoomOpening } from '../src/protocol/control.ts'
 import { systemClock, type Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
-import { clientAddress, networkOf, reachableHosts } from './address.ts';
+import { clientAddress, networkOf, reachableHosts } from './http/address.ts';
 import { CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
 import { Credentials } from './credentials.ts';
-import { Gate } from './gate.ts';
-import { createHttpHandler } from './http.ts';
+import { Gate } from './connectionLimiter.ts';
+import { createHttpHandler } from './http/handler.ts';
 import { Hub, type NewRoom } from './hub.ts';
 import { checkIceOptions, NO_ICE, type IceOptions } from './ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter, type Limits } from './limits.ts';
-import { Metrics } from './metrics.ts';
-import { RoomLog } from './roomLog.ts';
-import { localRooms } from './rooms.ts';
-import type { SharedRooms, SharedRoomsOptions } from './shared/sharedRooms.ts';
-import type { Certificate } from './tls.ts';
+import { Metrics } from './monitoring/metrics.ts';
+import { RoomLog } from './monitoring/roomLog.ts';
+import { localRooms } from './roomDirectory.ts';
+import type { SharedRooms, SharedRoomsOptions } from './cluster/sharedRooms.ts';
+import type { Certificate } from './http/tls.ts';
 
 export interface SignalingOptions {
   /** Address to listen on; default 127.0.0.1. */
@@ -215,7 +215,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
 /** Loaded only where it is asked for. */
 async function shareRooms(url: string | null, options: Omit<SharedRoomsOptions, 'url'>): Promise<SharedRooms | null> {
   if (url === null) return null;
-  const { SharedRooms } = await import('./shared/sharedRooms.ts');
+  const { SharedRooms } = await import('./cluster/sharedRooms.ts');
   return SharedRooms.start({ url, ...options });
 }
 

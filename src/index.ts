@@ -20,18 +20,18 @@ export type {
 export type { TypedArray } from './collectives/dtypes.ts';
 export type { FlightRecord, FlightRecording } from './protocol/flightRecording.ts';
 export { Work } from './collectives/work.ts';
-export { DistributedDataParallel } from './parallel/ddp.ts';
-export type { DistributedDataParallelOptions } from './parallel/ddpOptions.ts';
-export type { ModelPass } from './parallel/flatten.ts';
-export type { Pass, PassOptions } from './parallel/pass.ts';
-export { convertSyncBatchNorm, SyncBatchNormalization } from './parallel/syncBatchNorm.ts';
-export type { JoinOptions } from './parallel/join.ts';
-export type { Reduction } from './parallel/reducer.ts';
-export { allReduceHook, fp16Hook, noopHook, type CommHook, type GradBucket } from './parallel/commHooks.ts';
-export { DistributedSampler, type DistributedSamplerOptions } from './parallel/sampler.ts';
-export { readShard, type ReadShardOptions } from './parallel/shardedReader.ts';
-export { createPowerSgdHook, type PowerSgdOptions } from './parallel/powerSgd.ts';
-export { PeriodicModelAverager, type PeriodicModelAveragerOptions } from './parallel/modelAverager.ts';
+export { DistributedDataParallel } from './parallel/ddp/distributedDataParallel.ts';
+export type { DistributedDataParallelOptions } from './parallel/ddp/options.ts';
+export type { ModelPass } from './parallel/ddp/flatten.ts';
+export type { Pass, PassOptions } from './parallel/ddp/pass.ts';
+export { convertSyncBatchNorm, SyncBatchNormalization } from './parallel/syncBatchNorm/syncBatchNorm.ts';
+export type { JoinOptions } from './parallel/ddp/join.ts';
+export type { Reduction } from './parallel/ddp/reducer.ts';
+export { allReduceHook, fp16Hook, noopHook, type CommHook, type GradBucket } from './parallel/ddp/commHooks.ts';
+export { DistributedSampler, type DistributedSamplerOptions } from './parallel/data/distributedSampler.ts';
+export { readShard, type ReadShardOptions } from './parallel/data/shardedReader.ts';
+export { createPowerSgdHook, type PowerSgdOptions } from './parallel/ddp/powerSgd.ts';
+export { PeriodicModelAverager, type PeriodicModelAveragerOptions } from './parallel/strategies/modelAverager.ts';
 export { DistributedMean } from './parallel/distributedMean.ts';
 export { rankZeroFirst, rankZeroOnly } from './parallel/rankZero.ts';
 export {
@@ -41,11 +41,11 @@ export {
   type OptimizerOptions,
   type OptimizerState,
 } from './optim/index.ts';
-export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './engine/initProcessGroup.ts';
-export { Trainer, type TrainerOptions } from './engine/trainer.ts';
-export type { FitOptions, Loss, LossName, Samples } from './engine/tensorTask.ts';
+export { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './library/initProcessGroup.ts';
+export { Trainer, type TrainerOptions } from './library/trainer.ts';
+export type { FitOptions, Loss, LossName, Samples } from './engine/tasks/tensorTask.ts';
 export { loadData, type Dataset } from './jobs/index.ts';
-export { parseJob, type JobSpec, type StrategyName, type TrainingPlan } from './protocol/job.ts';
+export { parseJob, type JobSpec, type StrategyName, type TrainingPlan } from './spec/job.ts';
 export type { EngineEvent, RunResult } from './protocol/events.ts';
 export { fromHalf, toHalf } from './util/float16.ts';
 export {

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { runCli } from '../launcher/cli.ts';
+import { runTools } from '../tools/cli.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 
@@ -23,7 +24,8 @@ const DEPLOYED = [
   ...readdirSync(path.join(ROOT, 'deploy')).map((name) => `deploy/${name}`),
 ];
 
-const COMMANDS = ['serve', 'run', 'join', 'example', 'chaos', 'kills'];
+const COMMANDS = ['serve', 'run', 'join', 'example'];
+const TOOLS = ['chaos', 'crash-recovery'];
 
 const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8');
 
@@ -82,6 +84,7 @@ describe('commands', () => {
     const { signal } = new AbortController();
     const io = { out: (line: string) => void lines.push(line), err: () => {}, terminal: null, signal };
     for (const command of COMMANDS) await runCli([command, '--help'], io);
+    for (const tool of TOOLS) await runTools([tool, '--help'], io);
     known = new Set(lines.join('\n').match(/--[a-z][\w-]*/g));
   });
 

@@ -7,51 +7,45 @@ const ROOT = path.resolve(import.meta.dirname, '..');
 
 const ALLOWED: Record<string, string[]> = {
   'src/util': [],
-  'src/protocol': ['src/util'],
+  'src/spec': ['src/util'],
+  'src/protocol': ['src/spec', 'src/util'],
   'src/transport': ['src/protocol', 'src/util'],
-  'src/collectives': ['src/telemetry', 'src/transport', 'src/protocol', 'src/util'],
-  'src/parallel': ['src/collectives', 'src/optim', 'src/protocol', 'src/util'],
-  'src/optim': ['src/protocol', 'src/util'],
-  'src/jobs': ['src/protocol', 'src/util'],
-  'src/telemetry': ['src/protocol', 'src/util'],
+  'src/telemetry': ['src/protocol', 'src/spec', 'src/util'],
+  'src/collectives': ['src/telemetry', 'src/transport', 'src/protocol', 'src/spec', 'src/util'],
+  'src/simulation': ['src/collectives', 'src/telemetry', 'src/protocol', 'src/spec', 'src/util'],
+  'src/optim': ['src/protocol', 'src/spec', 'src/util'],
+  'src/parallel': ['src/optim', 'src/collectives', 'src/protocol', 'src/spec', 'src/util'],
+  'src/jobs': ['src/protocol', 'src/spec', 'src/util'],
   'src/engine': [
     ...['src/jobs', 'src/optim', 'src/parallel', 'src/collectives', 'src/transport', 'src/telemetry'],
-    ...['src/protocol', 'src/util'],
+    ...['src/protocol', 'src/spec', 'src/util'],
   ],
-  'src/app': ['src/engine', 'src/jobs', 'src/optim', 'src/telemetry', 'src/collectives', 'src/protocol', 'src/util'],
+  'src/library': [
+    ...['src/engine', 'src/jobs', 'src/optim', 'src/parallel', 'src/collectives', 'src/transport'],
+    ...['src/protocol', 'src/spec', 'src/util'],
+  ],
+  'src/app': [
+    ...['src/engine', 'src/jobs', 'src/optim', 'src/simulation', 'src/telemetry', 'src/collectives'],
+    ...['src/protocol', 'src/spec', 'src/util'],
+  ],
   'src/testing': ['src/collectives', 'src/transport', 'src/util'],
   'src/index.ts': [
-    'src/engine',
-    'src/parallel',
-    'src/optim',
-    'src/jobs',
-    'src/collectives',
-    'src/protocol',
-    'src/util',
+    ...['src/library', 'src/engine', 'src/parallel', 'src/optim', 'src/jobs', 'src/collectives'],
+    ...['src/protocol', 'src/spec', 'src/util'],
   ],
-  signaling: ['src/protocol', 'src/util'],
-  launcher: ['signaling', 'src/protocol', 'src/util', 'examples'],
+  signaling: ['src/protocol', 'src/spec', 'src/util'],
+  launcher: ['signaling', 'src/protocol', 'src/spec', 'src/util', 'examples'],
   // What a user of the library writes.
   examples: ['src/index.ts'],
-  // Compares numbers of any layer with another program's.
+  // Tools drive tabs as the launcher does, and compare numbers of any layer with another program's.
   tools: [
-    ...['src/engine', 'src/jobs', 'src/optim', 'src/parallel', 'src/collectives', 'src/testing'],
-    ...['src/protocol', 'src/util'],
+    ...['launcher', 'signaling', 'src/engine', 'src/jobs', 'src/optim', 'src/parallel', 'src/collectives'],
+    ...['src/testing', 'src/protocol', 'src/spec', 'src/util'],
   ],
   // Node's part drives tabs; what runs in them measures any layer.
   bench: [
-    ...[
-      'launcher',
-      'signaling',
-      'src/engine',
-      'src/jobs',
-      'src/optim',
-      'src/parallel',
-      'src/collectives',
-      'src/transport',
-      'src/testing',
-    ],
-    ...['src/protocol', 'src/util'],
+    ...['launcher', 'signaling', 'src/engine', 'src/jobs', 'src/optim', 'src/parallel', 'src/simulation'],
+    ...['src/collectives', 'src/transport', 'src/testing', 'src/protocol', 'src/spec', 'src/util'],
   ],
 };
 
@@ -62,15 +56,19 @@ const ALLOWED: Record<string, string[]> = {
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
-    ...['src/collectives/costModel.ts', 'src/collectives/codecs.ts', 'src/collectives/plans.ts'],
-    'src/collectives/ringPlan.ts',
-    ...['src/collectives/simulation/schedule.ts', 'src/collectives/simulation/simulate.ts'],
+    ...['src/collectives/plans/costModel.ts', 'src/collectives/codecs.ts', 'src/collectives/plans/plans.ts'],
+    'src/collectives/plans/ringPlan.ts',
   ],
-  'src/app -> src/engine': ['src/engine/checkpoints.ts', 'src/engine/lessonRound.ts', 'src/engine/page.ts'],
-  'src/app -> src/jobs': ['src/jobs/pen.ts'],
+  'src/app -> src/engine': [
+    'src/engine/storage/checkpoints.ts',
+    'src/engine/lesson/lessonRound.ts',
+    'src/engine/page.ts',
+  ],
+  'src/app -> src/jobs': ['src/jobs/digits/pen.ts'],
   'src/app -> src/optim': ['src/optim/schedule.ts'],
   'src/parallel -> src/optim': ['src/optim/optimizer.ts'],
-  'src/optim -> src/protocol': ['src/protocol/events.ts', 'src/protocol/names.ts'],
+  'src/optim -> src/protocol': ['src/protocol/events.ts'],
+  'src/optim -> src/spec': ['src/spec/names.ts'],
   'launcher -> examples': ['examples/catalogue.ts', 'examples/events.ts'],
 };
 
@@ -78,13 +76,13 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(parallel\/(flatten|stagedGradients|stages|syncBatchNorm|tape)\.ts$|engine\/|jobs\/)|examples\/|tools\/torch-parity\/|bench\/(codecs\/trial\.ts$|step\/))/,
+    /^(src\/(parallel\/(ddp\/(flatten|tape)\.ts$|syncBatchNorm\/)|engine\/|library\/|jobs\/)|examples\/|tools\/torch-parity\/|bench\/(codecs\/trial\.ts$|step\/))/,
   // The benchmark's clients are no tabs.
   ws: /^(signaling|bench\/signaling)\//,
-  redis: /^signaling\/shared\/redisLink\.ts$/,
-  'prom-client': /^signaling\/metrics\.ts$/,
+  redis: /^signaling\/cluster\/redisLink\.ts$/,
+  'prom-client': /^signaling\/monitoring\/metrics\.ts$/,
   send: /^signaling\//,
-  'playwright-core': /^launcher\//,
+  'playwright-core': /^(launcher|tools)\//,
   preact: /^src\/app\//,
 };
 
@@ -103,6 +101,11 @@ const IMPORT = /(?:^|[\s;])(?:import|export)\s(?:[^'"]*?\sfrom\s)?['"]([^'"]+)['
 
 const importsOf = (file: string): string[] =>
   Array.from(readFileSync(path.join(ROOT, file), 'utf8').matchAll(IMPORT), (match) => match[1] ?? match[2]!);
+
+const projectImportsOf = (file: string): string[] =>
+  importsOf(file)
+    .filter((specifier) => specifier.startsWith('.'))
+    .map((specifier) => path.posix.normalize(path.posix.join(path.posix.dirname(file), specifier)));
 
 describe('imports', () => {
   test('are found', () => {
@@ -128,5 +131,23 @@ describe('imports', () => {
         }
       }
     }
+  });
+
+  test('go in no circle', () => {
+    const graph = new Map(files.map((file) => [file, projectImportsOf(file)]));
+    const seen = new Map<string, 'open' | 'done'>();
+    const circles: string[] = [];
+    const visit = (file: string, above: readonly string[]): void => {
+      if (seen.get(file) === 'done') return;
+      if (seen.get(file) === 'open') {
+        circles.push([...above.slice(above.indexOf(file)), file].join(' -> '));
+        return;
+      }
+      seen.set(file, 'open');
+      for (const target of graph.get(file) ?? []) visit(target, [...above, file]);
+      seen.set(file, 'done');
+    };
+    for (const file of files) visit(file, []);
+    expect(circles).toEqual([]);
   });
 });

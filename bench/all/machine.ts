@@ -1,6 +1,6 @@
 /** What the figures were measured on. */
 import { cpus, totalmem } from 'node:os';
-import { closeBrowser, launchBrowser } from '../../launcher/browser.ts';
+import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import { table } from '../table.ts';
 
 const GIB = 2 ** 30;

@@ -4,7 +4,7 @@
  */
 import { cpus } from 'node:os';
 import type { Io } from '../../launcher/io.ts';
-import type { TransportName } from '../../src/protocol/job.ts';
+import type { TransportName } from '../../src/spec/job.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { World } from '../world/world.ts';
 import { rowOf, scheduleOf, tableOf, type AllReduceRow } from './figures.ts';

@@ -4,8 +4,9 @@
  */
 import { ensureBuilt } from '../../launcher/build.ts';
 import type { Io } from '../../launcher/io.ts';
-import type { CodecChoice, StepTimes } from '../../src/protocol/events.ts';
-import type { PlannedCodec } from '../../src/protocol/job.ts';
+import type { CodecChoice } from '../../src/protocol/events.ts';
+import type { StepTimes } from '../../src/protocol/stepTrace.ts';
+import type { PlannedCodec } from '../../src/spec/job.ts';
 import { median } from '../../src/util/statistics.ts';
 import { trainOnHosts } from '../trainOnHosts.ts';
 import { withHosts } from '../world/hosts.ts';

@@ -2,9 +2,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Io } from '../../launcher/io.ts';
-import { checkDataFolder } from '../../launcher/jobOptions.ts';
+import { checkDataFolder } from '../../launcher/options/jobOptions.ts';
 import type { RunResult } from '../../src/protocol/events.ts';
-import type { StrategyName } from '../../src/protocol/job.ts';
+import type { StrategyName } from '../../src/spec/job.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 import { largestDifference, movingAverage } from './compare.ts';
 import { drawPanels, type Panel } from '../plot.ts';

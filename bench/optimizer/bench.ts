@@ -4,7 +4,7 @@
  */
 import type { Io } from '../../launcher/io.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
-import { OPTIMIZER_NAMES } from '../../src/protocol/names.ts';
+import { OPTIMIZER_NAMES } from '../../src/spec/names.ts';
 import { median } from '../../src/util/statistics.ts';
 import { divide } from '../../src/util/divide.ts';
 import { hashState } from '../../src/util/hash.ts';

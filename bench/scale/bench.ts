@@ -3,30 +3,17 @@
  * against sizes that it was not fitted on; with what a machine costs known, larger worlds on other lines are simulated.
  */
 import type { Io } from '../../launcher/io.ts';
-import type { Costs } from '../../src/collectives/costModel.ts';
 import { drawPanels } from '../plot.ts';
-import { crossovers, simulateGrowth, WORLDS, type Crossover, type GrowthRow } from './growth.ts';
-import { crossValidate, fitCosts, worstError, type Prediction, type Sample } from './fit.ts';
+import { crossovers, simulateGrowth, WORLDS } from './growth.ts';
+import { crossValidate, fitCosts, worstError } from './fit.ts';
 import { measure } from './measure.ts';
 import { panelsOf } from './panels.ts';
-import { section } from './section.ts';
+import { section, type ScaleResult } from './section.ts';
 
 export interface ScaleOptions {
   ranks: number;
   picture?: string;
   json?: true;
-}
-
-export interface ScaleResult {
-  costs: Costs;
-  samples: Sample[];
-  /** Of each size but the smallest and the largest, by a fit of the others. */
-  predictions: Prediction[];
-  worstError: number;
-  /** Share of predictions that are at most a fifth off. */
-  withinFifth: number;
-  growth: GrowthRow[];
-  crossovers: Crossover[];
 }
 
 const TABS = [2, 3, 4, 6, 8];

@@ -1,5 +1,5 @@
 /** The cost model's constants from measured all-reduces, and how well it then predicts others. */
-import { allReduceRounds, estimate, type Costs } from '../../src/collectives/costModel.ts';
+import { allReduceRounds, estimate, type Costs } from '../../src/collectives/plans/costModel.ts';
 import { Algorithm } from '../../src/protocol/frame.ts';
 
 /** A measured all-reduce round the ring of `n` tabs of one machine. */

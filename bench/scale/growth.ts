@@ -1,9 +1,14 @@
 /** How long an all-reduce takes by each algorithm as the world grows, on networks that nobody has here: simulated. */
-import type { Costs } from '../../src/collectives/costModel.ts';
-import { halvingDoubling, recursiveDoubling, ringAllReduce, twoLevelAllReduce } from '../../src/collectives/plans.ts';
-import { switched, wireless } from '../../src/collectives/simulation/networks.ts';
-import { scheduleOf } from '../../src/collectives/simulation/schedule.ts';
-import { simulate, type Network } from '../../src/collectives/simulation/simulate.ts';
+import type { Costs } from '../../src/collectives/plans/costModel.ts';
+import {
+  halvingDoubling,
+  recursiveDoubling,
+  ringAllReduce,
+  twoLevelAllReduce,
+} from '../../src/collectives/plans/plans.ts';
+import { switched, wireless } from '../../src/simulation/networks.ts';
+import { scheduleOf } from '../../src/simulation/schedule.ts';
+import { simulate, type Network } from '../../src/simulation/simulate.ts';
 
 export const ALGORITHMS = {
   ring: ringAllReduce,

@@ -1,7 +1,20 @@
 /** This benchmark's part of docs/BENCHMARKS.md. */
+import type { Costs } from '../../src/collectives/plans/costModel.ts';
 import { table } from '../table.ts';
-import type { ScaleResult } from './bench.ts';
-import { ALGORITHMS, NETWORKS, quickestOf, type AlgorithmName, type GrowthRow } from './growth.ts';
+import type { Prediction, Sample } from './fit.ts';
+import { ALGORITHMS, NETWORKS, quickestOf, type AlgorithmName, type Crossover, type GrowthRow } from './growth.ts';
+
+export interface ScaleResult {
+  costs: Costs;
+  samples: Sample[];
+  /** Of each size but the smallest and the largest, by a fit of the others. */
+  predictions: Prediction[];
+  worstError: number;
+  /** Share of predictions that are at most a fifth off. */
+  withinFifth: number;
+  growth: GrowthRow[];
+  crossovers: Crossover[];
+}
 
 /** World sizes in the table of times, of an all-reduce of 4 MB. */
 const SHOWN = [8, 16, 24, 64, 256, 1024];
@@ -11,7 +24,7 @@ export function section(result: ScaleResult): string {
   const { costs, worstError, withinFifth, predictions } = result;
   return [
     '## Growth',
-    `The cost model (\`src/collectives/costModel.ts\`) is fitted by least squares of relative errors from ${result.samples.length} ` +
+    `The cost model (\`src/collectives/plans/costModel.ts\`) is fitted by least squares of relative errors from ${result.samples.length} ` +
       'medians of all-reduces round rings of tabs on this machine. Each size but the smallest and the largest is predicted by a fit of all others. Larger worlds, on ' +
       'other lines, are simulated event by event with the plans that ranks run (`src/collectives/simulation`), each rank on a machine ' +
       'like this one: LAN 1 Gbit/s and 0.3 ms; campus Wi-Fi 75 Mbit/s for the 16 ranks of an access point together, and 5 ms; home ' +

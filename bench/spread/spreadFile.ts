@@ -1,6 +1,6 @@
 /** In a rank's worker: a file that rank 0 has, from rank to rank as when an epoch begins. */
-import { SharedFiles } from '../../src/engine/sharedFiles.ts';
-import { spread } from '../../src/parallel/spread.ts';
+import { SharedFiles } from '../../src/engine/files/sharedFiles.ts';
+import { spread } from '../../src/parallel/data/distributeFiles.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { hashState } from '../../src/util/hash.ts';
 import type { WorkerRank } from '../world/rank.ts';

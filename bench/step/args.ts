@@ -1,6 +1,6 @@
 /** What `bench step` asks a rank's worker for, and gets. */
 
-import type { StepTimes } from '../../src/protocol/events.ts';
+import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 
 /** See models.ts. */
 export const STEP_MODELS = ['mlp', 'cnn', 'deep'] as const;

@@ -3,7 +3,7 @@
  * if there are any, with buckets of several sizes.
  */
 import type { Io } from '../../launcher/io.ts';
-import { FIRST_BUCKET_BYTES, BUCKET_CAP_BYTES } from '../../src/parallel/buckets.ts';
+import { FIRST_BUCKET_BYTES, BUCKET_CAP_BYTES } from '../../src/parallel/ddp/buckets.ts';
 import { theoryBytes } from '../allreduce/figures.ts';
 import { drawPanels } from '../plot.ts';
 import { withHosts } from '../world/hosts.ts';

@@ -1,7 +1,7 @@
 /** Models to take steps with. */
 import * as tf from '@tensorflow/tfjs';
 import { buildModel } from '../../src/jobs/index.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import type { StepModel } from './args.ts';
 
 interface BenchModel {

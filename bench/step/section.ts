@@ -1,6 +1,6 @@
 /** The step's part of docs/BENCHMARKS.md, and its tables. */
 import { table } from '../table.ts';
-import type { StepTimes } from '../../src/protocol/events.ts';
+import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 import type { StepBenchResult } from './summary.ts';
 
 const PARTS = ['compute', 'readback', 'communicate', 'exposed', 'update'] as const satisfies (keyof StepTimes)[];

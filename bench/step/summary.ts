@@ -1,7 +1,7 @@
 /** What `bench step` makes of the steps that were taken; pure. */
 import { median } from '../../src/util/statistics.ts';
 import type { BucketTimes, StepModel, StepResult, TakenStep } from './args.ts';
-import type { StepTimes } from '../../src/protocol/events.ts';
+import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 
 export interface Alone {
   model: StepModel;

@@ -1,9 +1,9 @@
 /** In a rank's worker: steps of a model, by a plain TensorFlow.js loop and by DistributedDataParallel, in turns. */
 import * as tf from '@tensorflow/tfjs';
-import { openDevice, type OpenedDevice } from '../../src/engine/device.ts';
+import { openDevice, type OpenedDevice } from '../../src/engine/device/device.ts';
 import { lossSum } from '../../src/jobs/index.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
-import { DistributedDataParallel } from '../../src/parallel/ddp.ts';
+import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { OpTrace } from '../../src/collectives/work.ts';
 import { systemClock } from '../../src/util/clock.ts';

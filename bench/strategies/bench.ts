@@ -1,7 +1,7 @@
 /** `bench strategies`: how many bytes each strategy moves in real tabs, against what it must move. */
-import { TABS_PER_SOFTWARE_GPU } from '../../launcher/browser.ts';
+import { TABS_PER_SOFTWARE_GPU } from '../../launcher/browser/browser.ts';
 import type { Io } from '../../launcher/io.ts';
-import { MAX_REPLICAS, type StrategyName } from '../../src/protocol/job.ts';
+import { MAX_REPLICAS, type StrategyName } from '../../src/spec/job.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 import { strategiesTable } from './section.ts';
 import { contradictions, rowOf, type StrategyRow } from './theory.ts';

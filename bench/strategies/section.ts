@@ -1,6 +1,6 @@
 /** The strategies' part of docs/BENCHMARKS.md, and its table. */
 import { table } from '../table.ts';
-import type { StrategyName } from '../../src/protocol/job.ts';
+import type { StrategyName } from '../../src/spec/job.ts';
 import type { StrategyRow } from './theory.ts';
 
 interface StrategiesResult {

@@ -1,6 +1,6 @@
 /** What a strategy's exchange must cost, and what a run's did. */
 import type { RunResult } from '../../src/protocol/events.ts';
-import type { StrategyName } from '../../src/protocol/job.ts';
+import type { StrategyName } from '../../src/spec/job.ts';
 
 /** Those whose bytes all pass rank 0, which sends as much as it receives: in and out are counted together. */
 const SERVERS: ReadonlySet<StrategyName> = new Set(['parameter-server', 'async-parameter-server', 'data-parallel']);

@@ -3,12 +3,12 @@
  * steps with all telemetry alternate with stretches that tell the steps only (the plan's `quietStretch`): both meet the same machine.
  */
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
-import { closeBrowser, launchBrowsers } from '../../launcher/browser.ts';
+import { closeBrowser, launchBrowsers } from '../../launcher/browser/browser.ts';
 import type { Io } from '../../launcher/io.ts';
-import { openTabs } from '../../launcher/tabs.ts';
+import { openTabs } from '../../launcher/browser/tabs.ts';
 import { startSignaling } from '../../signaling/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
-import { parseJob } from '../../src/protocol/job.ts';
+import { parseJob } from '../../src/spec/job.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 import { cpuTimeOfDescendants, type CpuTime } from './cpuTime.ts';

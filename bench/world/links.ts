@@ -1,7 +1,7 @@
 /** How ranks of a benchmark are linked: as the engine does it, but for the signaling server. */
-import { EpochLinks } from '../../src/engine/epochLinks.ts';
-import { LinkPool } from '../../src/engine/linkPool.ts';
-import type { PeerConnector, TabConnector } from '../../src/engine/linking.ts';
+import { EpochLinks } from '../../src/engine/membership/generationLinks.ts';
+import { LinkPool } from '../../src/engine/membership/linkPool.ts';
+import type { PeerConnector, TabConnector } from '../../src/engine/membership/linkAttempt.ts';
 import type { LinkSignal } from '../../src/protocol/control.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { systemClock } from '../../src/util/clock.ts';

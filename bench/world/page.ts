@@ -1,12 +1,13 @@
 /** A rank's page: owns the connections, as the engine's page does, and runs what needs no worker. */
-import { PeerHost } from '../../src/engine/peerRelay.ts';
+import { PeerHost } from '../../src/engine/membership/peerRelay.ts';
 import { askForPort } from '../../src/transport/broker.ts';
 import { openPeerConnection } from '../../src/transport/peerLink.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import { BareChannels } from './bareChannels.ts';
 import { PageLinks } from './pageLinks.ts';
 import { ON_PAGES } from './experiments.ts';
-import type { Experiment, FromRank, PageRank, RankSetup, TabSignal, ToRank } from './rank.ts';
+import type { Experiment, FromRank, PageRank, RankSetup, ToRank } from './rank.ts';
+import type { TabSignal } from './signals.ts';
 
 /** What the process that opened the tab calls. */
 interface RankPage {

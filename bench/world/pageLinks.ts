@@ -1,7 +1,7 @@
 /** simple-peer links that stay on the page: what those in the worker are measured against. */
 import type { Link } from '../../src/transport/link.ts';
 import { connectPeer, type PeerAttempt } from '../../src/transport/peerLink.ts';
-import type { PageLinkSignal } from './rank.ts';
+import type { PageLinkSignal } from './signals.ts';
 
 export class PageLinks {
   readonly #rank: number;

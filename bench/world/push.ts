@@ -1,5 +1,5 @@
 /** On a rank's page: bytes from the left neighbour to the right one over bare channels, without frames and worker. */
-import { leftOf, rightOf } from '../../src/collectives/ringPlan.ts';
+import { leftOf, rightOf } from '../../src/collectives/plans/ringPlan.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from './bareChannels.ts';
 import type { PageRank } from './rank.ts';

@@ -1,10 +1,10 @@
 /** What an experiment gets, and what page and worker of a benchmark's tab say to each other. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import type { RelayReply, RelayRequest } from '../../src/engine/peerRelay.ts';
-import type { LinkSignal, PeerSignal } from '../../src/protocol/control.ts';
-import type { TransportName } from '../../src/protocol/job.ts';
+import type { RelayReply, RelayRequest } from '../../src/engine/membership/peerRelay.ts';
+import type { TransportName } from '../../src/spec/job.ts';
 import type { Link } from '../../src/transport/link.ts';
 import type { BareChannel } from './bareChannels.ts';
+import type { WorkerSignal } from './signals.ts';
 
 /** A rank as its worker has it: over real links, as in a training run. */
 export interface WorkerRank {
@@ -34,17 +34,6 @@ export interface RankSetup {
   /** `auto` is for tabs that share a browser. */
   transport: TransportName;
 }
-
-/** What one rank's tab tells another's, over the process that opened them: of an attempt of the engine's, or of one for the page alone. */
-export type TabSignal =
-  | { for: 'worker'; attempt: number; signal: LinkSignal }
-  | { for: 'page'; description: RTCSessionDescriptionInit }
-  | { for: 'page'; candidate: RTCIceCandidateInit }
-  | { for: 'page-link'; signal: PeerSignal };
-
-export type WorkerSignal = Extract<TabSignal, { for: 'worker' }>;
-export type PageSignal = Extract<TabSignal, { for: 'page' }>;
-export type PageLinkSignal = Extract<TabSignal, { for: 'page-link' }>;
 
 /** Page to worker. */
 export type ToRank =

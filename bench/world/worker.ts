@@ -1,6 +1,6 @@
 /** A rank's worker: links, mesh and process group, as in a training run. */
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { createRelayedConnector } from '../../src/engine/peerRelay.ts';
+import { createRelayedConnector } from '../../src/engine/membership/peerRelay.ts';
 import { connectTab } from '../../src/transport/tabLink.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { messageOf } from '../../src/util/errors.ts';

@@ -4,13 +4,13 @@
  */
 import { createServer, type ViteDevServer } from 'vite';
 import path from 'node:path';
-import { closeBrowser, launchBrowser } from '../../launcher/browser.ts';
-import { loadPage, openProfile } from '../../launcher/tabs.ts';
+import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
+import { loadPage, openProfile } from '../../launcher/browser/tabs.ts';
 import { selfSignedCertificate } from '../../signaling/index.ts';
-import type { TransportName } from '../../src/protocol/job.ts';
+import type { TransportName } from '../../src/spec/job.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import type { ArgsOf, ExperimentName, ResultOf } from './experiments.ts';
-import type { TabSignal } from './rank.ts';
+import type { TabSignal } from './signals.ts';
 
 type Browser = Awaited<ReturnType<typeof launchBrowser>>;
 type Page = Parameters<typeof loadPage>[0];

@@ -1,8 +1,8 @@
 /** What members ask of a room: to be counted, and, if they are its hosts, to configure, start, stop, lock and clear it. */
 import type { RosterEntry } from '../../src/protocol/control.ts';
-import { isChosenByTabs, isElastic, type JobSpec } from '../../src/protocol/job.ts';
-import { demandsOf } from '../../src/protocol/preview.ts';
-import { beginRun, choicesOf, end, reform, seated, settle, tellPause } from './epochs.ts';
+import { isChosenByTabs, isElastic, type JobSpec } from '../../src/spec/job.ts';
+import { demandsOf } from '../../src/spec/preview.ts';
+import { beginRun, choicesOf, end, reform, seated, settle, tellPause } from './generations.ts';
 import { left } from './members.ts';
 import {
   andThen,

@@ -12,8 +12,9 @@ import {
   reform,
   retry,
   SYNCING_MS,
-} from './epochs.ts';
-import { cleared, findingsOf, MAX_OUTAGES, namesOf, whoGoes, type Complaint, type Findings } from './faults.ts';
+} from './generations.ts';
+import { cleared, findingsOf, MAX_OUTAGES, namesOf, whoGoes, type Findings } from './faults.ts';
+import type { Complaint } from './records.ts';
 import { nameRanks, networkAdvice } from './sentences.ts';
 import {
   andThen,

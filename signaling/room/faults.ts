@@ -4,39 +4,8 @@
  */
 import type { RosterEntry } from '../../src/protocol/control.ts';
 import { edgeKey, neighbours, type Breaks, type Pairs } from './edges.ts';
+import type { Complaint, Fault, Faults, Reason } from './records.ts';
 import type { RoomState } from './state.ts';
-
-/** What a rank reports when its epoch cannot go on. */
-export type Complaint =
-  /** Links to these ranks broke, or could not be made. */
-  | { readonly type: 'broken'; readonly peers: readonly string[] }
-  /** These ranks did not call a collective before its deadline. */
-  | { readonly type: 'late'; readonly peers: readonly string[] }
-  /** Nobody in particular. */
-  | { readonly type: 'failed'; readonly message: string };
-
-/** One entry of the room's record. */
-export interface Fault {
-  /**
-   * `unlinked`: no link came about. `broken`: one broke. `late`: a collective's deadline passed. `cutOff`: `about` linked to nobody
-   * outside its browser. `alone`: `about` reported a fault that nobody else saw. `outage`: an epoch failed, and nobody in
-   * particular was at fault.
-   */
-  readonly kind: 'unlinked' | 'broken' | 'late' | 'cutOff' | 'alone' | 'outage';
-  readonly epoch: number;
-  /** Members; the same for what is not one member's word against another's, and '' where it is about nobody. */
-  readonly by: string;
-  readonly about: string;
-  /** False where `by` linked to nobody either, or did not name `about` itself. */
-  readonly isCredible: boolean;
-  /** How often the record has been looked through since. */
-  readonly age: number;
-}
-
-export type Faults = readonly Fault[];
-
-/** Why a member is suspended. */
-export type Reason = 'unreachable' | 'unstable' | 'late' | 'stuck' | 'alone' | 'failing';
 
 /** LINKINGs in a row in which a member linked to nobody: one may be bad luck. */
 const CUT_OFF_EPOCHS = 2;

@@ -11,7 +11,7 @@
  * the way ends the run for all, with a sentence that names them.
  */
 import { asHost, configure, hold, lock, ready, remove, resume, start, stop } from './controls.ts';
-import { allowMore, onAbandoned, onForgive, onGrow, report, settle } from './epochs.ts';
+import { allowMore, onAbandoned, onForgive, onGrow, report, settle } from './generations.ts';
 import { accused, failed, onDeadline, onEntering, onGathered, slow } from './failures.ts';
 import { join, left, loseTouch } from './members.ts';
 import { comeBack, dispelDoubts, onDoubts } from './returns.ts';
@@ -30,7 +30,7 @@ import {
   type TimerEvent,
 } from './state.ts';
 
-export { ABANDONED_MS, COOLING_MS, ENTERING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './epochs.ts';
+export { ABANDONED_MS, COOLING_MS, ENTERING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './generations.ts';
 export { GATHER_MS } from './failures.ts';
 export { AWAY_MS } from './members.ts';
 export { revive, REVIVAL_MS } from './returns.ts';

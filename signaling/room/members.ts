@@ -1,5 +1,5 @@
 /** Who is in a room: joining it, losing touch with it and leaving it. */
-import { backToForming, end, over, reform, settle } from './epochs.ts';
+import { backToForming, end, over, reform, settle } from './generations.ts';
 import { nameRanks } from './sentences.ts';
 import { lookAway, watch } from './spectators.ts';
 import { noticeOf, suspensionOf } from './suspensions.ts';

@@ -3,7 +3,7 @@
  * all have returned such a room is in doubt, and begins nothing that could be going on elsewhere.
  */
 import type { Refusal, RosterEntry, ServerMessage, Standing } from '../../src/protocol/control.ts';
-import { backToForming, end, needAnother, over, pauseOf, prepareOf, reform, settle, tellPause } from './epochs.ts';
+import { backToForming, end, needAnother, over, pauseOf, prepareOf, reform, settle, tellPause } from './generations.ts';
 import { enter, left } from './members.ts';
 import { watch } from './spectators.ts';
 import {

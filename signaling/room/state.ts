@@ -12,9 +12,9 @@ import type {
   Standing,
 } from '../../src/protocol/control.ts';
 import { MAX_SPECTATORS, MAX_WORLD_SIZE, settingsOf } from '../../src/protocol/control.ts';
-import { isElastic } from '../../src/protocol/job.ts';
-import type { Complaint, Faults } from './faults.ts';
-import type { Suspension } from './suspensions.ts';
+import { isElastic } from '../../src/spec/job.ts';
+import type { Complaint, Faults } from './records.ts';
+import type { Suspension } from './records.ts';
 
 export interface RoomState extends Readonly<RoomSettings> {
   readonly phase: RoomPhase;

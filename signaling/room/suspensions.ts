@@ -2,7 +2,8 @@
  * Suspended members: ranks that held up the others. They stay in the room, are left out of its epochs for a while and then tried
  * again, each time after twice as long. The time goes by browser, so that a tab that is opened again gains nothing.
  */
-import { withoutMembers, type Reason } from './faults.ts';
+import { withoutMembers } from './faults.ts';
+import type { Reason, Suspension } from './records.ts';
 import { MAX_NAMED } from './sentences.ts';
 import { change, isSuspended, stay, unready, type RoomEffect, type RoomState, type Step } from './state.ts';
 
@@ -13,15 +14,6 @@ export const LATE_SUSPENDED_MS = 120_000;
 const MAX_SUSPENDED_MS = 3_600_000;
 /** Milliseconds after a suspension in which another is twice as long. */
 export const PROBATION_MS = 600_000;
-
-export interface Suspension {
-  /** The number of its timer: browsers' ids stay in the room's state. */
-  readonly id: number;
-  readonly times: number;
-  readonly reason: Reason;
-  /** Whether it lasts. */
-  readonly isOn: boolean;
-}
 
 const NETWORK =
   'Check the network of this machine (VPN, firewall, guest Wi-Fi). Between different networks the server needs a TURN relay (--turn).';

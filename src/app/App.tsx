@@ -1,13 +1,13 @@
 /** Which page, between which header and footer. */
 import { useEffect } from 'preact/hooks';
-import { Footer, Header } from './parts/Header.tsx';
-import { helpOpen, HowItWorks } from './parts/HowItWorks.tsx';
+import { Footer, Header } from './components/Header.tsx';
+import { helpOpen, HowItWorks } from './components/HowItWorks.tsx';
 import { Home } from './pages/Home.tsx';
 import { Join } from './pages/Join.tsx';
 import { Lobby } from './pages/Lobby.tsx';
 import { NewRoom } from './pages/NewRoom.tsx';
-import { later } from './parts/later.tsx';
-import { leave, route, screen, view } from './store.ts';
+import { later } from './components/later.tsx';
+import { leave, route, screen, view } from './state/store.ts';
 
 const Run = later(async () => (await import('./pages/Run.tsx')).Run);
 const RoomLesson = later(async () => (await import('./lesson/RoomLesson.tsx')).RoomLesson);

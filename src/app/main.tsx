@@ -12,10 +12,10 @@ import {
   route,
   serveLauncher,
   simulate,
-} from './store.ts';
-import { applyTheme, lookAs } from './theme.ts';
-import { keepAwake } from './wakeLock.ts';
-import { isLanguage, language, startLanguage } from './words/index.ts';
+} from './state/store.ts';
+import { applyTheme, lookAs } from './browser/theme.ts';
+import { keepAwake } from './browser/wakeLock.ts';
+import { isLanguage, language, startLanguage } from './locales/index.ts';
 import './styles/base.css';
 import './styles/parts.css';
 import './styles/pages.css';

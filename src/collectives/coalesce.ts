@@ -3,7 +3,7 @@ import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { copyInto, dtypeOf, emptyLike, view, type TypedArray } from './dtypes.ts';
 import type { OpOptions } from './options.ts';
-import { cutsOf, type Cuts } from './plans.ts';
+import { cutsOf, type Cuts } from './plans/plans.ts';
 import { Work } from './work.ts';
 
 /** One array of all `parts`, each at its cut. */

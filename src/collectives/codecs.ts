@@ -10,7 +10,7 @@
  * Gradient Compression Schemes", ICML 2019).
  */
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
-import type { JobCodec } from '../protocol/names.ts';
+import type { JobCodec } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
 import { fromHalf, MIN_HALF_EXPONENT, toHalf } from '../util/float16.ts';
 

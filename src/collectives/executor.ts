@@ -23,17 +23,17 @@ import {
   TimeoutError,
   type ErrorContext,
 } from '../util/errors.ts';
-import { createAgreement, type Agreement } from './agreement.ts';
+import { createAgreement, type Agreement } from './diagnostics/agreement.ts';
 import type { Codec } from './codecs.ts';
-import { algorithmName, describeOp, isSameOp, opName, type OpDescriptor } from './descriptor.ts';
-import { diagnose, Report } from './diagnosis.ts';
+import { algorithmName, describeOp, isSameOp, opName, type OpDescriptor } from './diagnostics/descriptor.ts';
+import { diagnose, Report } from './diagnostics/diagnosis.ts';
 import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
-import { Inquiry, type Reports } from './inquiry.ts';
+import { Inquiry, type Reports } from './diagnostics/hangDiagnostics.ts';
 import type { Mesh, MeshListener } from './mesh.ts';
-import { MonitoredBarrier, type MonitoredBarrierOptions } from './monitoredBarrier.ts';
+import { MonitoredBarrier, type MonitoredBarrierOptions } from './diagnostics/monitoredBarrier.ts';
 import { PlanOp } from './planOp.ts';
 import { PointToPoint } from './pointToPoint.ts';
-import type { Planner } from './plans.ts';
+import type { Planner } from './plans/plans.ts';
 import { Work, type OpTrace } from './work.ts';
 
 /** What an op may send to a rank before that rank has issued it: small ops never wait for a round trip. */

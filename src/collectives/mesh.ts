@@ -8,9 +8,9 @@ import { FrameKind, readHeader, type FrameHeader } from '../protocol/frame.ts';
 import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
 import { asError, messageOf, PeerGoneError, PeergradError, ProtocolError, UsageError } from '../util/errors.ts';
-import { NewsRelay } from './newsRelay.ts';
-import { PARKED_COLLECTIVES, PARKED_MESSAGES, Parking } from './parking.ts';
-import { leftOf, rightOf } from './ringPlan.ts';
+import { NewsRelay } from './diagnostics/newsRelay.ts';
+import { PARKED_COLLECTIVES, PARKED_MESSAGES, Parking } from './unexpectedMessages.ts';
+import { leftOf, rightOf } from './plans/ringPlan.ts';
 
 interface MeshOptions {
   rank: number;

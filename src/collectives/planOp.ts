@@ -14,10 +14,10 @@ import {
 } from '../protocol/frame.ts';
 import { ProtocolError } from '../util/errors.ts';
 import type { Codec } from './codecs.ts';
-import { dependencies } from './dependencies.ts';
-import type { OpDescriptor } from './descriptor.ts';
+import { dependencies } from './plans/dependencies.ts';
+import type { OpDescriptor } from './diagnostics/descriptor.ts';
 import { copyInto, view, type Dtype, type TypedArray } from './dtypes.ts';
-import type { Move, Plan } from './plans.ts';
+import type { Move, Plan } from './plans/plans.ts';
 import { divide, reducerFor, unifyNaNs, type Reducer } from './reduce.ts';
 
 interface PlanOpOptions {

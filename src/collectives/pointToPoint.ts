@@ -20,9 +20,9 @@ import type { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
-import { algorithmName } from './descriptor.ts';
+import { algorithmName } from './diagnostics/descriptor.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
-import type { Parking } from './parking.ts';
+import type { Parking } from './unexpectedMessages.ts';
 import { Work } from './work.ts';
 
 /** Bytes that a message may send ahead; with the number of messages ahead it bounds what a receiver parks (`parking.ts`). */

@@ -15,7 +15,7 @@ import type { LinkCounters, LinkDescription } from '../transport/link.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
 import { MismatchError, UsageError } from '../util/errors.ts';
 import { mixSeed } from '../util/rng.ts';
-import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './algorithms.ts';
+import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './plans/algorithms.ts';
 import {
   checkCodec,
   checkCount,
@@ -31,14 +31,14 @@ import {
   rootRank,
   splitSizes,
   type Caller,
-} from './arguments.ts';
+} from './argumentChecks.ts';
 import { coalesce, concatenate, split } from './coalesce.ts';
-import { amountOf, digestOf } from './descriptor.ts';
+import { amountOf, digestOf } from './diagnostics/descriptor.ts';
 import { copyInto, dtypeOf, emptyLike, view, type Dtype, type TypedArray } from './dtypes.ts';
 import { Executor, type Issue } from './executor.ts';
 import type { Mesh } from './mesh.ts';
-import type { MonitoredBarrierOptions } from './monitoredBarrier.ts';
-import { ObjectCollectives } from './objectCollectives.ts';
+import type { MonitoredBarrierOptions } from './diagnostics/monitoredBarrier.ts';
+import { ObjectCollectives } from './objects/objectCollectives.ts';
 import type {
   AllReduceOptions,
   AllToAllOptions,
@@ -52,9 +52,9 @@ import type {
   TimeoutOption,
 } from './options.ts';
 import type { PlanOp } from './planOp.ts';
-import { directAllToAll, directGather, directScatter, ringReduceScatter, type Cuts } from './plans.ts';
+import { directAllToAll, directGather, directScatter, ringReduceScatter, type Cuts } from './plans/plans.ts';
 import { scale } from './reduce.ts';
-import { traceOfRing } from './ringTrace.ts';
+import { traceOfRing } from './plans/ringTrace.ts';
 import { Work } from './work.ts';
 
 /** Deadline of one op, unless it or its group says otherwise. Gloo's 30 minutes are too long for people who watch. */

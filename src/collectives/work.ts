@@ -1,5 +1,5 @@
 /** A collective in flight, as torch.distributed's `Work`. */
-import type { HopEvent } from '../protocol/events.ts';
+import type { HopEvent } from '../protocol/stepTrace.ts';
 import type { Clock } from '../util/clock.ts';
 import { within } from '../util/deadline.ts';
 import { deferred } from '../util/deferred.ts';

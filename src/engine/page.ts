@@ -5,7 +5,7 @@
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import { askForPort } from '../transport/broker.ts';
 import { openPeerConnection } from '../transport/peerLink.ts';
-import { PeerHost } from './peerRelay.ts';
+import { PeerHost } from './membership/peerRelay.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
 export interface Engine {

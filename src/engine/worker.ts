@@ -2,11 +2,11 @@
 import type { EngineCommand, EngineEvent } from '../protocol/events.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { systemClock } from '../util/clock.ts';
-import { browserId } from './browserId.ts';
-import { whileAlone } from './browserLock.ts';
-import { Checkpoints } from './checkpoints.ts';
-import { openDevice } from './device.ts';
-import { createRelayedConnector, type RelayReply, type RelayRequest } from './peerRelay.ts';
+import { browserId } from './membership/browserId.ts';
+import { whileAlone } from './storage/browserLock.ts';
+import { Checkpoints } from './storage/checkpoints.ts';
+import { openDevice } from './device/device.ts';
+import { createRelayedConnector, type RelayReply, type RelayRequest } from './membership/peerRelay.ts';
 import { Session } from './session.ts';
 
 /** Page to worker. */

@@ -1,6 +1,6 @@
 /** Arrays of numbers as samples: images, or rows of features, with a label each. */
-import type { PreviewPicture } from '../protocol/preview.ts';
-import type { ImagesFacts, Sums } from '../protocol/shardFacts.ts';
+import type { PreviewPicture } from '../spec/preview.ts';
+import type { ImagesFacts, Sums } from '../spec/dataFacts.ts';
 import { DataError } from '../util/errors.ts';
 import { checkRead, type Dataset, type Labels } from './dataset.ts';
 import type { StoredArray } from './formats/array.ts';

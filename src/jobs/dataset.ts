@@ -1,5 +1,5 @@
 /** What a job trains and tests on: labelled samples, read by index. */
-import type { SampleFacts } from '../protocol/shardFacts.ts';
+import type { SampleFacts } from '../spec/dataFacts.ts';
 import { UsageError } from '../util/errors.ts';
 import { sizeOf } from '../util/shape.ts';
 

@@ -1,16 +1,16 @@
 /** The built-in jobs: data, models, loss. */
 import type { Dataset } from './dataset.ts';
-import { DrawnDigits } from './digits.ts';
+import { DrawnDigits } from './digits/digits.ts';
 import { createCorpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
 import { stretchOf } from './gpt/text.ts';
-import { openImages, type ImagesJob } from './images.ts';
-import { loadMnist } from './mnist.ts';
-import { modelProblem } from './ownLayers.ts';
-import { fetchFiles, folderSource, pickedSource } from './source.ts';
-import { oneTable, Table, type TableJob } from './table.ts';
-import { DEFAULT_JOB, readsFiles, type JobSpec } from '../protocol/job.ts';
-import type { Preview, TextPreview } from '../protocol/preview.ts';
+import { openImages, type ImagesJob } from './images/images.ts';
+import { loadMnist } from './images/mnist.ts';
+import { modelProblem } from './models/ownLayers.ts';
+import { fetchFiles, folderSource, pickedSource, type LoadDataOptions } from './source.ts';
+import { oneTable, Table, type TableJob } from './table/table.ts';
+import { DEFAULT_JOB, readsFiles, type JobSpec } from '../spec/job.ts';
+import type { Preview, TextPreview } from '../spec/preview.ts';
 import { messageOf, UsageError } from '../util/errors.ts';
 
 export { sampleLength, type Dataset, type Labels } from './dataset.ts';
@@ -19,18 +19,10 @@ export { loadText } from './gpt/loadText.ts';
 export { dropoutPlaces, Network, rowsFor } from './gpt/network.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { Writer } from './gpt/writer.ts';
-export { countAmongFirst, countConfusion, countCorrect, lossSum, lossSumOf } from './loss.ts';
+export { countAmongFirst, countConfusion, countCorrect, lossSum, lossSumOf } from './models/loss.ts';
 export { agreeOn, openShard, type SampleShard, type TextShard } from './shard.ts';
-export { buildModel, type JobModel, type KeptModel } from './models.ts';
-export { amountScore, amountSums, classScore, FIRST_CLASSES, type Score } from './score.ts';
-
-export interface LoadDataOptions {
-  /** For data of kind "files": what this tab's user picked; of kind "spread": what this rank was handed. */
-  files?: readonly File[];
-  /** What a relative folder URL is relative to: the page's address. */
-  baseUrl: string;
-  signal?: AbortSignal;
-}
+export { buildModel, type JobModel, type KeptModel } from './models/models.ts';
+export { amountScore, amountSums, classScore, FIRST_CLASSES, type Score } from './models/score.ts';
 
 /** Characters of a text that are shown. */
 const BEGINNING = 300;

@@ -1,6 +1,6 @@
 /** Compares the data that a model was trained on with those of a run: inputs and outputs have to mean the same, scales may differ. */
-import type { ColumnFacts, ImagesFacts, SampleFacts, TableFacts } from '../protocol/shardFacts.ts';
-import { keyOfTable, namesOf } from './tableFacts.ts';
+import type { ColumnFacts, ImagesFacts, SampleFacts, TableFacts } from '../spec/dataFacts.ts';
+import { keyOfTable, namesOf } from './table/tableFacts.ts';
 
 /** Classes and words that a message names. */
 const MOST_NAMED = 8;

@@ -2,18 +2,18 @@
  * Data of which every rank has its own, which no other sees: what ranks tell each other of it, so that all build one model and bring
  * numbers to one scale, and who does not fit.
  */
-import type { JobSpec } from '../protocol/job.ts';
-import type { ShardFacts } from '../protocol/shardFacts.ts';
+import type { JobSpec } from '../spec/job.ts';
+import type { ShardFacts } from '../spec/dataFacts.ts';
 import { DataError, UsageError } from '../util/errors.ts';
 import { majority } from '../util/majority.ts';
 import type { Dataset } from './dataset.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
 import { checkTexts, factsOf, joinTexts, textMisfit } from './gpt/textFacts.ts';
-import { openImages } from './images.ts';
-import { checkImages, imagesMisfit, joinImages, keyOfImages } from './imagesFacts.ts';
-import { oneTable, Table } from './table.ts';
-import { checkTable, joinTables, keyOfTable, tableMisfit, tasksApart } from './tableFacts.ts';
+import { openImages } from './images/images.ts';
+import { checkImages, imagesMisfit, joinImages, keyOfImages } from './images/imagesFacts.ts';
+import { oneTable, Table } from './table/table.ts';
+import { checkTable, joinTables, keyOfTable, tableMisfit, tasksApart } from './table/tableFacts.ts';
 
 /** Samples that only this tab has. */
 export interface SampleShard {

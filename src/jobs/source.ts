@@ -4,6 +4,14 @@ import { parseJson } from '../util/json.ts';
 
 /** A larger file is not a data set for a browser tab. MNIST's largest has 47 MB. */
 const MAX_FILE_BYTES = 512 * 1024 * 1024;
+export interface LoadDataOptions {
+  /** For data of kind "files": what this tab's user picked; of kind "spread": what this rank was handed. */
+  files?: readonly File[];
+  /** What a relative folder URL is relative to: the page's address. */
+  baseUrl: string;
+  signal?: AbortSignal;
+}
+
 /** Answers for a file that is not there. 403 is what object stores give to those who may not list the folder. */
 const MISSING = new Set([403, 404, 410]);
 

@@ -1,5 +1,5 @@
 /** Mean and deviation of numbers as they come, and of parts of them put together. */
-import type { Sums } from '../protocol/shardFacts.ts';
+import type { Sums } from '../spec/dataFacts.ts';
 
 export function noSums(): Sums {
   return { count: 0, mean: 0, squares: 0 };

@@ -1,11 +1,11 @@
 /** Optimizers on flat Float32Arrays, bit-identical on every machine. */
 import { Adam } from './adam.ts';
-import type { OptimizerName } from '../protocol/names.ts';
+import type { OptimizerName } from '../spec/names.ts';
 import type { Optimizer, OptimizerOptions } from './optimizer.ts';
 import { Momentum, Sgd } from './sgd.ts';
 import { UsageError } from '../util/errors.ts';
 
-export type { OptimizerName } from '../protocol/names.ts';
+export type { OptimizerName } from '../spec/names.ts';
 export type { Optimizer, OptimizerOptions, OptimizerState } from './optimizer.ts';
 
 /**

@@ -2,7 +2,7 @@
  * How the learning rate goes over a run. Every rank works it out for itself, so the rules of this folder hold: `Math.cos` and `Math.exp`
  * are not the same on every machine, and the cosine and the powers here are polynomials, which are.
  */
-import type { ScheduleName } from '../protocol/names.ts';
+import type { ScheduleName } from '../spec/names.ts';
 
 interface Schedule {
   /** The rate that it rises to; a range test has its own. */

@@ -9,9 +9,9 @@ import * as v from 'valibot';
 import { DataError, UsageError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { parseJson } from '../util/json.ts';
-import { JobSpec } from './job.ts';
-import { ShardFacts } from './shardFacts.ts';
-import { Vocabulary } from './vocabulary.ts';
+import { JobSpec } from '../spec/job.ts';
+import { ShardFacts } from '../spec/dataFacts.ts';
+import { Vocabulary } from '../spec/vocabulary.ts';
 
 const FORMAT = 1;
 const HASH_BYTES = 16;

@@ -4,7 +4,7 @@
  */
 import * as v from 'valibot';
 import { ProtocolError } from '../util/errors.ts';
-import { JobSpec } from './job.ts';
+import { JobSpec } from '../spec/job.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from './roomCode.ts';
 
 export const PROTOCOL_VERSION = 7;

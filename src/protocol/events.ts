@@ -10,14 +10,15 @@ import * as v from 'valibot';
 import { Confusion } from './confusion.ts';
 import { count, Device, MAX_WORLD_SIZE, rank, RosterEntry, text, worldSize, type ServerMessage } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
-import { MAX_PROMPT } from './gpt.ts';
-import { JobSpec } from './job.ts';
-import type { Learned } from './learned.ts';
+import { RecordedTrace, StepTimes, type StepLane } from './stepTrace.ts';
+import { MAX_PROMPT } from '../spec/gpt.ts';
+import { JobSpec } from '../spec/job.ts';
+import type { Learned } from '../spec/inspection.ts';
 import { LessonState, type LessonOrder } from './lesson.ts';
-import { Metrics } from './measures.ts';
-import type { Preview } from './preview.ts';
-import { CODEC_NAMES, SEGMENT_KINDS, STRATEGY_NAMES } from './names.ts';
-import type { ModelFormat, ModelVersion } from './modelFile.ts';
+import { Metrics } from '../spec/measures.ts';
+import type { Preview } from '../spec/preview.ts';
+import { CODEC_NAMES, STRATEGY_NAMES } from '../spec/names.ts';
+import type { ModelFormat, ModelVersion } from '../spec/modelFile.ts';
 
 /** Characters: a token of byte pairs may be a long word. */
 const MAX_SAMPLE_LENGTH = 4000;
@@ -46,59 +47,6 @@ export interface RankStatus {
 
 /** What is got ready before a first step. */
 export type WarmupStage = 'drawing' | 'data' | 'compiling' | 'recovering';
-
-/** Steps of the longest ring. */
-export const MAX_HOPS = 2 * (MAX_WORLD_SIZE - 1);
-
-/** One ring step of an all-reduce as this rank saw it: a chunk sent, another received. */
-export const HopEvent = v.object({
-  /** 0 .. 2(n-1)-1: the ring plan's step. */
-  ringStep: count,
-  /** Chunk that this rank sent to its right neighbour in that ring step. */
-  sentChunk: count,
-  /** Chunk that this rank received from its left neighbour in that ring step. */
-  receivedChunk: count,
-  /** When the last byte of the chunk had been handed to the link; `null` if nothing was sent. */
-  sentAt: v.nullable(number),
-  /** When the last byte had arrived (and, in reduce-scatter, had been summed). */
-  receivedAt: v.nullable(number),
-  /** Milliseconds of adding up or copying what arrived, within `receivedAt`; left out where nobody measured it. */
-  reduceMs: v.exactOptional(number),
-});
-export type HopEvent = v.InferOutput<typeof HopEvent>;
-
-/** Times of one optimizer step, milliseconds. */
-const StepTimes = v.object({
-  total: number,
-  /** Forward and backward on the GPU, until the first bucket's gradients could be read. */
-  compute: number,
-  /** Reading gradients back, summed over buckets, the wait for compute excluded. */
-  readback: number,
-  /** From the first all-reduce issued to the last one done. */
-  communicate: number,
-  /** The part of `communicate` that nothing else ran beside. */
-  exposed: number,
-  /** Optimizer and upload of the parameters. */
-  update: number,
-});
-export type StepTimes = v.InferOutput<typeof StepTimes>;
-
-export type SegmentKind = (typeof SEGMENT_KINDS)[number];
-
-/** A stretch of a step, milliseconds since the step began. */
-const Segment = v.object({ kind: v.picklist(SEGMENT_KINDS), start: number, end: number });
-export type Segment = v.InferOutput<typeof Segment>;
-
-/** One step as one rank spent it. */
-export const StepLane = v.object({
-  step: count,
-  /** On that rank's clock. */
-  startedAt: number,
-  duration: number,
-  /** In order of their start. What a rank does alone and what it does with others may overlap. */
-  segments: v.array(Segment),
-});
-export type StepLane = v.InferOutput<typeof StepLane>;
 
 /** The link to a rank's right neighbour; bytes since the links of this epoch were made. */
 export interface EdgeReport {
@@ -315,16 +263,6 @@ export const StepEvent = v.object({
   /** When the step was applied, milliseconds since the run began. */
   at: number,
 });
-
-/** How one bucket of one step went round the ring, as its rank saw it. */
-export const RecordedTrace = v.object({
-  step: count,
-  bucket: count,
-  bytes: count,
-  startedAt: number,
-  hops: v.pipe(v.array(HopEvent), v.maxLength(MAX_HOPS)),
-});
-export type RecordedTrace = v.InferOutput<typeof RecordedTrace>;
 
 export const TraceEvent = v.object({ type: v.literal('trace'), ...RecordedTrace.entries });
 

@@ -1,7 +1,7 @@
 /** What a flight recorder gives: plain data, JSON-able. */
 import * as v from 'valibot';
 import { count } from './control.ts';
-import { RecordedTrace, StepLane } from './events.ts';
+import { RecordedTrace, StepLane } from './stepTrace.ts';
 
 const time = v.nullable(v.number());
 

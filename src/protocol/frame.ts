@@ -10,6 +10,8 @@ export const FRAME_VERSION = 3;
 
 /** Largest frame, header included: data channels promise 64 KiB messages in every browser (RFC 8841, section 6.1). */
 export const MAX_FRAME_BYTES = 64 * 1024;
+/** Files are distributed in slices of two full frames; the last slice of a file may be shorter, and an empty file has none. */
+export const SLICE_BYTES = 2 * (MAX_FRAME_BYTES - FRAME_HEADER_BYTES);
 
 /** What a frame is for. */
 export const FrameKind = {

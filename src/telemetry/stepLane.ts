@@ -2,8 +2,8 @@
  * How a rank spent a step, from what its step measured: the stretches of time that a timeline shows. Pure. What is told to other
  * ranks is packed into numbers of float64, a few dozen a step.
  */
-import type { HopEvent, Segment, StepLane, StepTimes } from '../protocol/events.ts';
-import { SEGMENT_KINDS } from '../protocol/names.ts';
+import type { HopEvent, Segment, StepLane, StepTimes } from '../protocol/stepTrace.ts';
+import { SEGMENT_KINDS } from '../spec/names.ts';
 
 /** How a bucket went round the ring: `OpTrace` of collectives/work.ts. */
 interface RingTrace {

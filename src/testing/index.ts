@@ -6,7 +6,7 @@
 import { Mesh } from '../collectives/mesh.ts';
 import type { ProcessGroupOptions } from '../collectives/options.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
-import { rightOf } from '../collectives/ringPlan.ts';
+import { rightOf } from '../collectives/plans/ringPlan.ts';
 import type { Link } from '../transport/link.ts';
 import { createMemoryLinkPair } from '../transport/memoryLink.ts';
 import { asError } from '../util/errors.ts';

@@ -9,10 +9,10 @@ import {
   formatRate,
   formatShare,
   list,
-} from '../../src/app/format.ts';
-import { withJob, withOptimizer } from '../../src/app/jobForm.ts';
-import { identityOf, shapePath, SHAPES } from '../../src/app/rankIdentity.ts';
-import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
+} from '../../src/app/locales/format.ts';
+import { withJob, withOptimizer } from '../../src/app/state/jobForm.ts';
+import { identityOf, shapePath, SHAPES } from '../../src/app/components/rankIdentity.ts';
+import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
 
 test('how long ago something was', () => {
   const minute = 60_000;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { crossValidate, fitCosts, predict, worstError } from '../../bench/scale/fit.ts';
 import { crossovers, quickestOf, simulateGrowth } from '../../bench/scale/growth.ts';
 import { section } from '../../bench/scale/section.ts';
-import type { Costs } from '../../src/collectives/costModel.ts';
+import type { Costs } from '../../src/collectives/plans/costModel.ts';
 
 const COSTS: Costs = {
   ...{ hopMs: 2, hopMsPerByte: 2e-4, msPerByte: 0, combineMsPerByte: 3e-6 },

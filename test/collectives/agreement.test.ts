@@ -1,8 +1,8 @@
 /** That all ranks have called an op is known to each once it is so, and not before, in whatever order frames come. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createAgreement, type Agreement } from '../../src/collectives/agreement.ts';
-import type { OpDescriptor } from '../../src/collectives/descriptor.ts';
+import { createAgreement, type Agreement } from '../../src/collectives/diagnostics/agreement.ts';
+import type { OpDescriptor } from '../../src/collectives/diagnostics/descriptor.ts';
 import { Algorithm, DtypeCode, OpCode, ReduceOp } from '../../src/protocol/frame.ts';
 
 const broadcast: OpDescriptor = {

@@ -5,11 +5,11 @@ import {
   estimate,
   USUAL_COSTS,
   type Costs,
-} from '../../src/collectives/costModel.ts';
-import * as plans from '../../src/collectives/plans.ts';
-import { oneMachine, switched } from '../../src/collectives/simulation/networks.ts';
-import { scheduleOf } from '../../src/collectives/simulation/schedule.ts';
-import { simulate } from '../../src/collectives/simulation/simulate.ts';
+} from '../../src/collectives/plans/costModel.ts';
+import * as plans from '../../src/collectives/plans/plans.ts';
+import { oneMachine, switched } from '../../src/simulation/networks.ts';
+import { scheduleOf } from '../../src/simulation/schedule.ts';
+import { simulate } from '../../src/simulation/simulate.ts';
 import { Algorithm } from '../../src/protocol/frame.ts';
 
 const HOME: Costs = { ...USUAL_COSTS, hopMs: 33, msPerByte: 1 / 1250 };

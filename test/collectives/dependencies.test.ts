@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { dependencies } from '../../src/collectives/dependencies.ts';
-import * as plans from '../../src/collectives/plans.ts';
-import type { Move, Plan } from '../../src/collectives/plans.ts';
+import { dependencies } from '../../src/collectives/plans/dependencies.ts';
+import * as plans from '../../src/collectives/plans/plans.ts';
+import type { Move, Plan } from '../../src/collectives/plans/plans.ts';
 
 const PLANNERS: [string, (rank: number, n: number) => Plan][] = [
   ['ring', (rank, n) => plans.ringAllReduce(rank, n, 2 * n + 1)],

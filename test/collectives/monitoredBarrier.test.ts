@@ -1,6 +1,6 @@
 /** What a monitored barrier believes of other ranks' news. */
 import { expect, test } from 'vitest';
-import { MonitoredBarrier } from '../../src/collectives/monitoredBarrier.ts';
+import { MonitoredBarrier } from '../../src/collectives/diagnostics/monitoredBarrier.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 

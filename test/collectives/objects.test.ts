@@ -1,6 +1,6 @@
 /** Values as bytes, for the object collectives. */
 import { describe, expect, test } from 'vitest';
-import { decodeObject, encodeObject } from '../../src/collectives/objects.ts';
+import { decodeObject, encodeObject } from '../../src/collectives/objects/encoding.ts';
 
 const SECRET = 'what lies beside it';
 const roundTrip = (value: unknown): unknown => decodeObject(encodeObject(value));

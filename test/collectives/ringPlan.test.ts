@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { chunkRange, ringStepCount, transferFrom, transfersAt } from '../../src/collectives/ringPlan.ts';
+import { chunkRange, ringStepCount, transferFrom, transfersAt } from '../../src/collectives/plans/ringPlan.ts';
 
 const worldSize = fc.integer({ min: 1, max: 64 });
 

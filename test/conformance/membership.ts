@@ -1,7 +1,7 @@
 /** Ranks that come and go: the room's state machine and the election of a state, as torchft's and Horovod's users expect them. */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../signaling/room/index.ts';
-import { compareStandings, type Standing } from '../../src/parallel/standing.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { compareStandings, type Standing } from '../../src/parallel/recovery/stateElection.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import type { ConformanceCase } from './case.ts';
 import { expectEqual } from './expect.ts';
 import { range } from './values.ts';

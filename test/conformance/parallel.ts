@@ -1,9 +1,9 @@
 /** What is built on collectives: buckets, samplers, weighted averages, halves. */
 import { codecOf } from '../../src/collectives/codecs.ts';
 import { FRAME_HEADER_BYTES, ReduceOp } from '../../src/protocol/frame.ts';
-import { assignBuckets } from '../../src/parallel/buckets.ts';
-import { dealWindow, GlobalCursor, type CursorPosition } from '../../src/parallel/cursor.ts';
-import { DistributedSampler } from '../../src/parallel/sampler.ts';
+import { assignBuckets } from '../../src/parallel/ddp/buckets.ts';
+import { dealWindow, GlobalCursor, type CursorPosition } from '../../src/parallel/data/cursor.ts';
+import { DistributedSampler } from '../../src/parallel/data/distributedSampler.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { fromHalf, toHalf } from '../../src/util/float16.ts';
 import { createRng } from '../../src/util/rng.ts';

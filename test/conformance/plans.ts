@@ -1,7 +1,7 @@
 /** The laws of plans, without a network: all ranks' plans of a collective are run against each other here. */
-import { chooseAllGather, chooseAllReduce, chooseRooted } from '../../src/collectives/costModel.ts';
-import * as plans from '../../src/collectives/plans.ts';
-import type { Cuts, Move, Plan } from '../../src/collectives/plans.ts';
+import { chooseAllGather, chooseAllReduce, chooseRooted } from '../../src/collectives/plans/costModel.ts';
+import * as plans from '../../src/collectives/plans/plans.ts';
+import type { Cuts, Move, Plan } from '../../src/collectives/plans/plans.ts';
 import { Algorithm } from '../../src/protocol/frame.ts';
 import { mixSeed } from '../../src/util/rng.ts';
 import type { ConformanceCase } from './case.ts';

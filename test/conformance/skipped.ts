@@ -13,11 +13,11 @@ export const SKIPPED: readonly Skipped[] = [
   { case: 49, why: 'Of hivemind’s load balancing by bandwidth: a ring has equal parts.' },
   {
     case: 51,
-    why: "An all-reduce here has all ranks' parts or fails: a run goes on in the next epoch, from gradients that were kept (test/engine/elastic.test.ts kills a rank at every frame).",
+    why: "An all-reduce here has all ranks' parts or fails: a run goes on in the next epoch, from gradients that were kept (test/engine/training/elastic.test.ts kills a rank at every frame).",
   },
   {
     case: 52,
-    why: 'State comes from all ranks that have it, at once, and not from a donor: test/engine/elastic.test.ts, test/parallel/standing.test.ts. That a group which does not form is an error is case 36.',
+    why: 'State comes from all ranks that have it, at once, and not from a donor: test/engine/training/elastic.test.ts, test/parallel/recovery/stateElection.test.ts. That a group which does not form is an error is case 36.',
   },
   {
     case: 59,
@@ -25,6 +25,6 @@ export const SKIPPED: readonly Skipped[] = [
   },
   {
     case: 62,
-    why: 'Runs for hours: `peergrad chaos` is as long as one likes, and test/membership plays 100 000 schedules.',
+    why: 'Runs for hours: `npm run tools -- chaos` is as long as one likes, and test/membership plays 100 000 schedules.',
   },
 ];

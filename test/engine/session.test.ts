@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { REVIVAL_MS } from '../../signaling/room/index.ts';
-import { parseJob } from '../../src/protocol/job.ts';
+import { parseJob } from '../../src/spec/job.ts';
 import { JOB, SessionWorld, tableOf, type Tab } from './sessionWorld.ts';
 
 let world: SessionWorld;

@@ -1,10 +1,10 @@
 /** Tabs without a browser: sessions that share a server, a network, a clock and one storage. */
-import type { BlobStore } from '../../src/engine/blobStore.ts';
-import { Checkpoints } from '../../src/engine/checkpoints.ts';
+import type { BlobStore } from '../../src/engine/storage/blobStore.ts';
+import { Checkpoints } from '../../src/engine/storage/checkpoints.ts';
 import { Session } from '../../src/engine/session.ts';
 import type { EngineCommand, EngineEvent } from '../../src/protocol/events.ts';
 import { DtypeCode, FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../src/protocol/frame.ts';
-import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
+import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DeviceError } from '../../src/util/errors.ts';
 import { SignalingWorld, type Port } from './signalingWorld.ts';
 

@@ -4,8 +4,8 @@
  * links. As in a browser, every message is a task of its own.
  */
 import { pino } from 'pino';
-import type { PeerConnector } from '../../src/engine/linking.ts';
-import type { OpenSocket } from '../../src/engine/signaling.ts';
+import type { PeerConnector } from '../../src/engine/membership/linkAttempt.ts';
+import type { OpenSocket } from '../../src/engine/membership/signalingClient.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
@@ -15,12 +15,12 @@ import { Credentials } from '../../signaling/credentials.ts';
 import { Hub, type NewRoom } from '../../signaling/hub.ts';
 import { NO_ICE } from '../../signaling/ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter, type Limits } from '../../signaling/limits.ts';
-import { Metrics } from '../../signaling/metrics.ts';
-import { RoomLog } from '../../signaling/roomLog.ts';
-import { localRooms } from '../../signaling/rooms.ts';
+import { Metrics } from '../../signaling/monitoring/metrics.ts';
+import { RoomLog } from '../../signaling/monitoring/roomLog.ts';
+import { localRooms } from '../../signaling/roomDirectory.ts';
 import { ManualClock } from '../manualClock.ts';
 import { FakeSocket } from '../signaling/fakeSocket.ts';
-import { wrap } from './links.ts';
+import { wrap } from './membership/links.ts';
 
 /** Milliseconds of the world's clock in one turn of the event loop. */
 const TURN_MS = 25;

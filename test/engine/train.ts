@@ -1,10 +1,10 @@
 /** Trains digits in a world over memory links, on TensorFlow.js's current backend. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { createJobTask } from '../../src/engine/jobTask.ts';
-import { TrainingRun } from '../../src/engine/trainingRun.ts';
+import { createJobTask } from '../../src/engine/tasks/jobTask.ts';
+import { TrainingRun } from '../../src/engine/training/trainingLoop.ts';
 import { loadData, type Dataset } from '../../src/jobs/index.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
-import { parseJob } from '../../src/protocol/job.ts';
+import { parseJob } from '../../src/spec/job.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 

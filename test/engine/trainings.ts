@@ -1,5 +1,5 @@
 /** Tabs' parts in runs, in epochs over memory links. */
-import { Training, type TrainingOptions } from '../../src/engine/training.ts';
+import { Training, type TrainingOptions } from '../../src/engine/training/runParticipant.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError } from '../../src/util/errors.ts';

@@ -1,17 +1,17 @@
 /** Members whose runs outlive their worlds: a scripted sequence of epochs over memory links. */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import type { Task } from '../../src/engine/task.ts';
-import { TrainingRun, type RunState } from '../../src/engine/trainingRun.ts';
+import type { Task } from '../../src/engine/tasks/task.ts';
+import { TrainingRun, type RunState } from '../../src/engine/training/trainingLoop.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
-import { parsePlan, type JobSpec, type TrainingPlan } from '../../src/protocol/job.ts';
+import { parsePlan, type JobSpec, type TrainingPlan } from '../../src/spec/job.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError, PeerGoneError } from '../../src/util/errors.ts';
 import { mixSeed, permutation, type Rng } from '../../src/util/rng.ts';
-import { wrap } from './links.ts';
+import { wrap } from './membership/links.ts';
 
 /** So many floats fill the first bucket, so that there are two. */
 const FIRST_BUCKET_FLOATS = 16_384;

@@ -7,9 +7,9 @@ import * as tf from '@tensorflow/tfjs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CATALOGUE } from '../../examples/catalogue.ts';
-import { closeBrowser, launchBrowser } from '../../launcher/browser.ts';
+import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
-import { runInTabs } from '../../launcher/example.ts';
+import { runInTabs } from '../../launcher/commands/example.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { runWorld } from '../../src/testing/index.ts';
 

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { JOB_FIELDS } from '../../src/protocol/job.ts';
-import { readJobFile, writeJobFile } from '../../src/protocol/jobFile.ts';
+import { JOB_FIELDS } from '../../src/spec/job.ts';
+import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const FOLDER = path.join(ROOT, 'examples/jobs');

@@ -8,9 +8,9 @@ import { FABLES_LENGTH, writeFables } from '../../src/jobs/gpt/fables.ts';
 import { loadText } from '../../src/jobs/gpt/loadText.ts';
 import { plainText, textOf, type Text } from '../../src/jobs/gpt/text.ts';
 import { Network, type NetworkSize } from '../../src/jobs/gpt/network.ts';
-import { Characters } from '../../src/jobs/gpt/tokenizer.ts';
+import { Characters } from '../../src/jobs/gpt/characters.ts';
 import { Writer } from '../../src/jobs/gpt/writer.ts';
-import { PRESETS } from '../../src/protocol/gpt.ts';
+import { PRESETS } from '../../src/spec/gpt.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
 

@@ -6,9 +6,9 @@ import * as v from 'valibot';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { buildModel, lossSum, type JobModel } from '../../src/jobs/index.ts';
 import { decodeWeights, fitWeights } from '../../src/jobs/weights/index.ts';
-import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
-import { readJobFile, writeJobFile } from '../../src/protocol/jobFile.ts';
-import { rowsOf, Topology } from '../../src/protocol/topology.ts';
+import { parseJob, type JobSpec } from '../../src/spec/job.ts';
+import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
+import { rowsOf, Topology } from '../../src/spec/topology.ts';
 import { OWN_JOB } from './ownJob.ts';
 import { loadedOf } from './loadedOf.ts';
 

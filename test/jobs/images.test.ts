@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { sampleLength, type Dataset } from '../../src/jobs/dataset.ts';
 import type { DecodePicture } from '../../src/jobs/formats/picture.ts';
-import { openImages, type ImagesJob, type OpenedImages } from '../../src/jobs/images.ts';
+import { openImages, type ImagesJob, type OpenedImages } from '../../src/jobs/images/images.ts';
 import { splitOf } from '../../src/jobs/split.ts';
 import { DataError } from '../../src/util/errors.ts';
 import { npyFile } from './formats/npyFiles.ts';

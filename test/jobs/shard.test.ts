@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { agreeOn, openShard, type SampleShard } from '../../src/jobs/index.ts';
-import { DEFAULT_JOB, parseJob, type JobSpec } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB, parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DataError } from '../../src/util/errors.ts';
 import { idxFile, imagesFile } from './idxFiles.ts';
 

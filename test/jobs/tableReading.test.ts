@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { sampleLength } from '../../src/jobs/dataset.ts';
 import { agreeOn, openShard } from '../../src/jobs/index.ts';
 import { splitOf } from '../../src/jobs/split.ts';
-import { Table, type TableJob } from '../../src/jobs/table.ts';
-import { parseJob, type JobSpec } from '../../src/protocol/job.ts';
+import { Table, type TableJob } from '../../src/jobs/table/table.ts';
+import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 
 const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
 

@@ -2,8 +2,8 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { buildModel, countCorrect, loadData, lossSum, sampleLength } from '../../src/jobs/index.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
-import { GlobalCursor } from '../../src/parallel/cursor.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { GlobalCursor } from '../../src/parallel/data/cursor.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');

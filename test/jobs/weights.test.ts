@@ -14,7 +14,7 @@ import {
   type Topology,
 } from '../../src/jobs/weights/index.ts';
 import { readSafetensors, writeSafetensors } from '../../src/jobs/weights/safetensors.ts';
-import { WEIGHTS_FORMATS } from '../../src/protocol/modelFile.ts';
+import { WEIGHTS_FORMATS } from '../../src/spec/modelFile.ts';
 import { DataError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
 

@@ -6,8 +6,9 @@ import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import { runCli } from '../../launcher/cli.ts';
-import { resolveJob, resolveTraining } from '../../launcher/jobOptions.ts';
+import { resolveJob, resolveTraining } from '../../launcher/options/jobOptions.ts';
 import { startSignaling } from '../../signaling/index.ts';
+import { runTools } from '../../tools/cli.ts';
 
 let folder: string;
 beforeAll(async () => {
@@ -16,13 +17,16 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 afterEach(() => vi.unstubAllEnvs());
 
+const TOOLS = /^(chaos|crash-recovery) /;
+
 /** One command line, in this process. */
 async function cli(line: string, env?: Record<string, string>) {
   const out: string[] = [];
   const err: string[] = [];
   const { signal } = new AbortController();
   const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
-  const code = await runCli(line.split(' '), io, env);
+  // Tools have a command line of their own.
+  const code = await (TOOLS.test(line) ? runTools(line.split(' '), io) : runCli(line.split(' '), io, env));
   return { code, out: out.join('\n'), err: err.join('\n') };
 }
 
@@ -70,10 +74,10 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['chaos --minutes 0', /whole number from 1 to 1440/],
     ['chaos --job mnist', /--data/],
     ['chaos --strategy local-sgd', /ring/],
-    ['kills --tabs 5', /whole number from 1 to 4/],
-    ['kills --kills 0', /whole number from 1 to 1000/],
-    ['kills --strategy local-sgd', /ring/],
-    ['kills --steps 15', /--steps be twice --hash-every/],
+    ['crash-recovery --tabs 5', /whole number from 1 to 4/],
+    ['crash-recovery --kills 0', /whole number from 1 to 1000/],
+    ['crash-recovery --strategy local-sgd', /ring/],
+    ['crash-recovery --steps 15', /--steps be twice --hash-every/],
     ['serve --port 99999', /from 0 to 65535/],
     ['serve --cert /nowhere.pem --key /nowhere.pem', /\/nowhere.pem cannot be read/],
     ['serve --cert /nowhere.pem', /pass both/],

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { Keeper, type Kept } from '../../launcher/keeper.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
-import type { ModelFormat } from '../../src/protocol/modelFile.ts';
+import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { ManualClock } from '../manualClock.ts';
 
 /** A keeper whose tabs answer when they are told to. */

@@ -1,8 +1,8 @@
 /** Logs as JSON lines. */
 import { expect, test } from 'vitest';
 import { runCli } from '../../launcher/cli.ts';
-import { inJsonLines } from '../../launcher/jsonLines.ts';
-import { createLog, errorsOf } from '../../launcher/log.ts';
+import { inJsonLines } from '../../launcher/output/jsonLines.ts';
+import { createLog, errorsOf } from '../../launcher/output/log.ts';
 import type { CodecChoice, EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import { ManualClock } from '../manualClock.ts';
 

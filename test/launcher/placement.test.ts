@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Environment, type PlacementOptions, placementOf, rankOfJoin } from '../../launcher/placement.ts';
+import { type Environment, type PlacementOptions, placementOf, rankOfJoin } from '../../launcher/options/placement.ts';
 import { UsageError } from '../../src/util/errors.ts';
 
 /** `{ nnodes: 2 }, 'RANK=0 WORLD_SIZE=2'` as what `run` gets. */

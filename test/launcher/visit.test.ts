@@ -1,6 +1,6 @@
 /** What of a tab's events is the room's last word, and what means that the tab is lost. */
 import { expect, test } from 'vitest';
-import { Visit } from '../../launcher/visit.ts';
+import { Visit } from '../../launcher/browser/visit.ts';
 import { STALL_MS } from '../../launcher/watch.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import { ManualClock } from '../manualClock.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
-import { disagreement, summarize } from '../../launcher/report.ts';
+import { disagreement, summarize } from '../../launcher/output/report.ts';
 import { RunWatch } from '../../launcher/watch.ts';
 import { ManualClock } from '../manualClock.ts';
 

@@ -5,8 +5,8 @@ import {
   standingOf,
   type MembershipEvent,
   type MembershipState,
-} from '../../src/engine/membership.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+} from '../../src/engine/membership/membership.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 
 const ring = ['A1', 'B1'].map((member) => ({ member, name: member, device: null, browser: 0, rank: null }));
 const prepare = (epoch: number, run = 1, members = ring): MembershipEvent => {

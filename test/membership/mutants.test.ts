@@ -1,9 +1,9 @@
 /** Each law is one that the schedules can see broken: with a fault put into the room, the members or the run, they find it. */
 import { describe, expect, test } from 'vitest';
 import { step as stepRoom, type RoomEffect, type RoomState } from '../../signaling/room/index.ts';
-import { advance as advanceMember } from '../../src/engine/membership.ts';
-import type { Dealer, Turn } from '../../src/engine/turn.ts';
-import { compareStandings } from '../../src/parallel/standing.ts';
+import { advance as advanceMember } from '../../src/engine/membership/membership.ts';
+import type { Dealer, Turn } from '../../src/engine/training/sampleAssigner.ts';
+import { compareStandings } from '../../src/parallel/recovery/stateElection.ts';
 import { takeOver } from './replica.ts';
 import { playRecovery, type Arriving, type DataKind, type Faults, type Tab, type TabReplica } from './recovery.ts';
 import { playActions, playSeed, shrink, type Outcome } from './schedule.ts';

@@ -4,14 +4,14 @@
  * never happen is checked on the way and thrown as {@link Violation}.
  */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { ShardDealer } from '../../src/engine/shardDealer.ts';
-import { SharedDealer } from '../../src/engine/sharedDealer.ts';
-import type { Dealer, HeldGradient, Turn } from '../../src/engine/turn.ts';
-import type { CursorPosition } from '../../src/parallel/cursor.ts';
-import { holdingsThatCount, type Holding } from '../../src/parallel/deal.ts';
-import { advance, isRunOver, startOfRun, type Progress } from '../../src/parallel/progress.ts';
-import { recover, type Replica } from '../../src/parallel/recovery.ts';
-import type { Standing } from '../../src/parallel/standing.ts';
+import { ShardDealer } from '../../src/engine/training/partitionedDataAssigner.ts';
+import { SharedDealer } from '../../src/engine/training/replicatedDataAssigner.ts';
+import type { Dealer, HeldGradient, Turn } from '../../src/engine/training/sampleAssigner.ts';
+import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
+import { holdingsThatCount, type Holding } from '../../src/parallel/recovery/sampleReassignment.ts';
+import { advance, isRunOver, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';
+import { recover, type Replica } from '../../src/parallel/recovery/recover.ts';
+import type { Standing } from '../../src/parallel/recovery/stateElection.ts';
 import { messageOf, PeerGoneError } from '../../src/util/errors.ts';
 import { createRng, mixSeed, type Rng } from '../../src/util/rng.ts';
 import { Violation } from './violation.ts';

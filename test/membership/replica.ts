@@ -3,10 +3,10 @@
  * was computed of the next one. Numbers stand for parameters and gradients: two are equal exactly if their histories are. The
  * rules by which ranks go on with it are production's.
  */
-import type { HeldGradient } from '../../src/engine/turn.ts';
-import { advance, startOfRun, type Progress } from '../../src/parallel/progress.ts';
-import type { CursorPosition } from '../../src/parallel/cursor.ts';
-import type { Comparison, Standing } from '../../src/parallel/standing.ts';
+import type { HeldGradient } from '../../src/engine/training/sampleAssigner.ts';
+import { advance, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';
+import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
+import type { Comparison, Standing } from '../../src/parallel/recovery/stateElection.ts';
 
 /** Samples of a pass; a run is one pass. A window has one sample per rank. */
 export const PASS = 8;

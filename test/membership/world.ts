@@ -20,14 +20,14 @@ import {
   type MembershipEffect,
   type MembershipEvent,
   type MembershipState,
-} from '../../src/engine/membership.ts';
+} from '../../src/engine/membership/membership.ts';
 import type { ClientMessage, Device, Nodes, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { SharedDealer } from '../../src/engine/sharedDealer.ts';
-import type { Dealer, Turn } from '../../src/engine/turn.ts';
-import { holdingsThatCount, type Holding } from '../../src/parallel/deal.ts';
-import { compareStandings, type Comparison } from '../../src/parallel/standing.ts';
+import { SharedDealer } from '../../src/engine/training/replicatedDataAssigner.ts';
+import type { Dealer, Turn } from '../../src/engine/training/sampleAssigner.ts';
+import { holdingsThatCount, type Holding } from '../../src/parallel/recovery/sampleReassignment.ts';
+import { compareStandings, type Comparison } from '../../src/parallel/recovery/stateElection.ts';
 import { PASS, Replica, takeOver } from './replica.ts';
 import { Violation } from './violation.ts';
 

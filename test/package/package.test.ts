@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser } from '../../launcher/browser.ts';
+import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling } from '../../signaling/index.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Milliseconds to pack and to install, with nothing in npm's cache. */

@@ -7,7 +7,7 @@ import {
   readCheckpointMeta,
   type CheckpointMeta,
 } from '../../src/protocol/checkpoint.ts';
-import { parseJob } from '../../src/protocol/job.ts';
+import { parseJob } from '../../src/spec/job.ts';
 import { DataError } from '../../src/util/errors.ts';
 
 const META: CheckpointMeta = {

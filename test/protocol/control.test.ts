@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ClientMessage, parseControl, ServerMessage } from '../../src/protocol/control.ts';
-import { DEFAULT_JOB, parseJob } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET, roomCodeOf } from '../../src/protocol/roomCode.ts';
 import { ProtocolError, UsageError } from '../../src/util/errors.ts';
 

@@ -5,11 +5,11 @@ import { Credentials } from '../../signaling/credentials.ts';
 import { Hub } from '../../signaling/hub.ts';
 import { NO_ICE } from '../../signaling/ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter } from '../../signaling/limits.ts';
-import { Metrics } from '../../signaling/metrics.ts';
-import { RoomLog } from '../../signaling/roomLog.ts';
-import { localRooms, type Rooms } from '../../signaling/rooms.ts';
+import { Metrics } from '../../signaling/monitoring/metrics.ts';
+import { RoomLog } from '../../signaling/monitoring/roomLog.ts';
+import { localRooms, type Rooms } from '../../signaling/roomDirectory.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../../src/protocol/control.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { ManualClock } from '../manualClock.ts';
 import { FakeSocket } from './fakeSocket.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { networkOf, siteOf } from '../../signaling/address.ts';
+import { networkOf, siteOf } from '../../signaling/http/address.ts';
 import { FailureCounter, MAX_ADDRESSES, SERVER_NETWORKS, SITE_NETWORKS, TokenBucket } from '../../signaling/limits.ts';
 import { ManualClock } from '../manualClock.ts';
 

@@ -3,10 +3,10 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { pino } from 'pino';
 import { afterEach, describe, expect, test } from 'vitest';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../signaling/index.ts';
-import { Metrics } from '../../signaling/metrics.ts';
-import { RoomLog } from '../../signaling/roomLog.ts';
+import { Metrics } from '../../signaling/monitoring/metrics.ts';
+import { RoomLog } from '../../signaling/monitoring/roomLog.ts';
 import { enter, TestMember } from './helpers.ts';
 
 const open: (() => Promise<void> | void)[] = [];

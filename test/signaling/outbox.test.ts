@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { ServerMessage } from '../../src/protocol/control.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { startSignaling } from '../../signaling/index.ts';
-import { Metrics } from '../../signaling/metrics.ts';
+import { Metrics } from '../../signaling/monitoring/metrics.ts';
 import { Outbox } from '../../signaling/outbox.ts';
 import { FakeSocket } from './fakeSocket.ts';
 import { TestMember } from './helpers.ts';

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { RoomEvent, RoomOptions } from '../../signaling/room/index.ts';
 import { edgeKey, neighbours } from '../../signaling/room/edges.ts';
-import { Play } from './play.ts';
+import { Play } from './room/play.ts';
 
 const OPEN = { nodes: { min: 1, max: 5 }, capacity: 5 } satisfies Partial<RoomOptions>;
 

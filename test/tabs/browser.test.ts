@@ -1,7 +1,7 @@
 /** What browsers of the launcher's have for their tabs, and what they run beside them. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser } from '../../launcher/browser.ts';
+import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling } from '../../signaling/index.ts';
 
 let browser: Browser;

@@ -1,10 +1,10 @@
-/** That each fault of `peergrad chaos` does to real tabs what it is for. */
+/** That each fault of `npm run tools -- chaos` does to real tabs what it is for. */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ensureBuilt } from '../../launcher/build.ts';
-import { LiveTab } from '../../launcher/chaos/liveTab.ts';
-import { ServerProcess } from '../../launcher/chaos/serverProcess.ts';
-import { breakEdge, closeTab, crashTab, cutTab, freezeTab } from '../../launcher/chaos/tabFaults.ts';
+import { LiveTab } from '../../tools/chaos/liveTab.ts';
+import { ServerProcess } from '../../tools/chaos/serverProcess.ts';
+import { breakEdge, closeTab, crashTab, cutTab, freezeTab } from '../../tools/chaos/tabFaults.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 
 vi.setConfig({ testTimeout: 60_000 });

@@ -1,9 +1,9 @@
 /** Checkpoints in a real browser's storage, saved in a worker and read on the page, in both media. */
 import type { BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { CHECKPOINTS_KEPT } from '../../src/engine/checkpoints.ts';
+import { CHECKPOINTS_KEPT } from '../../src/engine/storage/checkpoints.ts';
 import type { CheckpointMeta } from '../../src/protocol/checkpoint.ts';
-import { parseJob } from '../../src/protocol/job.ts';
+import { parseJob } from '../../src/spec/job.ts';
 import { OwnPage } from './ownPage.ts';
 
 let page: OwnPage;

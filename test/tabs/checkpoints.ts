@@ -1,6 +1,6 @@
 /** In a tab: checkpoints of this browser, in either medium. */
-import { openBlobStore, preferredMedium, type Medium } from '../../src/engine/blobStore.ts';
-import { Checkpoints, type CheckpointList } from '../../src/engine/checkpoints.ts';
+import { openBlobStore, preferredMedium, type Medium } from '../../src/engine/storage/blobStore.ts';
+import { Checkpoints, type CheckpointList } from '../../src/engine/storage/checkpoints.ts';
 import type { CheckpointMeta, StateArray } from '../../src/protocol/checkpoint.ts';
 
 export interface Saving {

@@ -1,5 +1,5 @@
 /** Saves checkpoints where the engine does: in a worker. */
-import { Checkpoints } from '../../src/engine/checkpoints.ts';
+import { Checkpoints } from '../../src/engine/storage/checkpoints.ts';
 import type { Saving } from './checkpoints.ts';
 
 globalThis.onmessage = async ({ data }: MessageEvent<Saving>): Promise<void> => {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { runCli } from '../../launcher/cli.ts';
 import type { RunResult } from '../../src/protocol/events.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { npyFile } from '../jobs/formats/npyFiles.ts';
 import { pngFile } from '../jobs/formats/pngFiles.ts';
 import { zipFile } from '../jobs/formats/zipFiles.ts';

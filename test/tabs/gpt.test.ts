@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, expect, test, vi } from 'vitest';
 import { worldOfFile } from './world.ts';
 import { writeFables } from '../../src/jobs/gpt/fables.ts';
-import { DEFAULT_JOB } from '../../src/protocol/job.ts';
+import { DEFAULT_JOB } from '../../src/spec/job.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 

@@ -1,7 +1,7 @@
 /** A model that leaves its run as a file, and comes back in another room: in real tabs. */
 import { readFile } from 'node:fs/promises';
 import { expect, test, vi } from 'vitest';
-import type { ModelFormat } from '../../src/protocol/modelFile.ts';
+import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { type Tab, worldOfFile } from './world.ts';
 
 vi.setConfig({ testTimeout: 150_000 });

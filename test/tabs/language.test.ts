@@ -2,7 +2,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
-import { launchBrowser } from '../../launcher/browser.ts';
+import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 
 /** Names of things, of units and of people, the same in all languages; the field's terms are given beside their translation. */

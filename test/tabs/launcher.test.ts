@@ -5,13 +5,12 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import type { KillsReport } from '../../launcher/chaos/kills.ts';
 import { runCli } from '../../launcher/cli.ts';
-import { ensureBrowser } from '../../launcher/findBrowser.ts';
+import { ensureBrowser } from '../../launcher/browser/findBrowser.ts';
 import { startSignaling } from '../../signaling/index.ts';
 import { DIST } from '../../launcher/build.ts';
 import { readSafetensors } from '../../src/jobs/weights/safetensors.ts';
-import { parseJob } from '../../src/protocol/job.ts';
+import { parseJob } from '../../src/spec/job.ts';
 import type { RunResult } from '../../src/protocol/events.ts';
 import { relative, train } from '../engine/train.ts';
 import { OWN_JOB } from '../jobs/ownJob.ts';
@@ -212,13 +211,4 @@ test('a machine that joins waits for server and room, comes back when its browse
   controller.abort(new Error('Ctrl-C'));
   expect((await joined).code).toBe(130);
   await server.close();
-});
-
-test('a run whose tabs are all killed goes on from its last checkpoint', async () => {
-  const job = '--steps 12 --hash-every 4 --batch 4 --hidden 8 --transport auto --backend webgpu';
-  const { code, out, err } = await runCommand(`kills --tabs 2 --kills 1 --seed 3 ${job} --json`.split(' '));
-  const { lives, mostLost, interval } = JSON.parse(out.at(-1)!) as KillsReport;
-  expect(lives, err).toHaveLength(1);
-  expect(mostLost).toBeLessThanOrEqual(interval);
-  expect(code).toBe(0);
 });

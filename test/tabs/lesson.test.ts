@@ -1,6 +1,6 @@
 /** The lesson in real tabs: a class of three over its own links, and one alone by keyboard only. */
 import { expect, test, vi } from 'vitest';
-import { movesAt, stepCount } from '../../src/engine/lessonRound.ts';
+import { movesAt, stepCount } from '../../src/engine/lesson/lessonRound.ts';
 import type { LessonMode } from '../../src/protocol/lesson.ts';
 import { type Tab, worldOfFile } from './world.ts';
 

@@ -1,5 +1,5 @@
 /** In a tab: one end of a link, by simple-peer or a port. The two tabs signal over a BroadcastChannel, as they share a browser. */
-import { PeerHost, type RelayReply } from '../../src/engine/peerRelay.ts';
+import { PeerHost, type RelayReply } from '../../src/engine/membership/peerRelay.ts';
 import type { PeerSignal } from '../../src/protocol/control.ts';
 import { askForPort } from '../../src/transport/broker.ts';
 import { connectPeer, openPeerConnection, type PeerAttempt } from '../../src/transport/peerLink.ts';

@@ -1,5 +1,5 @@
 /** A worker of the link harness: one end of a link by simple-peer, as the engine's worker has it. */
-import { createRelayedConnector, type RelayReply, type RelayRequest } from '../../src/engine/peerRelay.ts';
+import { createRelayedConnector, type RelayReply, type RelayRequest } from '../../src/engine/membership/peerRelay.ts';
 import type { PeerSignal } from '../../src/protocol/control.ts';
 import type { PeerAttempt } from '../../src/transport/peerLink.ts';
 import { messageOf } from '../../src/util/errors.ts';

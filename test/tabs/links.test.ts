@@ -2,7 +2,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { createServer, type ViteDevServer } from 'vite';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { launchBrowser } from '../../launcher/browser.ts';
+import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { LINK_CASES } from '../transport/linkCompliance.ts';
 
 let server: ViteDevServer;

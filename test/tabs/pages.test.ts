@@ -6,8 +6,8 @@ import type { AxeResults } from 'axe-core';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
-import { launchBrowser } from '../../launcher/browser.ts';
-import { inEveryLook, visitEveryPage, type Look } from '../../launcher/tour/visit.ts';
+import { launchBrowser } from '../../launcher/browser/browser.ts';
+import { inEveryLook, visitEveryPage, type Look } from '../../tools/tour/visit.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import { watchMainThread, type LongTasks } from './mainThread.ts';
 

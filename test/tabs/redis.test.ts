@@ -5,7 +5,7 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { hasRedis, RedisServer } from '../signaling/redisServer.ts';
+import { hasRedis, RedisServer } from '../signaling/cluster/redisServer.ts';
 import { type Tab, World } from './world.ts';
 
 vi.setConfig({ testTimeout: 150_000 });

@@ -2,9 +2,9 @@
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
 import { destroyProcessGroup, initProcessGroup } from '../../src/index.ts';
-import { gradientsOf, type Gradients, type Variable } from '../../src/parallel/flatten.ts';
-import { gradientsOfPass } from '../../src/parallel/pass.ts';
-import { convertSyncBatchNorm } from '../../src/parallel/syncBatchNorm.ts';
+import { gradientsOf, type Gradients, type Variable } from '../../src/parallel/ddp/flatten.ts';
+import { gradientsOfPass } from '../../src/parallel/ddp/pass.ts';
+import { convertSyncBatchNorm } from '../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
 
 /** A model after its steps. */
 interface Trained {

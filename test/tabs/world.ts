@@ -2,11 +2,11 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach } from 'vitest';
 import { DIST, ensureBuilt } from '../../launcher/build.ts';
-import { launchBrowser } from '../../launcher/browser.ts';
+import { launchBrowser } from '../../launcher/browser/browser.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Nodes } from '../../src/protocol/control.ts';
-import { parseJob } from '../../src/protocol/job.ts';
+import { parseJob } from '../../src/spec/job.ts';
 
 /** Long enough for the slowest machine that runs these tests; a failure says what it waited for. */
 const EVENT_TIMEOUT_MS = 60_000;

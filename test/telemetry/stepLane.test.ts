@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { HopEvent, Segment, StepLane, StepTimes } from '../../src/protocol/events.ts';
-import { SEGMENT_KINDS } from '../../src/protocol/names.ts';
+import type { HopEvent, Segment, StepLane, StepTimes } from '../../src/protocol/stepTrace.ts';
+import { SEGMENT_KINDS } from '../../src/spec/names.ts';
 import {
   exposedWait,
   LANE_NUMBERS,

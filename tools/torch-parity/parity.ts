@@ -1,6 +1,7 @@
 /** Compares what this project computes with what PyTorch computes from the same numbers. */
 import { spawn, spawnSync } from 'node:child_process';
 import path from 'node:path';
+import type { Suite } from './suite.ts';
 import { clip } from './suites/clip.ts';
 import { exported } from './suites/exported.ts';
 import { gpt } from './suites/gpt.ts';
@@ -9,15 +10,6 @@ import { losses } from './suites/losses.ts';
 import { optimizers } from './suites/optimizers.ts';
 import { powerSgd, powerSgdErrorFeedback } from './suites/powerSgd.ts';
 import { syncBatchNorm } from './suites/syncBatchNorm.ts';
-
-/** One subject. Its inputs and results go to the function of the same name in reference.py, which says how far PyTorch's are from them. */
-export interface Suite {
-  readonly name: string;
-  /** The largest difference that is float32 rounding, of any of its cases. */
-  readonly tolerance: number;
-  /** What reference.py needs: inputs, and this project's results. JSON; numbers that are not finite as strings. */
-  compute(): Promise<object>;
-}
 
 /** How far one case is from PyTorch's result, in the unit that reference.py says. */
 export interface Difference {

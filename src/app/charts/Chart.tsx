@@ -7,8 +7,8 @@ import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { useSize } from '../parts/useSize.ts';
-import { smallText, theme, zoom } from '../theme.ts';
+import { useSize } from '../components/useSize.ts';
+import { smallText, theme, zoom } from '../browser/theme.ts';
 
 interface ChartData {
   x: readonly number[];

@@ -1,25 +1,21 @@
 /** Loss and accuracy over steps or time; each also as a small table, for those who do not see curves. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import { formatAmount, formatClock, formatCount, formatLoss, formatMetric, formatShare } from '../format.ts';
-import { metricEntries, type MetricName } from '../../protocol/measures.ts';
-import { tellsOwnOnly } from '../strategies.ts';
-import { smooth, smoothingFor } from '../series.ts';
-import type { Evaluation, Run } from '../view.ts';
-import { words } from '../words/index.ts';
+import { formatAmount, formatClock, formatCount, formatLoss, formatMetric, formatShare } from '../locales/format.ts';
+import { metricEntries, type MetricName } from '../../spec/measures.ts';
+import { tellsOwnOnly } from '../state/strategies.ts';
+import { smooth, smoothingFor } from '../state/series.ts';
+import type { Evaluation, Run } from '../state/view.ts';
+import { words } from '../locales/index.ts';
+import type { Pointed } from './axis.ts';
 import { Chart, type Mark, type Range } from './Chart.tsx';
 import { NumbersTable } from './NumbersTable.tsx';
 import { RateCurve } from './RateCurve.tsx';
-import { marksOf, sayChange, xOf, type Place, type XAxis } from './marks.ts';
+import { marksOf, sayChange, xOf, type Place } from './marks.ts';
+import { type XAxis } from './axis.ts';
 
 const ORIGIN: Place = { step: -1, at: 0 };
 const NO_MARKS: readonly Mark[] = [];
-
-/** A step that is pointed at, and where: who points moves its own crosshair. */
-export interface Pointed {
-  step: number;
-  by: 'charts' | 'timeline';
-}
 
 interface Props {
   run: Run;

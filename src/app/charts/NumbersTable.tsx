@@ -1,5 +1,5 @@
 /** A curve as a small table, for those who do not see curves. */
-import { words } from '../words/index.ts';
+import { words } from '../locales/index.ts';
 
 /** Rows of it. */
 const MOST = 12;

@@ -2,12 +2,12 @@
 import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { rangeRate } from '../../optim/schedule.ts';
-import { formatLoss, formatRate } from '../format.ts';
-import { smooth, smoothingFor, type Point } from '../series.ts';
-import type { Run } from '../view.ts';
-import { words } from '../words/index.ts';
+import { formatLoss, formatRate } from '../locales/format.ts';
+import { smooth, smoothingFor, type Point } from '../state/series.ts';
+import type { Run } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 import { Chart, type Range } from './Chart.tsx';
-import type { Pointed } from './Curves.tsx';
+import type { Pointed } from './axis.ts';
 import { NumbersTable } from './NumbersTable.tsx';
 
 /**

@@ -1,9 +1,8 @@
 /** What is marked on the curves of a run, in words; pure. */
-import type { Run, WorldChange } from '../view.ts';
-import { words } from '../words/index.ts';
+import type { Run, WorldChange } from '../state/view.ts';
+import { words } from '../locales/index.ts';
+import type { XAxis } from './axis.ts';
 import type { Mark } from './Chart.tsx';
-
-export type XAxis = 'step' | 'time';
 
 export interface Place {
   step: number;

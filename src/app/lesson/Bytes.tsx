@@ -1,8 +1,8 @@
 /** What each rank's line has carried in the round: how evenly the ring shares the work, and how a server does not. */
-import { lineBytes } from '../../engine/lessonRound.ts';
-import { formatBytes } from '../format.ts';
-import { RankMark } from '../parts/RankMark.tsx';
-import { words } from '../words/index.ts';
+import { lineBytes } from '../../engine/lesson/lessonRound.ts';
+import { formatBytes } from '../locales/format.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import { words } from '../locales/index.ts';
 import { viewpoint, type Desk } from './desk.ts';
 import { rowsOf } from './rows.ts';
 

@@ -1,6 +1,6 @@
 /** Who has gone and who has come, and what that means for the round. */
 import type { LessonState } from '../../protocol/lesson.ts';
-import { words } from '../words/index.ts';
+import { words } from '../locales/index.ts';
 
 export function Change({ state: { change, members } }: { state: LessonState }) {
   const { change: says } = words.value.lesson;

@@ -1,8 +1,8 @@
 /** The busiest line's bytes by the formulas, for any number of tabs; and what was measured with as many as there are. */
 import { useSignal } from '@preact/signals';
 import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
-import { formatBytes } from '../format.ts';
-import { words } from '../words/index.ts';
+import { formatBytes } from '../locales/format.ts';
+import { words } from '../locales/index.ts';
 import type { Desk } from './desk.ts';
 import { SOLO_RANKS } from './solo.ts';
 

@@ -1,9 +1,9 @@
 /** Lets a rank go: a click alone, in a room a tab that is sent out or closed. */
 import { useSignal } from '@preact/signals';
 import type { LessonState } from '../../protocol/lesson.ts';
-import { RemoveButton } from '../parts/RemoveButton.tsx';
-import { RankMark } from '../parts/RankMark.tsx';
-import { words } from '../words/index.ts';
+import { RemoveButton } from '../components/RemoveButton.tsx';
+import { RankMark } from '../components/RankMark.tsx';
+import { words } from '../locales/index.ts';
 import type { Desk } from './desk.ts';
 import { SOLO_RANKS } from './solo.ts';
 

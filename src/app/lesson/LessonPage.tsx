@@ -1,7 +1,7 @@
 /** The lesson: on one side a thought at a time, on the other the ranks and their numbers that it is about. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { words } from '../words/index.ts';
+import { words } from '../locales/index.ts';
 import { Bytes } from './Bytes.tsx';
 import { Compare } from './Compare.tsx';
 import type { Desk } from './desk.ts';

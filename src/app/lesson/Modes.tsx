@@ -1,6 +1,6 @@
 /** Round the ring, or by way of rank 0. */
 import { LESSON_MODES } from '../../protocol/lesson.ts';
-import { words } from '../words/index.ts';
+import { words } from '../locales/index.ts';
 import type { Desk } from './desk.ts';
 
 export function Modes({ desk: { state, leads, isMoving, order } }: { desk: Desk }) {

@@ -4,13 +4,13 @@
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
-import { chunkRange } from '../../collectives/ringPlan.ts';
-import { movesAt, partsAfter } from '../../engine/lessonRound.ts';
+import { chunkRange } from '../../collectives/plans/ringPlan.ts';
+import { movesAt, partsAfter } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
-import { RankMark } from '../parts/RankMark.tsx';
-import { identityOf } from '../rankIdentity.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import { identityOf } from '../components/rankIdentity.ts';
 import { chunkName } from '../ring/frameAt.ts';
-import { words } from '../words/index.ts';
+import { words } from '../locales/index.ts';
 import { viewpoint, type Desk } from './desk.ts';
 import { numberText, sumText } from './retell.ts';
 import { rowsOf } from './rows.ts';

@@ -1,9 +1,9 @@
 /** This tab's own numbers: fields before a round, and for the next one while this tab is in none. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { isUnderWay } from '../../engine/lessonRound.ts';
+import { isUnderWay } from '../../engine/lesson/lessonRound.ts';
 import { MAX_NUMBER } from '../../protocol/lesson.ts';
-import { words } from '../words/index.ts';
+import { words } from '../locales/index.ts';
 import type { Desk } from './desk.ts';
 
 export function OwnNumbers({ state, you, order }: Pick<Desk, 'state' | 'order'> & { you: number }) {

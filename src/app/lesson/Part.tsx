@@ -1,8 +1,8 @@
 /** A part of the lesson's screen, lit while the text speaks of it. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { reducedMotion } from '../env.ts';
-import { pageWidth } from '../theme.ts';
+import { reducedMotion } from '../browser/env.ts';
+import { pageWidth } from '../browser/theme.ts';
 import { isShown, LESSON_PAGES, type LessonPart } from './pages.ts';
 
 interface Props {

@@ -1,13 +1,13 @@
 /** The lesson in a room: its ranks are the tabs, the host's page leads. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { isHost, isUnderWay, spokenState } from '../derive.ts';
-import { upperFirst } from '../format.ts';
-import { Banner } from '../parts/Banner.tsx';
-import { ConfirmButton } from '../parts/ConfirmButton.tsx';
-import { closeRun, lessonOrder, start } from '../store.ts';
-import type { Run, View } from '../view.ts';
-import { words } from '../words/index.ts';
+import { isHost, isUnderWay, spokenState } from '../state/derive.ts';
+import { upperFirst } from '../locales/format.ts';
+import { Banner } from '../components/Banner.tsx';
+import { ConfirmButton } from '../components/ConfirmButton.tsx';
+import { closeRun, lessonOrder, start } from '../state/store.ts';
+import type { Run, View } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 import { Change } from './Change.tsx';
 import { LessonPage } from './LessonPage.tsx';
 import { pageWithin } from './pages.ts';

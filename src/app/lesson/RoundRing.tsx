@@ -1,12 +1,12 @@
 /** The ring of a round: its chunks travel from the last step that was shown to the last that was taken. */
 import { useEffect, useMemo } from 'preact/hooks';
-import { modulo, ringStepCount, transferFrom } from '../../collectives/ringPlan.ts';
-import { stepCount } from '../../engine/lessonRound.ts';
+import { modulo, ringStepCount, transferFrom } from '../../collectives/plans/ringPlan.ts';
+import { stepCount } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 import { RingView } from '../ring/RingView.tsx';
 import type { Stage } from '../ring/player.ts';
 import { usePlayer } from '../ring/usePlayer.ts';
-import { words } from '../words/index.ts';
+import { words } from '../locales/index.ts';
 import { viewpoint, type Desk } from './desk.ts';
 import { phaseOf } from './retell.ts';
 

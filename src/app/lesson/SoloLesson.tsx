@@ -1,7 +1,7 @@
 /** The lesson alone: all ranks are imagined, and how it is set up is in the address. */
 import { useEffect, useMemo } from 'preact/hooks';
-import { keepInAddress, route } from '../store.ts';
-import { words } from '../words/index.ts';
+import { keepInAddress, route } from '../state/store.ts';
+import { words } from '../locales/index.ts';
 import { Change } from './Change.tsx';
 import { LessonPage } from './LessonPage.tsx';
 import { pageWithin } from './pages.ts';

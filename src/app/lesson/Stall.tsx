@@ -1,11 +1,11 @@
 /** Slows a line down, and shows who waited for whom: a lane per rank, a block per step. */
 import { useSignal } from '@preact/signals';
-import { rightOf } from '../../collectives/ringPlan.ts';
-import { elapsed } from '../../engine/lessonRound.ts';
+import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import { elapsed } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
-import { formatMs } from '../format.ts';
-import { RankMark } from '../parts/RankMark.tsx';
-import { words } from '../words/index.ts';
+import { formatMs } from '../locales/format.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import { words } from '../locales/index.ts';
 import { viewpoint, type Desk } from './desk.ts';
 import { rowsOf } from './rows.ts';
 

@@ -1,9 +1,9 @@
 /** Where the round is, what this rank has just done, and the buttons that take the next steps. */
 import type { ComponentChildren } from 'preact';
-import { isDone, isUnderWay, stepCount } from '../../engine/lessonRound.ts';
+import { isDone, isUnderWay, stepCount } from '../../engine/lesson/lessonRound.ts';
 import { chunkName } from '../ring/frameAt.ts';
-import { words } from '../words/index.ts';
-import type { Words } from '../words/en/index.ts';
+import { words } from '../locales/index.ts';
+import type { Words } from '../locales/en/index.ts';
 import type { Desk } from './desk.ts';
 import { numberText, phaseOf, retell, sumText } from './retell.ts';
 

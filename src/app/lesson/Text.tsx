@@ -1,8 +1,8 @@
 /** The lesson's text: one thought a page, and the way on. */
 import type { ComponentChildren } from 'preact';
 import { chunkName } from '../ring/frameAt.ts';
-import { words } from '../words/index.ts';
-import type { ThoughtFacts } from '../words/en/lesson.tsx';
+import { words } from '../locales/index.ts';
+import type { ThoughtFacts } from '../locales/en/lesson.tsx';
 import type { Desk } from './desk.ts';
 import { LESSON_PAGES } from './pages.ts';
 import { numberText, sumText } from './retell.ts';

@@ -1,6 +1,6 @@
 /** What a rank has done in the last step, with its numbers: what the page says of it. Pure. */
-import { transferFrom, modulo } from '../../collectives/ringPlan.ts';
-import { movesAt, stepCount } from '../../engine/lessonRound.ts';
+import { transferFrom, modulo } from '../../collectives/plans/ringPlan.ts';
+import { movesAt, stepCount } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 
 type Retold =

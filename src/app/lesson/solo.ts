@@ -3,7 +3,7 @@
  * measured, under the word "simulated".
  */
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
-import { drawNumbers, elapsed, enter, follow, movesAt, stepCount, takeStep } from '../../engine/lessonRound.ts';
+import { drawNumbers, elapsed, enter, follow, movesAt, stepCount, takeStep } from '../../engine/lesson/lessonRound.ts';
 import { numbersOf, type LessonOrder, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
 import { mixSeed } from '../../util/rng.ts';
 

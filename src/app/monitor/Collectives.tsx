@@ -1,9 +1,9 @@
 /** The collectives of recordings: what went wrong, in sentences, and all of them in a table. */
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { formatMs } from '../format.ts';
-import { RankMark } from '../parts/RankMark.tsx';
-import { words } from '../words/index.ts';
+import { formatMs } from '../locales/format.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import { words } from '../locales/index.ts';
 import { collectivesOf, troublesOf, unrecorded, type Presence, type Trouble } from './analyze.ts';
 
 /** Rows shown: a page of a thousand would be slow, and what went wrong is among the newest. */

@@ -1,9 +1,9 @@
 /** Takes a run along: its curves, its timeline, its flight recording. */
-import { saveFile, saveJson } from '../download.ts';
+import { saveFile, saveJson } from '../browser/download.ts';
 import { sayChange } from '../charts/marks.ts';
-import { RecordingButton } from '../parts/RecordingButton.tsx';
-import type { Run } from '../view.ts';
-import { words } from '../words/index.ts';
+import { RecordingButton } from '../components/RecordingButton.tsx';
+import type { Run } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 import { chromeTrace } from './chromeTrace.ts';
 import { curvesCsv } from './curvesCsv.ts';
 import { timelineOf } from './timeline.ts';

@@ -1,10 +1,10 @@
 /** The links of the ring: from each rank to its right neighbour, as that rank told of it. */
-import { rightOf } from '../../collectives/ringPlan.ts';
-import { edgeRates } from '../derive.ts';
-import { formatBytes, formatMs } from '../format.ts';
-import { RankMark } from '../parts/RankMark.tsx';
-import type { Run } from '../view.ts';
-import { words } from '../words/index.ts';
+import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import { edgeRates } from '../state/derive.ts';
+import { formatBytes, formatMs } from '../locales/format.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import type { Run } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 
 export function Links({ run }: { run: Run }) {
   const { run: said } = words.value;

@@ -2,11 +2,11 @@
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import type { Pointed } from '../charts/Curves.tsx';
-import { saveJson } from '../download.ts';
-import { DropZone } from '../parts/DropZone.tsx';
-import { RankMark } from '../parts/RankMark.tsx';
-import { words } from '../words/index.ts';
+import type { Pointed } from '../charts/axis.ts';
+import { saveJson } from '../browser/download.ts';
+import { DropZone } from '../components/DropZone.tsx';
+import { RankMark } from '../components/RankMark.tsx';
+import { words } from '../locales/index.ts';
 import { belongs } from './analyze.ts';
 import { chromeTrace } from './chromeTrace.ts';
 import { CollectivesTable, Findings } from './Collectives.tsx';

@@ -8,7 +8,7 @@ import { PlayerBar } from '../ring/PlayerBar.tsx';
 import { RingView } from '../ring/RingView.tsx';
 import { Caption } from '../ring/SimulatedRing.tsx';
 import { usePlayer } from '../ring/usePlayer.ts';
-import { words } from '../words/index.ts';
+import { words } from '../locales/index.ts';
 
 export function Replay({ recordings }: { recordings: readonly FlightRecording[] }) {
   const { recording: said } = words.value.run;

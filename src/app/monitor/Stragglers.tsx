@@ -1,8 +1,8 @@
 /** Who slows the ring, and why, in a sentence each. */
 import { findStragglers, type Finding } from '../../telemetry/stragglers.ts';
-import { formatMs } from '../format.ts';
-import type { Run } from '../view.ts';
-import { words } from '../words/index.ts';
+import { formatMs } from '../locales/format.ts';
+import type { Run } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 
 export function Stragglers({ run }: { run: Run }) {
   const { run: said } = words.value;

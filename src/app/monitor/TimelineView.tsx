@@ -1,14 +1,14 @@
 /** The timeline: a lane per rank, what it does alone above what it does with others. One canvas, drawn when something changes. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { SEGMENT_KINDS } from '../../protocol/names.ts';
-import { pageHidden } from '../env.ts';
-import type { Pointed } from '../charts/Curves.tsx';
-import { formatMs } from '../format.ts';
-import { RankMark } from '../parts/RankMark.tsx';
-import { useSize } from '../parts/useSize.ts';
-import { smallText, theme, zoom } from '../theme.ts';
-import { words } from '../words/index.ts';
+import { SEGMENT_KINDS } from '../../spec/names.ts';
+import { pageHidden } from '../browser/env.ts';
+import type { Pointed } from '../charts/axis.ts';
+import { formatMs } from '../locales/format.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import { useSize } from '../components/useSize.ts';
+import { smallText, theme, zoom } from '../browser/theme.ts';
+import { words } from '../locales/index.ts';
 import { drawTimeline, readPalette } from './drawTimeline.ts';
 import {
   extentOf,

@@ -3,8 +3,8 @@
  * per rank, a thread for what it does alone and one for what it does with others, and an arrow for each chunk whose both ends are
  * known. Pure. Times there are microseconds.
  */
-import { rightOf } from '../../collectives/ringPlan.ts';
-import type { RecordedTrace } from '../../protocol/events.ts';
+import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 import { rowOf, type Timeline } from './timeline.ts';
 
 export interface TraceEvent {

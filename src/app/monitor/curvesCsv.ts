@@ -1,7 +1,7 @@
 /** A run's curves as a table for other programs: CSV by RFC 4180. Pure. */
-import { METRIC_NAMES, type Metrics } from '../../protocol/measures.ts';
-import type { Point, Series } from '../series.ts';
-import type { Run, WorldChange } from '../view.ts';
+import { METRIC_NAMES, type Metrics } from '../../spec/measures.ts';
+import type { Point, Series } from '../state/series.ts';
+import type { Run, WorldChange } from '../state/view.ts';
 
 /**
  * A line per step, or per point of the curve where a long run has fewer (the mean of so many steps, at the last of them), and where

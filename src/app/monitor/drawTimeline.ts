@@ -1,6 +1,6 @@
 /** Paints the lanes of ranks; knows rectangles and colours, not the page. */
-import type { SegmentKind } from '../../protocol/events.ts';
-import { identityOf, SHAPES } from '../rankIdentity.ts';
+import type { SegmentKind } from '../../protocol/stepTrace.ts';
+import { identityOf, SHAPES } from '../components/rankIdentity.ts';
 import { rowOf, type Pick, type Timeline, type Window } from './timeline.ts';
 
 interface Palette {

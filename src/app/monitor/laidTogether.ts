@@ -1,5 +1,5 @@
 /** Recordings of several ranks on the first one's clock; pure. */
-import type { RecordedTrace } from '../../protocol/events.ts';
+import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { shifted, type Timeline } from './timeline.ts';
 

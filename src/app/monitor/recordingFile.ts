@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { FlightRecordingSchema, type FlightRecording } from '../../protocol/flightRecording.ts';
 import { messageOf } from '../../util/errors.ts';
-import { words } from '../words/index.ts';
+import { words } from '../locales/index.ts';
 
 /** JSON writes NaN and infinity as null. */
 const lenient = v.nullable(v.number());

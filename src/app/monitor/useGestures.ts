@@ -4,7 +4,7 @@
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import type { Pointed } from '../charts/Curves.tsx';
+import type { Pointed } from '../charts/axis.ts';
 import { neighbourOf, panned, pickAt, rowOf, zoomed, type Pick, type Timeline, type Window } from './timeline.ts';
 
 /** Closer or further by one press or one notch of a wheel. */

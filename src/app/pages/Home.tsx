@@ -1,14 +1,14 @@
 /** The front page: what this is, in one look, and the two ways in. */
 import { useSignal } from '@preact/signals';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_LENGTH } from '../../protocol/roomCode.ts';
-import { Banner } from '../parts/Banner.tsx';
-import { SavedRuns } from '../parts/SavedRuns.tsx';
-import { Term } from '../parts/Term.tsx';
+import { Banner } from '../components/Banner.tsx';
+import { SavedRuns } from '../components/SavedRuns.tsx';
+import { Term } from '../components/Term.tsx';
 import { ExplorableRing } from '../ring/ExplorableRing.tsx';
-import { roomHash } from '../route.ts';
-import { dismissFailure } from '../store.ts';
-import { words } from '../words/index.ts';
-import type { Failure } from '../view.ts';
+import { roomHash } from '../state/route.ts';
+import { dismissFailure } from '../state/store.ts';
+import { words } from '../locales/index.ts';
+import type { Failure } from '../state/view.ts';
 
 export function Home({ wrongCode, failure }: { wrongCode: string | null; failure: Failure | null }) {
   const { home } = words.value;

@@ -1,12 +1,12 @@
 /** Joining, on a phone first: the code, your name, what this tab can do, one button. */
 import { useSignal } from '@preact/signals';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { Banner } from '../parts/Banner.tsx';
-import { NameField } from '../parts/Fields.tsx';
-import { Preflight } from '../parts/Preflight.tsx';
-import { entering, joinRoom, name } from '../store.ts';
-import type { Failure } from '../view.ts';
-import { words } from '../words/index.ts';
+import { Banner } from '../components/Banner.tsx';
+import { NameField } from '../components/Fields.tsx';
+import { Preflight } from '../components/Preflight.tsx';
+import { entering, joinRoom, name } from '../state/store.ts';
+import type { Failure } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 
 export function Join({ room, failure }: { room: string; failure: Failure | null }) {
   const { join: says } = words.value;

@@ -1,10 +1,10 @@
 /** Where each rank's step goes: computing, talking, the rest. A bar per rank, on one scale, so a straggler sticks out. */
-import { formatMs } from '../format.ts';
-import { RankMark } from '../parts/RankMark.tsx';
-import { Term } from '../parts/Term.tsx';
-import { identityOf } from '../rankIdentity.ts';
-import type { Run } from '../view.ts';
-import { words } from '../words/index.ts';
+import { formatMs } from '../locales/format.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import { Term } from '../components/Term.tsx';
+import { identityOf } from '../components/rankIdentity.ts';
+import type { Run } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 
 /** More ranks than this scroll, and are to be reached by keys. */
 const UNSCROLLED = 8;

@@ -2,19 +2,19 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/control.ts';
-import { isElastic, type JobSpec } from '../../protocol/job.ts';
-import { OriginField, type ChosenOrigin } from '../keep/OriginField.tsx';
-import { Banner } from '../parts/Banner.tsx';
-import { CopyButton } from '../parts/CopyButton.tsx';
-import { NameField, NumberField } from '../parts/Fields.tsx';
-import { JobFileField } from '../parts/JobFileField.tsx';
-import { JobForm } from '../parts/JobForm.tsx';
-import { Preflight } from '../parts/Preflight.tsx';
-import { askForServerData } from '../serverData.ts';
-import { fitsLink, jobOfLink, linkOfJob } from '../jobLink.ts';
-import { createRoom, dismissFailure, entering, keepInAddress, name, route } from '../store.ts';
-import type { Failure } from '../view.ts';
-import { words } from '../words/index.ts';
+import { isElastic, type JobSpec } from '../../spec/job.ts';
+import { OriginField, type ChosenOrigin } from '../modelFiles/OriginField.tsx';
+import { Banner } from '../components/Banner.tsx';
+import { CopyButton } from '../components/CopyButton.tsx';
+import { NameField, NumberField } from '../components/Fields.tsx';
+import { JobFileField } from '../components/JobFileField.tsx';
+import { JobForm } from '../components/JobForm.tsx';
+import { Preflight } from '../components/Preflight.tsx';
+import { askForServerData } from '../browser/serverData.ts';
+import { fitsLink, jobOfLink, linkOfJob } from '../state/jobLink.ts';
+import { createRoom, dismissFailure, entering, keepInAddress, name, route } from '../state/store.ts';
+import type { Failure } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 
 export function NewRoom({ failure }: { failure: Failure | null }) {
   const { join: says } = words.value;

@@ -1,13 +1,13 @@
 /** One line per rank: what it computes with, where its time goes, what it sent, and the fingerprint of its state. */
-import { rightOf } from '../../collectives/ringPlan.ts';
+import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { dissenters } from '../../util/majority.ts';
-import { goneRanks, isHost, isOpen, ownRank } from '../derive.ts';
-import { formatBytes, formatMs, shortHash } from '../format.ts';
-import { RankMark } from '../parts/RankMark.tsx';
-import { RemoveButton } from '../parts/RemoveButton.tsx';
-import { Term } from '../parts/Term.tsx';
-import type { Run, View } from '../view.ts';
-import { words } from '../words/index.ts';
+import { goneRanks, isHost, isOpen, ownRank } from '../state/derive.ts';
+import { formatBytes, formatMs, shortHash } from '../locales/format.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import { RemoveButton } from '../components/RemoveButton.tsx';
+import { Term } from '../components/Term.tsx';
+import type { Run, View } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 
 export function RankTable({ view, run }: { view: View; run: Run }) {
   const { run: said } = words.value;

@@ -1,10 +1,10 @@
 /** The end of a run: what came out, whether all ranks have it, and what it cost in bytes against theory. */
 import type { ComponentChildren } from 'preact';
 import type { RateTest, RunResult } from '../../protocol/events.ts';
-import type { JobSpec } from '../../protocol/job.ts';
-import { metricEntries, metricsTold, type MetricName } from '../../protocol/measures.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { metricEntries, metricsTold, type MetricName } from '../../spec/measures.ts';
 import { dissenters } from '../../util/majority.ts';
-import { theoreticalBytes } from '../derive.ts';
+import { theoreticalBytes } from '../state/derive.ts';
 import {
   formatBytes,
   formatClock,
@@ -14,12 +14,12 @@ import {
   formatMs,
   formatRate,
   shortHash,
-} from '../format.ts';
-import { withRate } from '../jobForm.ts';
-import { Term } from '../parts/Term.tsx';
-import { closeRun, configure, leave, start } from '../store.ts';
-import { hasServer } from '../strategies.ts';
-import { words } from '../words/index.ts';
+} from '../locales/format.ts';
+import { withRate } from '../state/jobForm.ts';
+import { Term } from '../components/Term.tsx';
+import { closeRun, configure, leave, start } from '../state/store.ts';
+import { hasServer } from '../state/strategies.ts';
+import { words } from '../locales/index.ts';
 
 interface Props {
   job: JobSpec;

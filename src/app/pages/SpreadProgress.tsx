@@ -1,9 +1,9 @@
 /** The job's files on their way from tab to tab: how much of them each rank has. */
-import { ownRank } from '../derive.ts';
-import { formatShare } from '../format.ts';
-import { RankMark } from '../parts/RankMark.tsx';
-import type { Run, View } from '../view.ts';
-import { words } from '../words/index.ts';
+import { ownRank } from '../state/derive.ts';
+import { formatShare } from '../locales/format.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import type { Run, View } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 
 export function SpreadProgress({ view, run }: { view: View; run: Run }) {
   const { spread: says } = words.value.run;

@@ -8,14 +8,14 @@ import {
   talking,
   timeLeft,
   type Agreement,
-} from '../derive.ts';
-import { keepsModel, kindOfModel } from '../../protocol/job.ts';
-import { formatClock, formatCount, formatLoss, formatShare } from '../format.ts';
-import { StatusLine } from '../parts/StatusLine.tsx';
-import { Term } from '../parts/Term.tsx';
-import { tellsOwnOnly } from '../strategies.ts';
-import type { Run, View } from '../view.ts';
-import { words } from '../words/index.ts';
+} from '../state/derive.ts';
+import { keepsModel, kindOfModel } from '../../spec/job.ts';
+import { formatClock, formatCount, formatLoss, formatShare } from '../locales/format.ts';
+import { StatusLine } from '../components/StatusLine.tsx';
+import { Term } from '../components/Term.tsx';
+import { tellsOwnOnly } from '../state/strategies.ts';
+import type { Run, View } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 
 export function Strip({ view, run }: { view: View; run: Run }) {
   const { run: said } = words.value;

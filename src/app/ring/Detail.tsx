@@ -1,10 +1,10 @@
 /** The chunk that somebody looks at, in full: whose copy, how many bytes, its numbers, and the way that it goes, with times. */
 import { useComputed } from '@preact/signals';
-import { chunkRange, ringStepCount, type Transfer } from '../../collectives/ringPlan.ts';
-import { formatBytes, formatMs } from '../format.ts';
-import { RankMark } from '../parts/RankMark.tsx';
-import type { RecordedTrace } from '../../protocol/events.ts';
-import { words } from '../words/index.ts';
+import { chunkRange, ringStepCount, type Transfer } from '../../collectives/plans/ringPlan.ts';
+import { formatBytes, formatMs } from '../locales/format.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import type { RecordedTrace } from '../../protocol/stepTrace.ts';
+import { words } from '../locales/index.ts';
 import { chunkName, type Frame } from './frameAt.ts';
 import { holderOf, moveOf, narratePicked } from './narrate.ts';
 import { sumsOf } from './numbers.ts';

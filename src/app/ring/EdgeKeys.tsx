@@ -1,8 +1,8 @@
 /** The way round the ring for the pointer and the keys: on which edge they are, and so which chunk somebody looks at. */
 import { useComputed, useSignal } from '@preact/signals';
 import { useId, useRef } from 'preact/hooks';
-import { leftOf, rightOf } from '../../collectives/ringPlan.ts';
-import { words } from '../words/index.ts';
+import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
+import { words } from '../locales/index.ts';
 import { chunkName } from './frameAt.ts';
 import { angleAlong, angleOf, arcPath, edgeAt, pointAt, type RingLayout } from './geometry.ts';
 import { chunkOnEdge, moveOf, narratePicked } from './narrate.ts';

@@ -4,8 +4,8 @@
  */
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
-import { route } from '../store.ts';
-import { words } from '../words/index.ts';
+import { route } from '../state/store.ts';
+import { words } from '../locales/index.ts';
 import { GridView } from './GridView.tsx';
 import { PlayerBar } from './PlayerBar.tsx';
 import { Caption, Legend, TitledRing, useSimulated } from './SimulatedRing.tsx';

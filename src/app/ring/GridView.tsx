@@ -5,10 +5,10 @@
  */
 import { effect, useComputed, useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
-import { RankMark } from '../parts/RankMark.tsx';
-import { useSize } from '../parts/useSize.ts';
-import { smallText, theme, zoom } from '../theme.ts';
-import { words } from '../words/index.ts';
+import { RankMark } from '../components/RankMark.tsx';
+import { useSize } from '../components/useSize.ts';
+import { smallText, theme, zoom } from '../browser/theme.ts';
+import { words } from '../locales/index.ts';
 import { Detail } from './Detail.tsx';
 import { drawGrid, drawReceiving, filledBy, readPalette, type Picture } from './drawGrid.ts';
 import { chunkName } from './frameAt.ts';

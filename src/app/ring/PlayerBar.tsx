@@ -1,8 +1,8 @@
 /** Restart, step, play, pause, scrub; how fast it is played, and how much slower than life that is. */
 import { useComputed } from '@preact/signals';
-import { ringStepCount } from '../../collectives/ringPlan.ts';
-import { formatCount, formatMs } from '../format.ts';
-import { words } from '../words/index.ts';
+import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
+import { formatCount, formatMs } from '../locales/format.ts';
+import { words } from '../locales/index.ts';
 import type { Player } from './player.ts';
 import { DOUBLINGS, nextSpeed, speedText } from './speed.ts';
 

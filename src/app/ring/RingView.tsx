@@ -3,9 +3,9 @@
  * the chunks move without re-rendering anything.
  */
 import { useMemo, useRef } from 'preact/hooks';
-import { useSize } from '../parts/useSize.ts';
-import { identityOf, shapePath } from '../rankIdentity.ts';
-import { smallText } from '../theme.ts';
+import { useSize } from '../components/useSize.ts';
+import { identityOf, shapePath } from '../components/rankIdentity.ts';
+import { smallText } from '../browser/theme.ts';
 import { Chunks } from './Chunks.tsx';
 import { EdgeKeys, EdgeLight } from './EdgeKeys.tsx';
 import {

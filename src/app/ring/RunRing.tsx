@@ -1,14 +1,14 @@
 /** The ring of a run: its members, its edges as far as this rank knows them, and the replay in its centre. */
 import { useComputed } from '@preact/signals';
-import { rightOf } from '../../collectives/ringPlan.ts';
-import { edgeRates, goneRanks, neighbours, ownRank, spokenState } from '../derive.ts';
-import { formatBytes } from '../format.ts';
-import type { Run, View } from '../view.ts';
-import { words } from '../words/index.ts';
+import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import { edgeRates, goneRanks, neighbours, ownRank, spokenState } from '../state/derive.ts';
+import { formatBytes } from '../locales/format.ts';
+import type { Run, View } from '../state/view.ts';
+import { words } from '../locales/index.ts';
 import { narrate } from './narrate.ts';
 import type { Player } from './player.ts';
 import { RingView, type RingEdge } from './RingView.tsx';
-import type { Instead } from '../strategies.ts';
+import type { Instead } from '../state/strategies.ts';
 
 interface Props {
   view: View;

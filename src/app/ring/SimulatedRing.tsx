@@ -1,8 +1,8 @@
 /** The ring by itself, before anything runs: the same plan and player on times that nobody measured. */
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
-import { Term } from '../parts/Term.tsx';
-import { words } from '../words/index.ts';
+import { Term } from '../components/Term.tsx';
+import { words } from '../locales/index.ts';
 import { narrate, narratePicked } from './narrate.ts';
 import type { Player } from './player.ts';
 import { RingView, type RingMember } from './RingView.tsx';

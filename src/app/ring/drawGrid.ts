@@ -1,6 +1,6 @@
 /** Paints the grid of cells; knows colours and rectangles, not the page. */
-import { ringStepCount, transfersAt } from '../../collectives/ringPlan.ts';
-import { identityOf, SHAPES } from '../rankIdentity.ts';
+import { ringStepCount, transfersAt } from '../../collectives/plans/ringPlan.ts';
+import { identityOf, SHAPES } from '../components/rankIdentity.ts';
 import { includes, type Frame, type Parts } from './frameAt.ts';
 import { currentValues, formatValue, type Extent, type Numbers } from './numbers.ts';
 

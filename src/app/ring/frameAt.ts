@@ -3,8 +3,8 @@
  * and what every rank's copy of every chunk holds by then. The plan says what moves, the trace says when: one rank knows
  * only its own times, so all ranks are drawn at this rank's.
  */
-import { ringStepCount, transfersAt, type RingPhase, type Transfer } from '../../collectives/ringPlan.ts';
-import type { RecordedTrace } from '../../protocol/events.ts';
+import { ringStepCount, transfersAt, type RingPhase, type Transfer } from '../../collectives/plans/ringPlan.ts';
+import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 
 /** What a cell holds: the sum over ranks `first`, `first + 1`, … (`count` of them, modulo n). */
 export interface Parts {

@@ -1,6 +1,6 @@
 /** What a frame of the ring shows, as a sentence: the caption that a person new to all-reduce reads, and a screen reader's. */
-import { modulo, transferFrom, transfersAt, type Transfer } from '../../collectives/ringPlan.ts';
-import { words } from '../words/index.ts';
+import { modulo, transferFrom, transfersAt, type Transfer } from '../../collectives/plans/ringPlan.ts';
+import { words } from '../locales/index.ts';
 import { chunkName, type Frame, type Parts } from './frameAt.ts';
 import { sumsOf, type Numbers } from './numbers.ts';
 import type { Picked } from './player.ts';

@@ -1,5 +1,5 @@
 /** The numbers of an all-reduce that is small enough to show them: what a chunk holds, and how its sum came about. Pure. */
-import { chunkRange } from '../../collectives/ringPlan.ts';
+import { chunkRange } from '../../collectives/plans/ringPlan.ts';
 import type { Parts } from './frameAt.ts';
 
 /** `numbers[rank]`: that rank's own vector before the all-reduce. */

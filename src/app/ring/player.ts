@@ -6,7 +6,7 @@
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import { cellsAfter, completedAt, frameOf, timelineOf, type Frame, type Timeline } from './frameAt.ts';
 import { nextStop, planWatch, positionOf, snap, stepsAt, timeAt, type Watch } from './watch.ts';
-import type { RecordedTrace } from '../../protocol/events.ts';
+import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 
 /** What is being played. */
 export interface Stage {

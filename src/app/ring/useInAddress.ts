@@ -1,7 +1,7 @@
 /** Keeps how a picture is set up in the page's address. */
 import { effect, type ReadonlySignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { keepInAddress, route } from '../store.ts';
+import { keepInAddress, route } from '../state/store.ts';
 
 /** Milliseconds without a change before it is kept: browsers refuse an address that changes more than some three times a second. */
 const SETTLED_MS = 400;

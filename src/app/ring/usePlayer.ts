@@ -1,8 +1,8 @@
 /** A player for as long as a page shows it, at the speed that the address asks for, with its keys. */
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
-import { reducedMotion } from '../env.ts';
-import { computesOnCpu, route } from '../store.ts';
+import { reducedMotion } from '../browser/env.ts';
+import { computesOnCpu, route } from '../state/store.ts';
 import { createPlayer, type Player, type Stage } from './player.ts';
 import { nextSpeed, speedForAddress, speedIn } from './speed.ts';
 import { useInAddress } from './useInAddress.ts';

@@ -1,5 +1,5 @@
 /** Numbers in fields, as programs and spreadsheets write them: with a point or a comma before the fraction, and the other between thousands. */
-import type { DecimalMark } from '../../protocol/preview.ts';
+import type { DecimalMark } from '../../spec/preview.ts';
 
 /** Thousands never begin with a zero: 0,125 has a decimal comma. */
 const PATTERNS: Record<DecimalMark, RegExp> = {

@@ -3,7 +3,7 @@
  * "Neural Machine Translation of Rare Words with Subword Units", ACL 2016; on bytes as GPT-2 has it). Pairs do not reach over the end of
  * a word, which takes the space before it along.
  */
-import { BYTES, type Vocabulary } from '../../protocol/vocabulary.ts';
+import { BYTES, type Vocabulary } from '../../spec/vocabulary.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
 /** A word with the space before it, or what else there is between words. */

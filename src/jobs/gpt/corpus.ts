@@ -1,10 +1,11 @@
 /** A text to learn from, cut into samples: windows of tokens, each with the token behind it. The end of the text is held out. */
-import type { GptModel, TokenKind } from '../../protocol/gpt.ts';
-import type { Vocabulary } from '../../protocol/vocabulary.ts';
+import type { GptModel, TokenKind } from '../../spec/gpt.ts';
+import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { bigramLoss } from './bigram.ts';
 import { plainText, stretchOf, type Text } from './text.ts';
-import { createTokenizer, tokenizerOf, type Tokenizer } from './tokenizer.ts';
+import { createTokenizer, tokenizerOf } from './createTokenizer.ts';
+import type { Tokenizer } from './tokenizer.ts';
 
 /** Of the text, at its end. */
 const HELD_OUT_SHARE = 0.1;

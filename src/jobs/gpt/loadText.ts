@@ -1,8 +1,7 @@
 /** Where the job `gpt` has its text from: the one that is built in, files on a web server, or files that the user picked. */
-import type { JobSpec } from '../../protocol/job.ts';
+import type { JobSpec } from '../../spec/job.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import type { LoadDataOptions } from '../index.ts';
-import { fetchFiles } from '../source.ts';
+import { fetchFiles, type LoadDataOptions } from '../source.ts';
 import { writeFables } from './fables.ts';
 import { plainText, textOf, type Text } from './text.ts';
 

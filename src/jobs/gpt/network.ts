@@ -7,7 +7,7 @@
  * rows, which costs what the output layer costs: the gradient of `gather` adds floats up in any order, and wasm has none.
  */
 import * as tf from '@tensorflow/tfjs';
-import type { GptModel } from '../../protocol/gpt.ts';
+import type { GptModel } from '../../spec/gpt.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 
 export type NetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context'> & {

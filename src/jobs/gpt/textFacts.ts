@@ -1,6 +1,6 @@
 /** What is learned of a text beside what it says: which characters there are. Of one text, or of several that stay where they are. */
-import { MAX_VOCABULARY } from '../../protocol/gpt.ts';
-import type { TextFacts } from '../../protocol/shardFacts.ts';
+import { MAX_VOCABULARY } from '../../spec/gpt.ts';
+import type { TextFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import type { Corpus } from './corpus.ts';
 

@@ -1,7 +1,7 @@
 /** A model's weights as files, and back: safetensors, a TensorFlow.js model, Keras weights. */
-import type { SampleFacts, ShardFacts } from '../../protocol/shardFacts.ts';
-import type { WeightsFormat } from '../../protocol/modelFile.ts';
-import type { Vocabulary } from '../../protocol/vocabulary.ts';
+import type { SampleFacts, ShardFacts } from '../../spec/dataFacts.ts';
+import type { WeightsFormat } from '../../spec/modelFile.ts';
+import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { otherMeaning } from '../sampleFacts.ts';
 import { kerasPaths, readKeras, writeKeras } from './keras.ts';

@@ -6,7 +6,7 @@
  */
 import { unzipSync, zipSync, type Unzipped } from 'fflate';
 import * as v from 'valibot';
-import { MAX_MODEL_FILE_BYTES } from '../../protocol/modelFile.ts';
+import { MAX_MODEL_FILE_BYTES } from '../../spec/modelFile.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
 import { parseJson } from '../../util/json.ts';
 import { sizeOf } from '../../util/shape.ts';

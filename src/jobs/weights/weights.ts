@@ -1,7 +1,7 @@
 /** Weights outside a model: what the formats in this folder write and read. */
 import * as v from 'valibot';
-import { SampleFacts } from '../../protocol/shardFacts.ts';
-import { Vocabulary } from '../../protocol/vocabulary.ts';
+import { SampleFacts } from '../../spec/dataFacts.ts';
+import { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 

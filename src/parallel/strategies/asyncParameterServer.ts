@@ -9,8 +9,8 @@
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { asError } from '../../util/errors.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
-import type { Pass, PassOptions } from '../pass.ts';
-import { Replica, type LocalGradient } from '../replica.ts';
+import type { Pass, PassOptions } from '../ddp/pass.ts';
+import { Replica, type LocalGradient } from './replica.ts';
 import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
 import type { Applied, StepReport, StrategyOptions } from './strategy.ts';
 

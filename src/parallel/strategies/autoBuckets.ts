@@ -2,13 +2,13 @@
  * The cap of a ring's buckets where it finds its own codec: once that is chosen, buckets are as usual for some steps and are timed, then
  * all ranks choose, once.
  */
-import { USUAL_COSTS } from '../../collectives/costModel.ts';
+import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { ringStepCount } from '../../collectives/ringPlan.ts';
+import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { BucketChoice } from '../../protocol/events.ts';
 import { median } from '../../util/statistics.ts';
-import { chooseBucketCap } from '../bucketChoice.ts';
-import type { FlatLayout } from '../buckets.ts';
+import { chooseBucketCap } from './bucketChoice.ts';
+import type { FlatLayout } from '../ddp/buckets.ts';
 import type { StepReport } from './strategy.ts';
 
 /** The first step by another codec may wait for what that sets up. */

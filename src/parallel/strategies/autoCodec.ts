@@ -1,9 +1,9 @@
 /** The codec of a ring that finds its own: the first steps of a world go as they are and are timed, then all ranks choose. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CodecChoice } from '../../protocol/events.ts';
-import type { JobCodec } from '../../protocol/names.ts';
+import type { JobCodec } from '../../spec/names.ts';
 import { median } from '../../util/statistics.ts';
-import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../codecChoice.ts';
+import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from './codecChoice.ts';
 import type { StepReport } from './strategy.ts';
 
 /**

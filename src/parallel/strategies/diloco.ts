@@ -7,7 +7,7 @@
  */
 import { LocalSteps, type LocalStepsOptions } from './localSteps.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { Replica } from '../replica.ts';
+import { Replica } from './replica.ts';
 
 interface DilocoOptions extends LocalStepsOptions {
   /** Makes the outer optimizer, for that many parameters. */

@@ -1,16 +1,16 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
 import type { Optimizer } from '../../optim/optimizer.ts';
-import type { TrainingPlan } from '../../protocol/job.ts';
+import type { TrainingPlan } from '../../spec/job.ts';
 import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { Diloco } from './diloco.ts';
 import { LocalSgd } from './localSgd.ts';
 import { ParameterServer } from './parameterServer.ts';
-import { Ring } from './ring.ts';
+import { Ring } from './ddp.ts';
 import type { ReplicaStrategy } from './replicaStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 
-export { Ring, type Arrival, type RingState } from './ring.ts';
+export { Ring, type Arrival, type RingState } from './ddp.ts';
 export type { StepReport } from './strategy.ts';
 
 /** `data-parallel` is a parameter server whose ranks share a page. */

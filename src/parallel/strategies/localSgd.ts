@@ -5,7 +5,7 @@
  * Stich, "Local SGD Converges Fast and Communicates Little" (ICLR 2019); torch's post-local SGD without its warm-up.
  */
 import { LocalSteps } from './localSteps.ts';
-import { Replica } from '../replica.ts';
+import { Replica } from './replica.ts';
 import type { StrategyOptions } from './strategy.ts';
 
 export class LocalSgd extends LocalSteps {

@@ -1,8 +1,8 @@
 /** What strategies share whose ranks learn by themselves for some steps and then exchange what they have learned. */
 import type { CodecName } from '../../collectives/codecs.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { ErrorFeedback } from '../errorFeedback.ts';
-import { Replica, type LocalGradient } from '../replica.ts';
+import { ErrorFeedback } from '../ddp/errorFeedback.ts';
+import { Replica, type LocalGradient } from './replica.ts';
 import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 

@@ -5,7 +5,7 @@
  * Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014), synchronous, with one server.
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { Replica } from '../replica.ts';
+import { Replica } from './replica.ts';
 import { ReplicaStrategy, type Learned } from './replicaStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 

@@ -1,7 +1,7 @@
 /** What strategies share whose ranks compute their gradient as a whole, not in DDP's buckets. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Pass, PassOptions } from '../pass.ts';
-import type { LocalGradient, Replica } from '../replica.ts';
+import type { Pass, PassOptions } from '../ddp/pass.ts';
+import type { LocalGradient, Replica } from './replica.ts';
 import type { Applied, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 
 /** What came of a step's gradient. */

@@ -7,8 +7,8 @@ import type { OpTrace } from '../../collectives/work.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { BucketChoice, CodecChoice } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
-import type { Model, Variable } from '../flatten.ts';
-import type { Pass, PassOptions } from '../pass.ts';
+import type { Model, Variable } from '../ddp/flatten.ts';
+import type { Pass, PassOptions } from '../ddp/pass.ts';
 
 export interface StepReport {
   /** Mean over `samples`. */

@@ -3,8 +3,8 @@ import { sayChange } from '../../../src/app/charts/marks.ts';
 import { chromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
 import { curvesCsv } from '../../../src/app/monitor/curvesCsv.ts';
 import { layTogether, tracesTogether } from '../../../src/app/monitor/laidTogether.ts';
-import { append, emptySeries } from '../../../src/app/series.ts';
-import type { RecordedTrace } from '../../../src/protocol/events.ts';
+import { append, emptySeries } from '../../../src/app/state/series.ts';
+import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 import { lane, recording } from './fixtures.ts';
 
 describe('curves as CSV', () => {

@@ -1,5 +1,5 @@
 /** Recordings and timelines as small as they can be. */
-import type { StepLane } from '../../../src/protocol/events.ts';
+import type { StepLane } from '../../../src/protocol/stepTrace.ts';
 import type { FlightRecord, FlightRecording } from '../../../src/protocol/flightRecording.ts';
 
 export function record(seq: number, change: Partial<FlightRecord> = {}): FlightRecord {

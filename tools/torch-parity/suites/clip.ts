@@ -1,5 +1,5 @@
-import { clipGradNorm } from '../../../src/parallel/clip.ts';
-import type { Suite } from '../parity.ts';
+import { clipGradNorm } from '../../../src/parallel/ddp/clip.ts';
+import type { Suite } from '../suite.ts';
 
 const CASES: [number[], number][] = [
   [[3, 4], 1],

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { buildModel } from '../../../src/jobs/models.ts';
+import { buildModel } from '../../../src/jobs/models/models.ts';
 import { encodeWeights } from '../../../src/jobs/weights/index.ts';
-import { parseJob } from '../../../src/protocol/job.ts';
+import { parseJob } from '../../../src/spec/job.ts';
 import { createRng } from '../../../src/util/rng.ts';
-import type { Suite } from '../parity.ts';
+import type { Suite } from '../suite.ts';
 
 const EXPORT_MD = path.resolve(import.meta.dirname, '../../../docs/export.md');
 const IMAGES = { inputShape: [28, 28, 1], classes: 10 } as const;

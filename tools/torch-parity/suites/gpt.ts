@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { Network, rowsFor } from '../../../src/jobs/index.ts';
-import type { Suite } from '../parity.ts';
+import type { Suite } from '../suite.ts';
 
 const TOKENS = 21;
 const CONTEXT = 12;

@@ -1,9 +1,9 @@
 import * as tf from '@tensorflow/tfjs';
 import { createOptimizer } from '../../../src/optim/index.ts';
-import { DistributedDataParallel } from '../../../src/parallel/ddp.ts';
+import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
-import type { Suite } from '../parity.ts';
+import type { Suite } from '../suite.ts';
 
 const BATCHES = [2, 6, 4];
 const [INPUTS, OUTPUTS] = [4, 3];

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
-import { lossSum, lossSumOf } from '../../../src/jobs/loss.ts';
+import { lossSum, lossSumOf } from '../../../src/jobs/models/loss.ts';
 import { createRng } from '../../../src/util/rng.ts';
-import type { Suite } from '../parity.ts';
+import type { Suite } from '../suite.ts';
 
 const AMOUNT_LOSSES = ['mean-squared-error', 'mean-absolute-error', 'huber'] as const;
 /** Half the spread of logits, rows 10 at a time: as they are at first, as they may become, and beyond what exp can take. */

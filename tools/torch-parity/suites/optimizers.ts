@@ -1,6 +1,6 @@
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
-import type { Suite } from '../parity.ts';
+import type { Suite } from '../suite.ts';
 
 const SIZE = 50;
 const STEPS = 200;

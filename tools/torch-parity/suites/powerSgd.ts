@@ -1,7 +1,7 @@
-import { createPowerSgdHook } from '../../../src/parallel/powerSgd.ts';
+import { createPowerSgdHook } from '../../../src/parallel/ddp/powerSgd.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
-import type { Suite } from '../parity.ts';
+import type { Suite } from '../suite.ts';
 
 const [ROWS, COLS, RANK] = [40, 30, 2];
 const STEPS = 300;

@@ -1,9 +1,9 @@
 import * as tf from '@tensorflow/tfjs';
-import { DistributedDataParallel } from '../../../src/parallel/ddp.ts';
-import { SyncBatchNormalization } from '../../../src/parallel/syncBatchNorm.ts';
+import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
+import { SyncBatchNormalization } from '../../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
-import type { Suite } from '../parity.ts';
+import type { Suite } from '../suite.ts';
 
 const SAMPLES = 11;
 const SHAPE: [number, number, number] = [6, 6, 2];

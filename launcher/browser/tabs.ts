@@ -1,0 +1,153 @@
+/** Pages of one browser or several, each a rank: opens them, and hands on what they tell. */
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { ModelFormat } from '../../src/spec/modelFile.ts';
+import { messageOf, PeergradError } from '../../src/util/errors.ts';
+import type { LaunchOptions } from './browser.ts';
+
+interface TabsOptions<Event> extends Pick<LaunchOptions, 'remote' | 'anyCertificate'> {
+  /** Each tab's name and address. */
+  tabs: readonly { name: string; url: string }[];
+  onevent: (tab: string, event: Event) => void;
+  /** The tab is lost. */
+  ondeath: (tab: string, message: string) => void;
+  /** The page printed an error; it may still go on. */
+  onerror: (tab: string, message: string) => void;
+  /** The file that the first tab's run goes on from, or begins with. */
+  origin?: Origin | null | undefined;
+  /** Runs wait after each comparison until they are released. */
+  holds?: boolean;
+}
+
+export interface Origin {
+  name: string;
+  bytes: Uint8Array<ArrayBuffer>;
+}
+
+export interface Tabs {
+  /** The state after `step` is kept, for which tabs with `holds` wait. */
+  release(step: number): Promise<void>;
+  /** Has a tab's engine tell its model. */
+  askForModel(tab: string, format: ModelFormat): Promise<void>;
+  screenshot(tab: string, file: string): Promise<void>;
+}
+
+const VIEWPORT = { width: 1280, height: 800 };
+/** Milliseconds that the ring plays before its picture is taken: chunks are on their way then. */
+const PLAY_MS = 2_500;
+/** Milliseconds for a page to load: 64 of them on two cores take their time. */
+const LOAD_MS = 120_000;
+
+/**
+ * The app calls `peergradReport` with every engine event. Traces and segments stay in the page: they are for its pictures, and a
+ * message to this process for every hop of every bucket would slow the run that is being measured.
+ */
+const REPORT_SCRIPT = `window.peergradReport = (event) => {
+  if (!['begin', 'trace', 'segments'].includes(event.type)) window.peergradToLauncher(event).catch(() => {});
+};`;
+
+/** Deals the tabs out to the browsers, as many to each. @throws (rejects) PeergradError where a page cannot be loaded. */
+export async function openTabs<Event>(browsers: readonly Browser[], options: TabsOptions<Event>): Promise<Tabs> {
+  const pages = new Map<string, Page>();
+  const share = Math.ceil(options.tabs.length / browsers.length);
+  await Promise.all(
+    browsers.map((browser, i) => {
+      const tabs = options.tabs.slice(i * share, (i + 1) * share);
+      return openShare(browser, { ...options, tabs, origin: i === 0 ? options.origin : null }, pages);
+    }),
+  );
+  return {
+    async release(step) {
+      await Promise.all([...pages.values()].map((page) => page.evaluate(`globalThis.peergradRelease(${step})`)));
+    },
+    async askForModel(tab, format) {
+      // As text: a function would carry the transpiler's helpers into the page.
+      await pages.get(tab)?.evaluate(`globalThis.peergradExport(${JSON.stringify(format)})`);
+    },
+    async screenshot(tab, file) {
+      const page = pages.get(tab);
+      // Under a launcher the ring waits for somebody to look: Space plays it.
+      await page?.keyboard.press('Space');
+      await page?.waitForTimeout(PLAY_MS);
+      await page?.screenshot({ path: file, type: 'png' });
+    },
+  };
+}
+
+/** Opens one browser's tabs, and adds them to `pages`. */
+async function openShare<Event>(
+  browser: Browser,
+  options: TabsOptions<Event>,
+  pages: Map<string, Page>,
+): Promise<void> {
+  const names = new Map<Page, string>();
+  const context = await openProfile(browser, {
+    ...options,
+    onevent: (page, event) => options.onevent(names.get(page) ?? '?', event as Event),
+  });
+  browser.on('disconnected', () => {
+    for (const name of names.values()) options.ondeath(name, 'the browser has ended');
+  });
+  await Promise.all(
+    options.tabs.map(({ name, url }, i) =>
+      openTab(context, name, url, names, i === 0 ? options : { ...options, origin: null }),
+    ),
+  );
+  for (const [page, name] of names) pages.set(name, page);
+}
+
+/** A profile of its own in a browser, whose pages hand on what their engines tell. */
+export async function openProfile(
+  browser: Browser,
+  options: Pick<LaunchOptions, 'remote' | 'anyCertificate'> & { onevent: (page: Page, event: unknown) => void },
+): Promise<BrowserContext> {
+  const { remote = false, anyCertificate = false, onevent } = options;
+  const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
+  // Chromium tells WebRTC about the default route only, unless the page may use the microphone.
+  if (!remote) await context.grantPermissions(['microphone']);
+  await context.exposeBinding('peergradToLauncher', ({ page }, event: unknown) => onevent(page, event));
+  await context.addInitScript(REPORT_SCRIPT);
+  return context;
+}
+
+async function openTab(
+  context: BrowserContext,
+  name: string,
+  url: string,
+  names: Map<Page, string>,
+  { ondeath, onerror, origin, holds = false }: Pick<TabsOptions<never>, 'ondeath' | 'onerror' | 'origin' | 'holds'>,
+): Promise<void> {
+  const page = await context.newPage();
+  names.set(page, name);
+  hearPage(page, { ondeath: (message) => ondeath(name, message), onerror: (message) => onerror(name, message) });
+  if (origin) await page.exposeBinding('peergradOrigin', () => origin);
+  if (holds) await page.addInitScript('globalThis.peergradHolds = true;');
+  await loadPage(page, url);
+}
+
+/** Hands on a page's end, and the errors that it prints. */
+export function hearPage(
+  page: Page,
+  { ondeath, onerror }: { ondeath: (message: string) => void; onerror: (message: string) => void },
+): void {
+  page.on('crash', () => ondeath('the tab crashed, as one does that runs out of memory'));
+  page.on('pageerror', (error) => onerror(messageOf(error)));
+  page.on('console', (message) => {
+    if (message.type() === 'error') onerror(message.text());
+  });
+}
+
+/** @throws (rejects) PeergradError where the page cannot be loaded. */
+export async function loadPage(page: Page, url: string): Promise<void> {
+  let status: number | undefined;
+  try {
+    status = (await page.goto(url, { timeout: LOAD_MS, waitUntil: 'domcontentloaded' }))?.status();
+  } catch (error) {
+    const reason = /net::(ERR_\w+)/.exec(messageOf(error))?.[1] ?? messageOf(error).split('\n', 1)[0];
+    throw new PeergradError(
+      `No page came from ${new URL(url).origin} (${reason}): check the address and that it is served.`,
+    );
+  }
+  if (status !== undefined && status >= 400) {
+    throw new PeergradError(`The server at ${new URL(url).origin} answered ${status} instead of the page.`);
+  }
+}

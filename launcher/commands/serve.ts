@@ -1,0 +1,74 @@
+/** `peergrad serve`: the page and the signaling server, until Ctrl-C. */
+import { MAX_WORLD_SIZE, type Nodes } from '../../src/protocol/control.ts';
+import { UsageError } from '../../src/util/errors.ts';
+import {
+  fingerprint,
+  isLoopback,
+  readCertificate,
+  selfSignedCertificate,
+  startSignaling,
+  type Certificate,
+  type SignalingOptions,
+} from '../../signaling/index.ts';
+import { DIST, ensureBuilt } from '../build.ts';
+import type { Environment } from '../options/placement.ts';
+import { iceOf, type IceFlags } from '../options/iceOptions.ts';
+import { interrupted, type Io } from '../io.ts';
+import { checkData, type JobOptions, type LengthOptions, resolveJob, saysJob } from '../options/jobOptions.ts';
+
+export interface ServeOptions extends JobOptions, LengthOptions, IceFlags {
+  port: number;
+  host?: string;
+  https?: true;
+  cert?: string;
+  key?: string;
+  origin: string[];
+  trustProxy?: true;
+  metricsToken?: string;
+  startAt?: number;
+  nnodes?: number | Nodes;
+  log: NonNullable<SignalingOptions['logLevel']>;
+}
+
+export async function serve(options: ServeOptions, io: Io, env: Environment): Promise<void> {
+  const ice = iceOf(options);
+  const startAt = options.startAt ?? null;
+  const room = startAt !== null || saysJob(options) ? await resolveJob(options, options) : null;
+  // A room for the page is open to who comes and goes; programs of one's own count on a world that stays.
+  const range = typeof options.nnodes === 'object' ? options.nnodes : null;
+  const nodes = range ?? (saysJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);
+  const served = room === null ? await servedData(options.data) : room.served;
+  const tls = await chooseCertificate(options);
+  const host = options.host ?? (tls === null ? '127.0.0.1' : '0.0.0.0');
+
+  const { port, log: logLevel, origin: origins, trustProxy = false, metricsToken = null } = options;
+  const secret = env['PEERGRAD_SECRET'] || null;
+  // Listening first: a port in use need not wait for the build to be told.
+  const server = await startSignaling({
+    ...{ host, port, tls, dist: DIST, data: served, ice },
+    ...{ origins, trustProxy, metricsToken, logLevel, secret, redisUrl: env['REDIS_URL'] || null },
+  });
+  try {
+    await ensureBuilt(io);
+    const hash = room === null ? '' : `#${await server.openRoom({ job: room.job, startAt, nodes })}`;
+    for (const url of server.urls) io.out(`${url}/${hash}`);
+    if (tls !== null) io.err(`Certificate, SHA-256: ${fingerprint(tls)}`);
+    else if (!isLoopback(host)) {
+      io.err('Other machines will find no GPU: browsers allow WebGPU over https only. Add --https.');
+    }
+    io.err('Serving. Ctrl-C stops.');
+    await interrupted(io);
+  } finally {
+    await server.close();
+  }
+}
+
+async function servedData(data: string | undefined): Promise<string | null> {
+  return data === undefined ? null : checkData(data);
+}
+
+async function chooseCertificate({ https, cert, key }: ServeOptions): Promise<Certificate | null> {
+  if ((cert === undefined) !== (key === undefined)) throw new UsageError('--cert and --key go together: pass both.');
+  if (cert !== undefined && key !== undefined) return readCertificate(cert, key);
+  return https === true ? selfSignedCertificate() : null;
+}

@@ -1,0 +1,173 @@
+/**
+ * Which ranks this process is, and where it meets the others: from torchrun's options and the environment that
+ * torch.distributed's `env://` reads (https://docs.pytorch.org/docs/stable/elastic/run.html,
+ * https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization).
+ */
+import { MAX_WORLD_SIZE, type Nodes } from '../../src/protocol/control.ts';
+import { UsageError } from '../../src/util/errors.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface PlacementOptions {
+  tabs?: number;
+  nprocPerNode?: number;
+  /** Machines; a range: ranks may come and go. */
+  nnodes?: number | Nodes;
+  nodeRank?: number;
+  masterAddr?: string;
+  masterPort?: number;
+}
+
+export interface Placement {
+  /** Ranks of all processes together; where they may come and go, those that the run starts with. */
+  worldSize: number;
+  /** Fewest and most ranks of the run; `null`: it needs all of them, as they are numbered. */
+  elastic: Nodes | null;
+  /** This process's tabs are the ranks from here on. The process with rank 0 serves. */
+  firstRank: number;
+  tabs: number;
+  /** Where rank 0's process is; port 0: any, as nobody else has to know it. */
+  master: { host: string; port: number };
+}
+
+/** torch.distributed.run's. */
+const DEFAULT_MASTER_PORT = 29500;
+/** Where nothing is said: enough for a ring that one can see going round. */
+const DEFAULT_TABS = 4;
+const LOOPBACK = '127.0.0.1';
+
+/** @throws UsageError where options and environment contradict each other, or name what cannot be. */
+export function placementOf(options: PlacementOptions, env: Environment): Placement {
+  const nodes = options.nnodes === undefined && isSet(env['RANK']) ? oneRank(options, env) : nodesOf(options, env);
+  const { worldSize, nodeRank, tabs, elastic } = nodes;
+  const most = elastic?.max ?? worldSize;
+  if (most > MAX_WORLD_SIZE) {
+    throw new UsageError(`A world of ${most} ranks is too large: ${MAX_WORLD_SIZE} is the most.`);
+  }
+  const isAlone = tabs === most;
+  const port = agreed('--master-port', options.masterPort, 'MASTER_PORT', wholeEnv(env, 'MASTER_PORT', 1, 65535));
+  const host = agreed('--master-addr', options.masterAddr, 'MASTER_ADDR', textEnv(env, 'MASTER_ADDR'));
+  if (host === undefined && nodes.needsMaster) {
+    const others = `The world has ${worldSize} ranks and this process ${tabs}`;
+    throw new UsageError(`${others}: pass --master-addr (or MASTER_ADDR), the address of the process with rank 0.`);
+  }
+  return {
+    ...{ worldSize, elastic, tabs, firstRank: nodeRank * tabs },
+    master: { host: host ?? LOOPBACK, port: port ?? (isAlone ? 0 : DEFAULT_MASTER_PORT) },
+  };
+}
+
+/** The rank that `join`'s tabs ask for: RANK, which is one tab's. @throws UsageError */
+export function rankOfJoin(tabs: number, env: Environment): number | null {
+  const rank = wholeEnv(env, 'RANK', 0, MAX_WORLD_SIZE - 1);
+  if (rank !== undefined && tabs !== 1) throw new UsageError(oneTabOnly(rank, tabs));
+  return rank ?? null;
+}
+
+interface Machines {
+  worldSize: number;
+  elastic: Nodes | null;
+  nodeRank: number;
+  /** Per node. */
+  tabs: number;
+  /** Whether nobody can guess where rank 0 is. */
+  needsMaster: boolean;
+}
+
+/** As torchrun starts them: `nnodes` machines with as many tabs each. */
+function nodesOf(options: PlacementOptions, env: Environment): Machines {
+  const range = typeof options.nnodes === 'object' ? options.nnodes : null;
+  const nnodes = typeof options.nnodes === 'object' ? options.nnodes.min : (options.nnodes ?? 1);
+  const most = range?.max ?? nnodes;
+  const rank = wholeEnv(env, 'RANK', 0);
+  const localRank = wholeEnv(env, 'LOCAL_RANK', 0);
+  const envWorldSize = wholeEnv(env, 'WORLD_SIZE', 1);
+  const nodeRank = agreed('--node-rank', options.nodeRank, 'NODE_RANK', wholeEnv(env, 'NODE_RANK', 0)) ?? 0;
+  const share = (envWorldSize ?? 0) / nnodes;
+  const tabs = tabsOf(options) ?? (Number.isInteger(share) && share > 0 ? share : DEFAULT_TABS);
+  const worldSize = nnodes * tabs;
+  if (envWorldSize !== undefined && envWorldSize !== worldSize) {
+    throw new UsageError(
+      `WORLD_SIZE is ${envWorldSize}, but --nnodes ${nnodes} with ${tabs} tabs each are ${worldSize}.`,
+    );
+  }
+  if (nodeRank >= most) {
+    throw new UsageError(`There is no node rank ${nodeRank} with --nnodes ${most}: node ranks are 0 .. ${most - 1}.`);
+  }
+  if (rank !== undefined && rank >= most * tabs) throw new UsageError(noRank(rank, most * tabs));
+  if (localRank !== undefined && localRank >= tabs) {
+    throw new UsageError(`LOCAL_RANK is ${localRank}, but a node has ${tabs} tabs: local ranks are 0 .. ${tabs - 1}.`);
+  }
+  const first = nodeRank * tabs;
+  if (rank !== undefined && (rank < first || rank >= first + tabs)) {
+    throw new UsageError(`RANK is ${rank}, but node ${nodeRank} has the ranks ${first} .. ${first + tabs - 1}.`);
+  }
+  const elastic = range && { min: range.min * tabs, max: range.max * tabs };
+  return { worldSize, elastic, nodeRank, tabs, needsMaster: most > 1 };
+}
+
+/** As `env://` has it: a process for every rank, started by hand. */
+function oneRank(options: PlacementOptions, env: Environment): Machines {
+  const rank = wholeEnv(env, 'RANK', 0)!;
+  const worldSize = wholeEnv(env, 'WORLD_SIZE', 1);
+  const localRank = wholeEnv(env, 'LOCAL_RANK', 0);
+  if (worldSize === undefined) {
+    throw new UsageError(`RANK is ${rank}, but WORLD_SIZE is not set: set both, or neither.`);
+  }
+  if (rank >= worldSize) throw new UsageError(noRank(rank, worldSize));
+  const tabs = tabsOf(options) ?? 1;
+  if (tabs !== 1) throw new UsageError(oneTabOnly(rank, tabs));
+  // Processes of one machine have their ranks in the same order.
+  if (localRank !== undefined && localRank > rank) {
+    throw new UsageError(`LOCAL_RANK is ${localRank}, but RANK is ${rank}: a local rank is never above the rank.`);
+  }
+  if (options.nodeRank !== undefined) {
+    throw new UsageError(`--node-rank ${options.nodeRank} needs --nnodes; without it RANK ${rank} says who this is.`);
+  }
+  return { worldSize, elastic: null, nodeRank: rank, tabs, needsMaster: rank > 0 };
+}
+
+function tabsOf({ tabs, nprocPerNode }: PlacementOptions): number | undefined {
+  if (tabs !== undefined && nprocPerNode !== undefined && tabs !== nprocPerNode) {
+    throw new UsageError(`--tabs ${tabs} and --nproc-per-node ${nprocPerNode} mean the same: pass one of them.`);
+  }
+  return tabs ?? nprocPerNode;
+}
+
+function noRank(rank: number, worldSize: number): string {
+  return `There is no RANK ${rank} in a world of ${worldSize}: ranks are 0 .. ${worldSize - 1}.`;
+}
+
+function oneTabOnly(rank: number, tabs: number): string {
+  return `RANK ${rank} in the environment is one tab's, but ${tabs} tabs are asked for: unset RANK, or open 1 tab.`;
+}
+
+/** What was passed, else what the environment says; the two may not differ. */
+function agreed<Value extends string | number>(
+  flag: string,
+  passed: Value | undefined,
+  variable: string,
+  found: Value | undefined,
+): Value | undefined {
+  if (passed !== undefined && found !== undefined && passed !== found) {
+    throw new UsageError(`${flag} ${passed} contradicts ${variable}, which is ${found} here: pass or set one of them.`);
+  }
+  return passed ?? found;
+}
+
+function isSet(text: string | undefined): text is string {
+  return text !== undefined && text !== '';
+}
+
+function textEnv(env: Environment, name: string): string | undefined {
+  return isSet(env[name]) ? env[name] : undefined;
+}
+
+function wholeEnv(env: Environment, name: string, min: number, max = Number.MAX_SAFE_INTEGER): number | undefined {
+  const text = textEnv(env, name);
+  if (text === undefined) return undefined;
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= min && value <= max) return value;
+  const bounds = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `from ${min} to ${max}`;
+  throw new UsageError(`${name} is "${text}" in the environment: it must be a whole number ${bounds}.`);
+}

@@ -1,0 +1,48 @@
+/** What a command line of ours is, whichever commands it has: how it speaks, and which exit code answers. */
+import { Command, CommanderError } from 'commander';
+import { messageOf, UsageError } from '../../src/util/errors.ts';
+import type { Io } from '../io.ts';
+
+const EXIT_OK = 0;
+const EXIT_FAILED = 1;
+const EXIT_USAGE = 2;
+const EXIT_INTERRUPTED = 130;
+
+/** A program without commands yet. */
+export function createProgram(name: string, description: string, io: Io): Command {
+  return new Command(name)
+    .description(description)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => io.out(text.trimEnd()),
+      writeErr: (text) => io.err(text.trimEnd()),
+      // runProgram says it, once.
+      outputError: () => {},
+    });
+}
+
+/** Runs one command line (without `node` and the script). Never throws; says on `io.err` why a code is not 0. */
+export async function runProgram(program: Command, argv: readonly string[], io: Io): Promise<number> {
+  const name = program.name();
+  try {
+    await program.parseAsync(argv, { from: 'user' });
+    return io.signal.aborted ? EXIT_INTERRUPTED : EXIT_OK;
+  } catch (error) {
+    if (io.signal.aborted) {
+      io.err(`${name}: interrupted.`);
+      return EXIT_INTERRUPTED;
+    }
+    if (error instanceof CommanderError) {
+      // Help and version were asked for and have been printed.
+      if (error.exitCode === 0) return EXIT_OK;
+      // Without a command, commander has printed the help.
+      if (error.code !== 'commander.help') {
+        const what = error.message.replace(/^error: /, '').replaceAll('\n', ' ');
+        io.err(`${name}: ${what.replace(/([^.?)])$/, '$1.')} See ${name} --help.`);
+      }
+      return EXIT_USAGE;
+    }
+    io.err(`${name}: ${messageOf(error)}`);
+    return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED;
+  }
+}

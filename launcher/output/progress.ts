@@ -1,0 +1,98 @@
+/** How far the run is, on stderr: a bar where a person looks on, else a line now and then. */
+import { SingleBar } from 'cli-progress';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import type { Clock } from '../../src/util/clock.ts';
+import type { Io } from '../io.ts';
+import { describeCodec, sayMetrics } from './report.ts';
+
+const MINUTE_MS = 60_000;
+/** Milliseconds between lines in a log. */
+const LINE_EVERY_MS = 5_000;
+
+export class Progress {
+  readonly #io: Io;
+  readonly #clock: Clock;
+  #bar: SingleBar | null = null;
+  #totalSteps = 0;
+  /** Of runs that end with the time. */
+  #totalMs: number | null = null;
+  #saidAt = Number.NEGATIVE_INFINITY;
+  #measured = '';
+
+  constructor(io: Io, clock: Clock) {
+    this.#io = io;
+    this.#clock = clock;
+  }
+
+  /** One tab's events: all ranks are in the same step. */
+  on(event: EngineEvent): void {
+    if (event.type === 'device') {
+      const { backend, adapter } = event.device;
+      this.note(event.note === null ? `${backend} on ${adapter}` : `${backend} on ${adapter}: ${event.note}`);
+    } else if (event.type === 'warmup') {
+      this.note(event.message);
+    } else if (event.type === 'epoch') {
+      const { maxMinutes } = event.job;
+      this.#totalMs = maxMinutes === null ? null : maxMinutes * MINUTE_MS;
+    } else if (event.type === 'sample') {
+      this.note(`It writes after ${event.steps} steps:\n${indented(event.prompt + event.text)}`);
+    } else if (event.type === 'model') {
+      this.#totalSteps = event.totalSteps;
+    } else if (event.type === 'codec') {
+      this.note(describeCodec(event.choice));
+    } else if (event.type === 'evaluation') {
+      this.#measured = sayMetrics(event)
+        .map((one) => ` | ${one}`)
+        .join('');
+    } else if (event.type === 'step') {
+      // Steps count from 0.
+      this.#step(event.step + 1, event.at, `loss ${event.loss.toFixed(4)}${this.#measured}`);
+    }
+  }
+
+  /** A line of its own, above the bar. */
+  note(line: string): void {
+    if (this.#bar !== null) {
+      this.#io.terminal?.clearLine(0);
+      this.#io.terminal?.cursorTo(0);
+    }
+    this.#io.err(line);
+  }
+
+  stop(): void {
+    this.#bar?.stop();
+    this.#bar = null;
+  }
+
+  /** @param at milliseconds since the run began. */
+  #step(done: number, at: number, values: string): void {
+    const timed = this.#totalMs;
+    const place = timed === null ? `${done}/${this.#totalSteps}` : `${done}, ${clockTime(at)} of ${clockTime(timed)}`;
+    if (this.#io.terminal !== null) {
+      this.#bar ??= this.#startBar(this.#io.terminal);
+      this.#bar.update(timed === null ? done : Math.min(at, timed), { place, values });
+      return;
+    }
+    const now = this.#clock.now();
+    if (now - this.#saidAt < LINE_EVERY_MS && done !== this.#totalSteps) return;
+    this.#saidAt = now;
+    this.#io.err(`step ${place} | ${values}`);
+  }
+
+  #startBar(stream: NodeJS.WriteStream): SingleBar {
+    const format = '{bar} step {place} | {values} | {eta_formatted} left';
+    const bar = new SingleBar({ stream, format, hideCursor: true, barsize: 24 });
+    bar.start(this.#totalMs ?? this.#totalSteps, 0, { place: '0', values: '' });
+    return bar;
+  }
+}
+
+/** Minutes and seconds. */
+function clockTime(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
+}
+
+function indented(text: string): string {
+  return text.trim().replace(/^/gm, '    ');
+}

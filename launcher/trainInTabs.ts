@@ -1,0 +1,128 @@
+/** Tabs in their browser (or browsers) from launch to the end of their run. */
+import type { EngineEvent, RunResult } from '../src/protocol/events.ts';
+import { systemClock } from '../src/util/clock.ts';
+import { messageOf, PeergradError } from '../src/util/errors.ts';
+import type { Io } from './io.ts';
+import { closeBrowser, launchBrowsers, type LaunchOptions } from './browser/browser.ts';
+import { Keeper, type Kept } from './keeper.ts';
+import { createLog, errorsOf, type Log } from './output/log.ts';
+import { disagreement } from './output/report.ts';
+import { openTabs, type Origin, type Tabs } from './browser/tabs.ts';
+import { RunWatch, STALL_MS } from './watch.ts';
+
+interface SessionOptions extends LaunchOptions {
+  tabs: readonly { name: string; url: string }[];
+  timeoutMs: number;
+  /** Others decide when the room starts: wait for it as long as `timeoutMs` allows. */
+  waitsForOthers: boolean;
+  /** Ranks may come and go: the run is lost with the last of the tabs only. */
+  mayLoseTabs: boolean;
+  /** Where to put a picture of rank 0's page, or `null`. */
+  screenshot: string | null;
+  /** What is written of the run. */
+  kept: Kept;
+  /** The file that it goes on from, or begins with. */
+  origin: Origin | null;
+}
+
+/** Share of the steps after which the screenshot is taken: charts have something to show, and the ring still moves. */
+const SCREENSHOT_AT = 0.55;
+
+/**
+ * Opens the tabs, follows their run, closes the browsers whatever happens.
+ *
+ * @returns rank 0's result where rank 0 is one of the tabs, else the first tab's.
+ * @throws PeergradError with one sentence where a tab failed or the ranks do not agree.
+ */
+export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunResult> {
+  io.signal.throwIfAborted();
+  const browsers = await launchBrowsers(options.tabs.length, options);
+  const log = createLog(io, options.tabs[0]!.name, systemClock);
+  const watch = new RunWatch({
+    tabs: options.tabs.map((tab) => tab.name),
+    timeoutMs: options.timeoutMs,
+    stallMs: STALL_MS,
+    stallsWhileWaiting: !options.waitsForOthers,
+    mayLoseTabs: options.mayLoseTabs,
+    clock: systemClock,
+  });
+  const ranks = new Map<string, number>();
+  const camera = new Camera(options.screenshot, log);
+  let pages: Tabs | null = null;
+  const keeper = new Keeper({
+    ...options.kept,
+    clock: systemClock,
+    release: async (step) => pages?.release(step),
+    ask: async (tab, format) => pages?.askForModel(tab, format),
+    note: (line) => log.note(line),
+  });
+
+  const onevent = (tab: string, event: EngineEvent): void => {
+    if (event.type === 'epoch') ranks.set(tab, event.rank);
+    log.on(tab, event);
+    if (ranks.get(tab) === 0) camera.on(tab, event);
+    keeper.on(tab, event);
+    watch.on(tab, event);
+  };
+
+  const interrupt = (): void => watch.abort(io.signal.reason);
+  io.signal.addEventListener('abort', interrupt);
+  if (io.signal.aborted) interrupt();
+  try {
+    const { tabs, anyCertificate = false, origin } = options;
+    const holds = options.kept.checkpoint !== null;
+    const onerror = errorsOf(log);
+    const ondeath = (tab: string, message: string): void => {
+      keeper.lose(tab);
+      watch.fail(tab, message);
+    };
+    // A tab may fail while others still load: loading is not awaited, its errors end the watch.
+    openTabs<EngineEvent>(browsers, { tabs, onevent, ondeath, onerror, anyCertificate, origin, holds }).then(
+      (opened) => (camera.tabs = pages = opened),
+      (error: unknown) => watch.abort(error),
+    );
+    const results = await watch.done;
+    await camera.idle;
+    const differ = disagreement(results);
+    if (differ !== null) throw new PeergradError(differ);
+    const finished = tabs.filter((tab) => watch.hasFinished(tab.name));
+    const rank0 = finished.findIndex((tab) => ranks.get(tab.name) === 0);
+    const teller = Math.max(rank0, 0);
+    await keeper.saveModel(finished[teller]!.name);
+    return results[teller]!;
+  } catch (error) {
+    if (io.signal.aborted) await keeper.saveLast();
+    throw error;
+  } finally {
+    io.signal.removeEventListener('abort', interrupt);
+    log.stop();
+    await Promise.all(browsers.map(closeBrowser));
+  }
+}
+
+/** Takes one picture of rank 0's page a bit past the middle of the run. */
+class Camera {
+  /** Set when the tabs are open. */
+  tabs: Tabs | null = null;
+  /** Settles when no picture is being taken. Never rejects. */
+  idle: Promise<void> = Promise.resolve();
+  #file: string | null;
+  readonly #log: Log;
+  #totalSteps = Number.POSITIVE_INFINITY;
+
+  constructor(file: string | null, log: Log) {
+    this.#file = file;
+    this.#log = log;
+  }
+
+  on(tab: string, event: EngineEvent): void {
+    if (event.type === 'model') this.#totalSteps = event.totalSteps;
+    if (event.type !== 'step' || event.step < this.#totalSteps * SCREENSHOT_AT) return;
+    if (this.#file === null || this.tabs === null) return;
+    const file = this.#file;
+    this.#file = null;
+    this.idle = this.tabs.screenshot(tab, file).catch((error: unknown) => {
+      this.#log.note(`No screenshot was written to ${file}: ${messageOf(error).split('\n', 1)[0]}`);
+    });
+  }
+}

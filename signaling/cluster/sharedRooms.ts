@@ -1,0 +1,272 @@
+/**
+ * Rooms that several processes serve. Each room has one owner: the process that opened or revived it has a lease on it in Redis,
+ * and the room's state in its memory. The others pass on to it what their members say. Where an owner dies its leases run out,
+ * its members come back to any process with what they remember, and the first makes that one the owner.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { Standing } from '../../src/protocol/control.ts';
+import type { Clock } from '../../src/util/clock.ts';
+import { within } from '../../src/util/deadline.ts';
+import { messageOf, SignalingError, UsageError } from '../../src/util/errors.ts';
+import { outlineOf } from '../connection.ts';
+import type { Hub, NewRoom } from '../hub.ts';
+import type { Metrics } from '../monitoring/metrics.ts';
+import type { RoomLog } from '../monitoring/roomLog.ts';
+import type { Home, Rooms } from '../roomDirectory.ts';
+import { parseEnvelope, type Letter } from './envelope.ts';
+import { Partner } from './peerProcess.ts';
+import { LEASE_MS, noAnswer, RedisLink } from './redisLink.ts';
+
+/** Milliseconds between renewals: two may be lost before a lease is. */
+const RENEW_MS = 2_000;
+/** First and longest wait before a lost connection to Redis is made anew; each further one doubles. */
+const RECONNECT_MS = 250;
+const MAX_RECONNECT_MS = 2_000;
+/** Milliseconds between looks at a room whose owner nobody hears: it may be back before its lease is over. */
+const LOOK_MS = 500;
+
+/** Milliseconds for Redis to take what is said last. */
+const END_MS = 1_000;
+
+const ID_BYTES = 12;
+
+export interface SharedRoomsOptions {
+  /** Of Redis. */
+  url: string;
+  hub: Hub;
+  clock: Clock;
+  log: Logger;
+  roomLog: RoomLog;
+  metrics: Metrics;
+}
+
+export class SharedRooms implements Rooms {
+  readonly #options: SharedRoomsOptions;
+  readonly #processId = randomBytes(ID_BYTES).toString('base64url');
+  /** `null` while there is none. */
+  #link: RedisLink | null = null;
+  #links = 0;
+  #connections = 0;
+  /** By address. */
+  readonly #partners = new Map<string, Partner>();
+  /** What has a lease of ours, as far as is known. */
+  #held = new Set<string>();
+  #secret: string | null = null;
+  #isRenewing = false;
+  #isClosed = false;
+  #cancelRenewal: () => void = () => {};
+  #cancelReconnect: () => void = () => {};
+  /** Fires when the leases have run out. */
+  #cancelExpiry: () => void = () => {};
+
+  private constructor(options: SharedRoomsOptions) {
+    this.#options = options;
+  }
+
+  /** @throws (rejects) UsageError for what is no address, SignalingError where no Redis answers there. */
+  static async start(options: SharedRoomsOptions): Promise<SharedRooms> {
+    const shared = new SharedRooms(options);
+    await shared.#connect();
+    return shared;
+  }
+
+  /** Whether this process can find other processes' rooms, and be found. */
+  get isReady(): boolean {
+    return this.#link !== null;
+  }
+
+  /** The secret that all processes share: the first has made it up. Asked for again whenever Redis may have forgotten it. */
+  async shareSecret(): Promise<string> {
+    const mine = this.#secret ?? randomBytes(32).toString('base64url');
+    const shared = await this.#there().agreeOnSecret(mine);
+    if (this.#secret !== null && shared !== this.#secret) {
+      this.#options.log.error('Redis has another secret than before: restart this process, or set PEERGRAD_SECRET');
+    }
+    return (this.#secret ??= shared);
+  }
+
+  async open(room: NewRoom): Promise<string | null> {
+    const { hub } = this.#options;
+    for (;;) {
+      const code = room.code ?? hub.unusedCode();
+      if (!hub.has(code) && (await this.#take(code)) && !hub.has(code)) return hub.open({ ...room, code });
+      if (room.code !== undefined) throw new UsageError(`There is a room ${code} already.`);
+    }
+  }
+
+  async find(code: string, who: 'member' | 'newcomer'): Promise<Home | null> {
+    const { hub } = this.#options;
+    let isMoving = false;
+    for (;;) {
+      if (hub.has(code)) return hub;
+      const link = this.#there();
+      const owner = await link.ownerOf(code);
+      if (owner === null || owner.isThis) return hub.has(code) || (isMoving && who === 'newcomer') ? hub : null;
+      if (await link.isListening(owner.address)) return this.#partner(owner.address);
+      // Its process has died, or is cut off, or about to be back under another address.
+      isMoving = true;
+      await this.#wait(Math.min(LOOK_MS, Math.max(owner.restMs, 0) + 1));
+    }
+  }
+
+  async revive(code: string, standing: Standing): Promise<Home | null> {
+    const { hub } = this.#options;
+    for (;;) {
+      const home = await this.find(code, 'member');
+      if (home !== null) return home;
+      if (await this.#take(code)) return hub.has(code) || hub.revive(code, standing) ? hub : null;
+    }
+  }
+
+  /** Leaves the rooms to the others, and tells them. The hub is closed already. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const cancel of [this.#cancelRenewal, this.#cancelReconnect, this.#cancelExpiry]) cancel();
+    const link = this.#link;
+    if (link === null) return;
+    // In this order: who comes back finds the rooms free.
+    const released = link.release([...this.#held]);
+    for (const partner of [...this.#partners.values()]) partner.part();
+    this.#link = null;
+    await within(this.#options.clock, END_MS, Promise.all([released, link.end()]), noAnswer).catch((error: unknown) => {
+      this.#options.log.warn({ error: messageOf(error) }, 'leases were not given back, and run out');
+    });
+    link.close();
+  }
+
+  /** @throws SignalingError while Redis is away. */
+  #there(): RedisLink {
+    if (this.#link !== null) return this.#link;
+    throw new SignalingError('This server has lost touch with the others: try again in a few seconds.');
+  }
+
+  async #take(code: string): Promise<boolean> {
+    const [isMine = false] = await this.#there().hold([code]);
+    if (isMine) this.#held.add(code);
+    return isMine;
+  }
+
+  async #connect(): Promise<void> {
+    const { url, clock, log } = this.#options;
+    const link = await RedisLink.connect(
+      { url, clock, processId: this.#processId, count: ++this.#links },
+      (from, text) => this.#receive(from, text),
+      (lost) => this.#onLost(lost),
+    );
+    if (this.#isClosed) return link.close();
+    this.#link = link;
+    log.info('connected to Redis');
+    this.#isRenewing = false;
+    this.#renew(link);
+    if (this.#secret !== null) await this.shareSecret();
+  }
+
+  #onLost(link: RedisLink): void {
+    if (this.#link !== link) return;
+    this.#link = null;
+    this.#cancelRenewal();
+    if (this.#isClosed) return;
+    this.#options.log.warn('lost Redis: rooms here go on until their leases run out');
+    for (const partner of [...this.#partners.values()]) partner.end();
+    this.#reconnect(RECONNECT_MS);
+  }
+
+  #reconnect(ms: number): void {
+    this.#cancelReconnect = this.#options.clock.after(ms, () => {
+      this.#connect().catch((error: unknown) => {
+        this.#options.log.warn({ error: messageOf(error) }, 'no Redis');
+        if (this.#link === null && !this.#isClosed) this.#reconnect(Math.min(2 * ms, MAX_RECONNECT_MS));
+      });
+    });
+  }
+
+  /** Renews all leases, and again after {@link RENEW_MS}. A Redis that has not answered by then is away. */
+  #renew(link: RedisLink): void {
+    if (this.#isRenewing) return link.close();
+    this.#isRenewing = true;
+    this.#cancelRenewal = this.#options.clock.after(RENEW_MS, () => this.#renew(link));
+    this.#extend(link).catch((error: unknown) => {
+      this.#options.log.warn({ error: messageOf(error) }, 'renewing leases failed');
+      link.close();
+      this.#onLost(link);
+    });
+  }
+
+  async #extend(link: RedisLink): Promise<void> {
+    const { hub, clock } = this.#options;
+    const since = clock.now();
+    const codes = hub.codes;
+    const over = [...this.#held].filter((code) => !hub.has(code));
+    this.#held = new Set(codes);
+    const [isHeld] = await Promise.all([link.hold(codes), link.release(over)]);
+    if (link !== this.#link) return;
+    this.#isRenewing = false;
+    // Redis counts from a later moment: here they run out first.
+    this.#cancelExpiry();
+    this.#cancelExpiry = clock.after(Math.max(0, since + LEASE_MS - clock.now()), () => this.#letGo(hub.codes));
+    this.#letGo(codes.filter((_, i) => !isHeld[i]));
+  }
+
+  /** Rooms that are, or may be, another process's. */
+  #letGo(codes: readonly string[]): void {
+    const { hub, log, roomLog } = this.#options;
+    for (const code of codes) {
+      log.warn({ room: roomLog.nameOf(code) }, 'lease lost: room let go');
+      this.#held.delete(code);
+      hub.release(code);
+    }
+  }
+
+  #partner(address: string): Partner {
+    const { hub, clock, log } = this.#options;
+    const known = this.#partners.get(address);
+    if (known !== undefined) return known;
+    const partner = new Partner({
+      ...{ address, hub, clock, count: () => ++this.#connections },
+      send: (letter) => this.#send(address, partner, letter),
+      onover: () => {
+        this.#partners.delete(address);
+        log.info({ process: address }, 'done with another process');
+      },
+    });
+    this.#partners.set(address, partner);
+    return partner;
+  }
+
+  #send(address: string, partner: Partner, letter: Letter): void {
+    const link = this.#link;
+    if (link === null) return;
+    this.#options.metrics.passedOn('sent');
+    link.publish(address, JSON.stringify({ ...letter, from: link.address })).then(
+      (isHeard) => {
+        if (!isHeard) partner.end();
+      },
+      // The link tells of its own end.
+      () => {},
+    );
+  }
+
+  #receive(link: RedisLink, text: string): void {
+    const { log, metrics } = this.#options;
+    metrics.passedOn('received');
+    const envelope = parseEnvelope(text);
+    if (envelope === null)
+      return log.warn({ length: text.length }, 'what came from another process was not understood');
+    // An answer of Redis that came before it has been heard by then: it may have made this process a room's owner.
+    setImmediate(() => {
+      if (link !== this.#link) return;
+      if (envelope.type !== 'enter' && !this.#partners.has(envelope.from)) return;
+      try {
+        this.#partner(envelope.from).receive(envelope);
+      } catch (error) {
+        log.error(outlineOf(error), 'a message of another process failed');
+      }
+    });
+  }
+
+  /** Rejects no later than Redis is found away. */
+  async #wait(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => this.#options.clock.after(ms, resolve));
+  }
+}

@@ -1,0 +1,124 @@
+/** What the server answers to plain HTTP: the built page, the data folder, its health and metrics. GET and HEAD only. */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import path from 'node:path';
+import send from 'send';
+import { clientAddress, isLoopback } from './address.ts';
+import { DATA_PATH, DataFiles, INDEX_PATH } from './data.ts';
+import { pageHeaders } from './headers.ts';
+import type { Metrics } from '../monitoring/metrics.ts';
+
+interface HttpOptions {
+  /** Folder of the built page, or `null` to serve none. */
+  dist: string | null;
+  /** Folder of a job's files, or one file, or `null`. */
+  data: string | null;
+  /** What `/healthz` says: it answers as long as the process lives. */
+  health: () => Record<string, unknown>;
+  /** What `/readyz` says: whether new tabs should come here. */
+  isReady: () => boolean;
+  metrics: Metrics;
+  /** Lets who presents it read `/metrics` from elsewhere. */
+  metricsToken: string | null;
+  trustProxy: boolean;
+  isTls: boolean;
+}
+
+/** Folder of the page in which Vite names everything by its content's hash. */
+const HASHED = 'assets';
+const FOR_EVER = 'public,max-age=31536000,immutable';
+
+export function createHttpHandler(options: HttpOptions) {
+  const { dist, health, isReady, metrics, metricsToken, trustProxy, isTls } = options;
+  const data = options.data === null ? null : new DataFiles(options.data);
+
+  function mayReadMetrics(req: IncomingMessage): boolean {
+    const bearer = /^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1];
+    if (metricsToken !== null && bearer !== undefined && isEqual(bearer, metricsToken)) return true;
+    // What a proxy on this machine passes on comes from the loopback, too, whoever asked.
+    const isPassedOn = !trustProxy && ['x-forwarded-for', 'forwarded', 'via'].some((name) => name in req.headers);
+    return !isPassedOn && isLoopback(clientAddress(req, trustProxy));
+  }
+
+  async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    res.setHeaders(new Headers(pageHeaders(req, isTls)));
+    if (req.method !== 'GET' && req.method !== 'HEAD') return plain(res, 405, 'Only GET is served here.');
+    // A response behind others on its connection has no socket yet: it would never hear that the client has gone, and its
+    // file would stay open.
+    if (res.socket === null) await once(res, 'socket');
+    const pathname = req.url?.split('?', 1)[0] ?? '/';
+    if (pathname === '/healthz') {
+      return json(res, 200, { ok: true, ...health() });
+    }
+    if (pathname === '/readyz') {
+      const ready = isReady();
+      return json(res, ready ? 200 : 503, { ready });
+    }
+    if (pathname === '/metrics') {
+      if (!mayReadMetrics(req)) {
+        res.setHeader('www-authenticate', 'Bearer');
+        return plain(res, 401, 'Metrics are for this machine, and for who presents the token of --metrics-token.');
+      }
+      res.setHeader('content-type', metrics.contentType).setHeader('cache-control', 'no-store');
+      res.end(await metrics.text());
+      return;
+    }
+    if (data !== null && pathname.startsWith(DATA_PATH)) {
+      if (!(await data.serve(pathname, req, res))) plain(res, 404, 'There is no such data file.');
+      return;
+    }
+    // The page asks what there is, whether a folder was given or not.
+    if (pathname === INDEX_PATH) return json(res, 200, []);
+    if (dist === null) return nothingHere(res);
+    serveApp(dist, pathname, req, res);
+  }
+
+  return (req: IncomingMessage, res: ServerResponse): void => {
+    answer(req, res).catch(() => unreadable(res));
+  };
+}
+
+/** The built page. Looks at the disk on every request: a page rebuilt under a running server is served, never half-known. */
+function serveApp(dist: string, pathname: string, req: IncomingMessage, res: ServerResponse): void {
+  // Nothing here is large enough to need ranges.
+  send(req, pathname, { root: dist, acceptRanges: false, cacheControl: false })
+    .on('headers', (_: ServerResponse, file: string) => {
+      res.setHeader('cache-control', path.dirname(file) === path.resolve(dist, HASHED) ? FOR_EVER : 'no-cache');
+    })
+    .on('directory', () => nothingHere(res))
+    .on('error', ({ status }: { status: number }) => (status < 500 ? nothingHere(res) : unreadable(res)))
+    .pipe(res);
+}
+
+/** In constant time. */
+function isEqual(a: string, b: string): boolean {
+  const [x, y] = [a, b].map((text) => createHash('sha256').update(text).digest());
+  return timingSafeEqual(x!, y!);
+}
+
+function json(res: ServerResponse, status: number, value: unknown): void {
+  res.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' });
+  res.end(JSON.stringify(value));
+}
+
+function nothingHere(res: ServerResponse): void {
+  plain(res, 404, 'There is nothing here.');
+}
+
+/** The client went away, or a file did: there may be nobody to tell, or it may be too late for a status. */
+function unreadable(res: ServerResponse): void {
+  if (res.headersSent) res.destroy();
+  else plain(res, 500, 'The server could not read that.');
+}
+
+/** A status and a sentence; what was meant to describe a file (its length, how long to keep it) is overruled. */
+function plain(res: ServerResponse, status: number, text: string): void {
+  const body = `${text}\n`;
+  res.writeHead(status, {
+    'content-type': 'text/plain; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+    'cache-control': 'no-store',
+  });
+  res.end(body);
+}

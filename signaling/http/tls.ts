@@ -1,0 +1,107 @@
+/**
+ * Certificates for https, which browsers ask for before a page of another machine may use WebGPU: files the user has, or
+ * a self-signed one, kept so that the exception a browser was told to make survives a restart.
+ */
+import { createHash, X509Certificate } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { homedir, hostname } from 'node:os';
+import path from 'node:path';
+import { createSecureContext } from 'node:tls';
+import { generate } from 'selfsigned';
+import { messageOf, UsageError } from '../../src/util/errors.ts';
+import { localAddresses } from './address.ts';
+
+export interface Certificate {
+  /** PEM, with intermediates where there are any. */
+  cert: string;
+  /** PEM. */
+  key: string;
+}
+
+/** Days a self-signed certificate is good for: browsers distrust more than 398. */
+const VALID_DAYS = 365;
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** A cached certificate is renewed when it has less than this left, days. */
+const RENEW_DAYS = 7;
+
+/** @throws UsageError where a file is missing or the two are not a certificate and its key. */
+export async function readCertificate(certFile: string, keyFile: string): Promise<Certificate> {
+  const [cert, key] = await Promise.all([readPem(certFile, '--cert'), readPem(keyFile, '--key')]);
+  try {
+    createSecureContext({ cert, key });
+  } catch (error) {
+    throw new UsageError(`${certFile} and ${keyFile} are not a PEM certificate and its key: ${messageOf(error)}.`);
+  }
+  return { cert, key };
+}
+
+async function readPem(file: string, option: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch {
+    throw new UsageError(`The file ${file} cannot be read: give ${option} the path of a PEM file.`);
+  }
+}
+
+/** Where self-signed certificates are kept. */
+function certificateCache(): string {
+  return path.join(process.env['XDG_CACHE_HOME'] ?? path.join(homedir(), '.cache'), 'peergrad');
+}
+
+/**
+ * A certificate for localhost and this machine's name and addresses; the same one every time until the addresses
+ * change or it nears its end. Where `cache` is not writable it lives as long as the process.
+ */
+export async function selfSignedCertificate(cache = certificateCache()): Promise<Certificate> {
+  const names = ['localhost', hostname(), `${hostname()}.local`];
+  const addresses = ['127.0.0.1', '::1', ...localAddresses()];
+  const id = createHash('sha256')
+    .update([...names, ...addresses].sort().join())
+    .digest('hex')
+    .slice(0, 12);
+  const file = path.join(cache, `selfsigned-${id}.json`);
+  const kept = await readKept(file);
+  if (kept !== null) return kept;
+
+  const made = await generate([{ name: 'commonName', value: 'peergrad' }], {
+    keyType: 'ec',
+    algorithm: 'sha256',
+    notAfterDate: new Date(Date.now() + VALID_DAYS * DAY_MS),
+    extensions: [
+      { name: 'basicConstraints', cA: false },
+      { name: 'keyUsage', digitalSignature: true },
+      { name: 'extKeyUsage', serverAuth: true },
+      {
+        name: 'subjectAltName',
+        altNames: [
+          ...names.map((value) => ({ type: 2 as const, value })),
+          ...addresses.map((ip) => ({ type: 7 as const, ip })),
+        ],
+      },
+    ],
+  });
+  const certificate = { cert: made.cert, key: made.private };
+  try {
+    await mkdir(cache, { recursive: true });
+    await writeFile(file, JSON.stringify(certificate), { mode: 0o600 });
+  } catch {
+    // A read-only home: the browser will ask again after a restart.
+  }
+  return certificate;
+}
+
+async function readKept(file: string): Promise<Certificate | null> {
+  try {
+    const { cert, key } = JSON.parse(await readFile(file, 'utf8')) as Certificate;
+    createSecureContext({ cert, key });
+    const endsAt = Date.parse(new X509Certificate(cert).validTo);
+    return endsAt - Date.now() > RENEW_DAYS * DAY_MS ? { cert, key } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** `AB:CD:...` of the certificate, SHA-256: what a browser's certificate viewer shows. */
+export function fingerprint(certificate: Certificate): string {
+  return new X509Certificate(certificate.cert).fingerprint256;
+}

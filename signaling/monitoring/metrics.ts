@@ -1,0 +1,97 @@
+/** What the server counts, for Prometheus. In a registry of its own: a process may have metrics of other parts. */
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { ClientMessage, Refusal } from '../../src/protocol/control.ts';
+
+/** How many there are at this moment. */
+interface Counts {
+  rooms: number;
+  connections: number;
+  /** Connections that are in a room. */
+  members: number;
+}
+
+/** Seconds: handling a message takes tens of microseconds; above a millisecond something is wrong. */
+const HANDLING_BUCKETS = [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.01, 0.05, 0.25];
+
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #messages: Counter<'type'>;
+  readonly #refusals: Counter<'code'>;
+  readonly #upgradesRefused: Counter<'status'>;
+  readonly #epochs: Counter<'cause'>;
+  readonly #signals: Counter;
+  readonly #relayedBytes: Counter;
+  readonly #passedOn: Counter<'direction'>;
+  readonly #handling: Histogram;
+  #hasDefaults = false;
+
+  constructor(counts: () => Counts) {
+    const registers = [this.#registry];
+    for (const name of ['rooms', 'connections', 'members'] as const) {
+      const help = { rooms: 'Rooms of this process', connections: 'Open WebSockets', members: 'WebSockets in a room' }[
+        name
+      ];
+      const gauge = new Gauge({
+        ...{ name: `peergrad_${name}`, help, registers: [] },
+        collect() {
+          this.set(counts()[name]);
+        },
+      });
+      this.#registry.registerMetric(gauge);
+    }
+    const counter = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
+      new Counter({ name: `peergrad_${name}_total`, help, labelNames, registers });
+    this.#messages = counter('messages', 'Messages received that fit the protocol', ['type']);
+    this.#refusals = counter('refusals', 'Refusals told to tabs', ['code']);
+    this.#upgradesRefused = counter('upgrades_refused', 'WebSockets refused before they opened', ['status']);
+    this.#epochs = counter('epochs', 'Epochs begun', ['cause']);
+    this.#signals = counter('signals_relayed', 'Signals passed on to another member');
+    this.#relayedBytes = counter('relayed_bytes', 'Bytes of signals passed on');
+    this.#passedOn = counter('process_messages', 'Messages between processes that serve the same rooms', ['direction']);
+    this.#handling = new Histogram({
+      ...{ name: 'peergrad_message_handling_seconds', help: 'Time to handle a message, but for entering a room' },
+      ...{ buckets: HANDLING_BUCKETS, registers },
+    });
+  }
+
+  received(type: ClientMessage['type']): void {
+    this.#messages.inc({ type });
+  }
+
+  refused(code: Refusal): void {
+    this.#refusals.inc({ code });
+  }
+
+  upgradeRefused(status: number): void {
+    this.#upgradesRefused.inc({ status });
+  }
+
+  epochBegun(cause: string): void {
+    this.#epochs.inc({ cause });
+  }
+
+  relayed(bytes: number): void {
+    this.#signals.inc();
+    this.#relayedBytes.inc(bytes);
+  }
+
+  passedOn(direction: 'sent' | 'received'): void {
+    this.#passedOn.inc({ direction });
+  }
+
+  handled(seconds: number): void {
+    this.#handling.observe(seconds);
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** All of it in Prometheus's text format, with the process's own metrics. */
+  text(): Promise<string> {
+    // They watch the garbage collector as long as the process lives: only where somebody asks.
+    if (!this.#hasDefaults) collectDefaultMetrics({ register: this.#registry });
+    this.#hasDefaults = true;
+    return this.#registry.metrics();
+  }
+}

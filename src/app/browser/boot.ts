@@ -1,0 +1,32 @@
+/**
+ * Entry: loads the page, and says so where a part of it does not come, as on a crowded line. Else such a page would stay blank for
+ * ever. Words are here, and not in `words/`, as that is a part like any other.
+ */
+const MISSING = {
+  en: ['A part of this page did not load. Check the connection, then ', 'reload it', '.'],
+  zh: ['页面没有加载完整。请检查网络，然后', '重新加载', '。'],
+} as const;
+
+async function load(): Promise<void> {
+  try {
+    const { start } = await import('../main.tsx');
+    await start();
+  } catch (error) {
+    console.error(error);
+    showMissing();
+  }
+}
+
+function showMissing(): void {
+  const [before, reload, after] = navigator.language.startsWith('zh') ? MISSING.zh : MISSING.en;
+  const link = document.createElement('a');
+  link.href = '';
+  link.textContent = reload;
+  link.addEventListener('click', () => location.reload());
+  const sentence = document.createElement('p');
+  sentence.role = 'alert';
+  sentence.append(before, link, after);
+  document.querySelector('#app')!.replaceChildren(sentence);
+}
+
+void load();

@@ -1,0 +1,92 @@
+/**
+ * Can this tab take part? Asked before anyone joins, answered in plain words, each failure with what to do about it.
+ */
+import { words } from '../locales/index.ts';
+
+export type Verdict =
+  | { kind: 'checking' }
+  | { kind: 'good'; text: string }
+  /** Works, but slower. */
+  | { kind: 'meh'; text: string; fix: string }
+  /** Cannot work. */
+  | { kind: 'bad'; text: string; fix: string };
+
+/** A broken driver makes `requestAdapter` hang: better to go on without the GPU. */
+const ADAPTER_DEADLINE_MS = 5000;
+/** A first local candidate comes within milliseconds; three seconds is a browser that will not tell. */
+const CANDIDATE_DEADLINE_MS = 3000;
+
+export function checkSecure(): Verdict {
+  const { secure, insecure } = words.value.join.checks;
+  return isSecureContext ? { kind: 'good', text: secure } : { kind: 'meh', ...insecure };
+}
+
+export async function checkGpu(): Promise<Verdict> {
+  const says = words.value.join.checks;
+  const { slower } = says;
+  if (!('gpu' in navigator) || navigator.gpu === undefined) {
+    const { text, newer, needsHttps } = says.noWebGpu;
+    return { kind: 'meh', text, fix: isSecureContext ? `${newer} ${slower}` : needsHttps };
+  }
+  try {
+    const adapter = await within(ADAPTER_DEADLINE_MS, navigator.gpu.requestAdapter());
+    if (adapter === undefined) {
+      return { kind: 'meh', text: says.gpuSilent.text, fix: `${slower} ${says.gpuSilent.fix}` };
+    }
+    if (adapter === null) {
+      return { kind: 'meh', text: says.gpuNone, fix: slower };
+    }
+    if (adapter.info.isFallbackAdapter) {
+      return {
+        kind: 'meh',
+        text: says.gpuSoftware.text(adapterName(adapter.info)),
+        fix: says.gpuSoftware.fix,
+      };
+    }
+    return { kind: 'good', text: says.gpu(adapterName(adapter.info)) };
+  } catch {
+    return { kind: 'meh', text: says.gpuBroken, fix: slower };
+  }
+}
+
+export async function checkReach(): Promise<Verdict> {
+  const says = words.value.join.checks;
+  if (typeof RTCPeerConnection === 'undefined') {
+    return { kind: 'bad', ...says.noWebRtc };
+  }
+  const connection = new RTCPeerConnection();
+  try {
+    const candidate = new Promise<true>((resolve) => {
+      connection.addEventListener('icecandidate', (event) => {
+        if (event.candidate !== null && event.candidate.candidate !== '') resolve(true);
+      });
+    });
+    connection.createDataChannel('preflight');
+    await connection.setLocalDescription(await connection.createOffer());
+    if ((await within(CANDIDATE_DEADLINE_MS, candidate)) === true) return { kind: 'good', text: says.reach };
+    return { kind: 'meh', ...says.noWay };
+  } catch {
+    return { kind: 'meh', ...says.noStart };
+  } finally {
+    connection.close();
+  }
+}
+
+function adapterName(info: { description: string; vendor: string; architecture: string }): string {
+  if (info.description !== '') return info.description;
+  const parts = [info.vendor, info.architecture].filter((part) => part !== '');
+  return parts.length === 0 ? words.value.join.checks.unnamed : parts.join(' ');
+}
+
+/** `promise`'s value, or `undefined` after `ms`. */
+async function within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const deadline = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), ms);
+  });
+  try {
+    return await Promise.race([promise, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,34 @@
+/** Copies a text, and says so. */
+import { useSignal } from '@preact/signals';
+import { words } from '../locales/index.ts';
+
+/** How long "Copied" stays, milliseconds. */
+const SAID_MS = 2000;
+
+export function CopyButton({
+  text,
+  class: className,
+  children,
+}: {
+  /** Or what gives it when it is asked for. */
+  text: string | (() => string);
+  class?: string;
+  children: string;
+}) {
+  const said = useSignal<string | null>(null);
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(typeof text === 'string' ? text : text());
+      said.value = words.peek().lobby.copied;
+    } catch {
+      // No clipboard without a secure page, or without permission.
+      said.value = words.peek().lobby.copyByHand;
+    }
+    setTimeout(() => (said.value = null), SAID_MS);
+  };
+  return (
+    <button type="button" class={className} onClick={() => void copy()}>
+      <span aria-live="polite">{said.value ?? children}</span>
+    </button>
+  );
+}

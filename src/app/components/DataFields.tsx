@@ -1,0 +1,122 @@
+/** Where a job's data are from, and what is taken from people's own. */
+import type { JobSpec } from '../../spec/job.ts';
+import { AMOUNT_LOSSES, type AmountLoss, type TaskName } from '../../spec/measures.ts';
+import { withSource, type DataSourceName } from '../state/jobForm.ts';
+import { SERVER_DATA } from '../browser/serverData.ts';
+import { words } from '../locales/index.ts';
+import { Select } from './Fields.tsx';
+import { JobNumber, type Offer } from './JobFields.tsx';
+
+/** What to predict of a table: chosen among its columns where it was given, else named. */
+export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: Offer }) {
+  const { job: says } = words.value;
+  const named = Object.fromEntries(columns.map((column) => [column, column]));
+  // What another column holds may be measured by something else.
+  const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
+  // A name that is not there stays to be seen, beside what is wrong with it.
+  const target = job.target ?? columns.at(-1) ?? '';
+  return (
+    <>
+      {columns.length > 0 ? (
+        <Select label={says.target} value={target} options={{ ...named, [target]: target }} onpick={set} />
+      ) : (
+        <label class="field">
+          <span>{says.target}</span>
+          <input
+            type="text"
+            value={job.target ?? ''}
+            placeholder={says.lastColumn}
+            onChange={({ currentTarget }) => {
+              currentTarget.setCustomValidity(set(currentTarget.value.trim() || null) ?? '');
+            }}
+          />
+        </label>
+      )}
+      <Select
+        label={says.task}
+        value={job.task ?? 'none'}
+        options={says.tasks}
+        onpick={(task: TaskName | 'none') =>
+          offer({ ...job, task: task === 'none' ? null : task, loss: null, metrics: null })
+        }
+      />
+    </>
+  );
+}
+
+/** What a table's amounts are learned by. */
+export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: says } = words.value;
+  const [usual] = AMOUNT_LOSSES;
+  return (
+    <Select
+      label={says.loss}
+      value={job.loss === null || job.loss === 'cross-entropy' ? usual : job.loss}
+      options={says.losses}
+      onpick={(loss: AmountLoss) => offer({ ...job, loss: loss === usual ? null : loss })}
+    />
+  );
+}
+
+/** What pictures are brought to. */
+export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: says } = words.value;
+  return (
+    <>
+      <JobNumber name="side" label={says.side} job={job} offer={offer} />
+      <Select
+        label={says.channels}
+        value={job.channels === 1 ? '1' : '3'}
+        options={says.colours}
+        onpick={(channels: '1' | '3') => offer({ ...job, channels: channels === '1' ? 1 : 3 })}
+      />
+    </>
+  );
+}
+
+/** Only texts are built in, mnist is the same for all, and one tab's workers have no other tab. */
+function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
+  const { sources } = words.value.job;
+  const unfit = [
+    ...(job === 'gpt' ? [] : ['built-in']),
+    ...(job === 'mnist' ? ['federated'] : []),
+    ...(strategy === 'data-parallel' ? ['spread', 'federated'] : []),
+  ];
+  const fitting = Object.entries(sources).filter(([kind]) => !unfit.includes(kind));
+  return Object.fromEntries(fitting) as Record<DataSourceName, string>;
+}
+
+function addressLabel({ job }: JobSpec): string {
+  const { folder, textAddress, fileAddress } = words.value.job;
+  if (job === 'mnist') return folder;
+  return job === 'gpt' ? textAddress : fileAddress;
+}
+
+export function DataFields({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: says } = words.value;
+  const folder = job.data.kind === 'url' ? job.data.url : null;
+  return (
+    <>
+      <Select
+        label={says.data}
+        value={job.data.kind as DataSourceName}
+        options={sourceOptions(job)}
+        onpick={(kind) => offer(withSource(job, kind, SERVER_DATA))}
+      />
+      {folder !== null && (
+        <label class="field wide">
+          <span>{addressLabel(job)}</span>
+          <input
+            type="text"
+            inputMode="url"
+            value={folder}
+            onChange={(event) => {
+              const url = event.currentTarget.value.trim();
+              event.currentTarget.setCustomValidity(offer({ ...job, data: { kind: 'url', url } }) ?? '');
+            }}
+          />
+        </label>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,109 @@
+/** Labelled inputs. They report when a value is settled (`change`), and numbers are checked on every key. */
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { MAX_NAME_LENGTH } from '../state/route.ts';
+import { words } from '../locales/index.ts';
+
+export function Select<Value extends string>({
+  label,
+  value,
+  options,
+  about,
+  onpick,
+}: {
+  label: string;
+  value: Value;
+  options: Record<Value, string>;
+  /** Id of the text that says more about the value. */
+  about?: string;
+  onpick: (value: Value) => void;
+}) {
+  const values = Object.keys(options) as Value[];
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <select
+        value={value}
+        aria-describedby={about}
+        onChange={(event) => onpick(values[event.currentTarget.selectedIndex]!)}
+      >
+        {values.map((one) => (
+          <option key={one} value={one}>
+            {options[one]}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/**
+ * A number; where `empty` is given, nothing typed means `null` and is shown as that word. What cannot be stays as it was
+ * typed, is said beside the field, and keeps its form from being sent.
+ */
+export function NumberField<Value extends number | null>({
+  label,
+  value,
+  empty,
+  onpick,
+}: {
+  label: string;
+  value: Value;
+  empty?: string;
+  /** Returns what is wrong with the number, or `null`; takes it once it is settled, and not while it is typed. */
+  onpick: (value: Value, isSettled: boolean) => string | null;
+}) {
+  const typed = useSignal<string | null>(null);
+  const problem = useSignal<string | null>(null);
+  const read = (input: HTMLInputElement, isSettled: boolean): void => {
+    const text = input.value.trim().replace(',', '.');
+    const none = text === '' && empty !== undefined;
+    const number = none ? null : Number(text === '' ? Number.NaN : text);
+    problem.value = Number.isNaN(number) ? words.value.job.notNumber : onpick(number as Value, isSettled);
+    typed.value = isSettled && problem.value === null ? null : input.value;
+    input.setCustomValidity(problem.value ?? '');
+  };
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input
+        type="text"
+        inputMode="decimal"
+        autocomplete="off"
+        value={typed.value ?? value ?? ''}
+        placeholder={empty ?? ''}
+        aria-invalid={problem.value !== null}
+        onInput={({ currentTarget }) => read(currentTarget, false)}
+        onChange={({ currentTarget }) => read(currentTarget, true)}
+      />
+      {problem.value !== null && (
+        <small class="wrong" role="alert">
+          ✕ {problem.value}
+        </small>
+      )}
+    </label>
+  );
+}
+
+export function NameField({ value, oninput }: { value: string; oninput: (value: string) => void }) {
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    // Not on touch screens, where a keyboard would hide half the page.
+    if (input.current?.value === '' && matchMedia('(pointer: fine)').matches) input.current.focus();
+  }, []);
+  return (
+    <label class="field">
+      <span>{words.value.join.yourName}</span>
+      <input
+        ref={input}
+        type="text"
+        name="name"
+        autocomplete="nickname"
+        maxLength={MAX_NAME_LENGTH}
+        required
+        value={value}
+        onInput={(event) => oninput(event.currentTarget.value)}
+      />
+    </label>
+  );
+}

@@ -1,0 +1,61 @@
+/** Takes the files of jobs whose data every tab brings itself, or one for all, and shows what they hold. */
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import type { FilesJob } from '../../spec/job.ts';
+import { hasPreview } from '../../spec/preview.ts';
+import { formatBytes } from '../locales/format.ts';
+import type { View } from '../state/view.ts';
+import { words } from '../locales/index.ts';
+import { DropZone } from './DropZone.tsx';
+import { FilesPreview } from './FilesPreview.tsx';
+
+/** Names told one by one: a folder may have thousands. */
+const LISTED = 6;
+/** Images and labels are files of their own. */
+const IDX = /idx|ubyte/i;
+
+interface Props {
+  job: FilesJob;
+  found: View['files'];
+  onfiles: (files: File[]) => void;
+  /** What becomes of them. */
+  children: ComponentChildren;
+}
+
+export function FileDrop({ job, found, onfiles, children }: Props) {
+  const { files: says } = words.value.lobby;
+  const files = useSignal<File[]>([]);
+  const take = (picked: File[]): void => {
+    // They may come in two goes, and the later of a name wins; anything else takes the place of what was there.
+    const isPair = (job === 'mnist' || job === 'images') && picked.every(({ name }) => IDX.test(name));
+    const kept = isPair ? files.peek().filter(({ name }) => IDX.test(name)) : [];
+    files.value = [...new Map([...kept, ...picked].map((file) => [file.name, file])).values()];
+    onfiles(files.peek());
+  };
+  return (
+    <DropZone
+      choose={says.choose[job]}
+      chooseFolder={job === 'images' ? says.chooseFolder : undefined}
+      hint={says.drop[job]}
+      onfiles={take}
+    >
+      {files.value.length > 0 && (
+        <ul class="plain small">
+          {files.value.slice(0, LISTED).map((file) => (
+            <li key={file.name}>
+              <span class="good" aria-hidden="true">
+                ✓
+              </span>{' '}
+              {file.name} <span class="dim">{formatBytes(file.size)}</span>
+            </li>
+          ))}
+          {files.value.length > LISTED && <li class="dim">+ {says.count(files.value.length - LISTED)}</li>}
+        </ul>
+      )}
+      {children}
+      {found !== null && (found.preview === null ? hasPreview(job) : found.preview.kind === job) && (
+        <FilesPreview {...found} />
+      )}
+    </DropZone>
+  );
+}

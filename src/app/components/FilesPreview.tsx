@@ -1,0 +1,196 @@
+/** What files hold, before anything is trained: rows and columns, classes, a dozen pictures; and what is wrong with them. */
+import { useEffect, useRef } from 'preact/hooks';
+import type {
+  ColumnKind,
+  ImagesPreview,
+  Preview,
+  PreviewClass,
+  PreviewPicture,
+  TablePreview,
+} from '../../spec/preview.ts';
+import { formatCount } from '../locales/format.ts';
+import { words } from '../locales/index.ts';
+import { Problem } from './Problem.tsx';
+
+/** Classes that are listed with their counts, and columns that are left out. */
+const LISTED = 12;
+/** Folders with left-out pictures that are named. */
+const NAMED = 4;
+
+export function FilesPreview({ preview, problem }: { preview: Preview | null; problem: string | null }) {
+  const { files: says } = words.value.lobby;
+  return (
+    <div class="preview">
+      <Problem of={problem} />
+      {/* Said aloud as it changes: a sentence, and not every row below it. */}
+      <p class="small" aria-live="polite">
+        {preview === null && problem === null && <span class="dim">{says.reading}</span>}
+        {preview !== null && <Found preview={preview} />}
+      </p>
+      {preview?.kind === 'table' && <TableRows table={preview} />}
+      {preview?.kind === 'images' && <Pictures images={preview} />}
+      {preview?.kind === 'gpt' && (
+        <blockquote class="preview-text small" lang="und">
+          {preview.beginning}
+        </blockquote>
+      )}
+    </div>
+  );
+}
+
+/** How much there is, and what of it counts. */
+function Found({ preview }: { preview: Preview }) {
+  const { files: says } = words.value.lobby;
+  switch (preview.kind) {
+    case 'table':
+      return (
+        <>
+          {says.rows(preview.rows, preview.columns.length)}{' '}
+          {says.predicts(<strong lang="und">{preview.target}</strong>, preview.task)}
+          {!preview.hasHeader && ` ${says.noHeader}`}
+          {preview.unlabelled.length > 0 && ` ${says.rowsLeftOut(preview.unlabelled)}`}
+          <ColumnsLeftOut table={preview} why="text" />
+          <ColumnsLeftOut table={preview} why="empty" />
+        </>
+      );
+    case 'images':
+      return (
+        <>
+          {says.samples(preview.samples, preview.heldOut)} {says.shape(...preview.shape)}{' '}
+          {preview.ignored > 0 && says.ignored(preview.ignored)}{' '}
+          {preview.leftOut.length > 0 && <LeftOut images={preview} />}
+        </>
+      );
+    case 'gpt':
+      return (
+        <>
+          {says.characters(preview.characters, preview.vocabulary)} {says.samples(preview.samples, preview.heldOut)}
+        </>
+      );
+    default:
+      return preview satisfies never;
+  }
+}
+
+/** The number of pictures without a class, by folder. */
+function LeftOut({ images: { leftOut } }: { images: ImagesPreview }) {
+  const { files: says } = words.value.lobby;
+  const folders = leftOut.slice(0, NAMED).map(({ folder, pictures }) => says.inFolder(pictures, folder));
+  return <>{says.leftOut(folders, leftOut.length - folders.length)}</>;
+}
+
+/** The target is not: where nothing can be predicted, that is the problem. */
+function ColumnsLeftOut({ table, why }: { table: TablePreview; why: 'text' | 'empty' }) {
+  const { files: says } = words.value.lobby;
+  const names = table.columns.filter(({ kind, name }) => kind === why && name !== table.target).map(({ name }) => name);
+  if (names.length === 0) return null;
+  const listed = (
+    <>
+      <span lang="und">{names.slice(0, LISTED).join(', ')}</span>
+      {names.length > LISTED && ` ${says.moreColumns(names.length - LISTED)}`}
+    </>
+  );
+  return <> {says.columnsLeftOut(names.length, why, listed)}</>;
+}
+
+function TableRows({ table }: { table: TablePreview }) {
+  const { files: says } = words.value.lobby;
+  return (
+    <>
+      <div class="preview-table" tabIndex={0} role="region" aria-label={says.firstRows}>
+        <table>
+          <thead>
+            <tr lang="und">
+              {table.columns.map(({ name, kind }) => (
+                <th key={name} scope="col" class={classOf(kind, name === table.target)}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+            <tr>
+              {table.columns.map(({ name, kind, mark, missing, distinct }) => (
+                <td key={name} class={`dim ${classOf(kind)}`}>
+                  {[
+                    says.kinds[kind],
+                    ...(mark === 'comma' ? [says.decimalComma] : []),
+                    ...(kind === 'category' && distinct !== null ? [says.distinct(distinct)] : []),
+                    ...(missing > 0 && kind !== 'empty' ? [says.missing(missing)] : []),
+                  ].join(', ')}
+                </td>
+              ))}
+            </tr>
+          </thead>
+          <tbody lang="und">
+            {table.sample.map((fields, row) => (
+              <tr key={row}>
+                {fields.map((field, i) => (
+                  <td key={i} class={classOf(table.columns[i]!.kind)}>
+                    {field}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <Classes classes={table.classes} />
+    </>
+  );
+}
+
+function classOf(kind: ColumnKind, isTarget = false): string {
+  return `${kind === 'number' ? 'number' : ''} ${isTarget ? 'target' : ''}`.trim();
+}
+
+function Pictures({ images }: { images: ImagesPreview }) {
+  const { files: says } = words.value.lobby;
+  return (
+    <>
+      {images.pictures.length > 0 && (
+        <ul class="plain preview-pictures" aria-label={says.pictures}>
+          {images.pictures.map((picture, i) => (
+            <li key={i}>
+              <ColourPicture picture={picture} />
+              <span class="small ellipsis" lang="und">
+                {picture.label}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Classes classes={images.classes} />
+    </>
+  );
+}
+
+function Classes({ classes }: { classes: readonly PreviewClass[] }) {
+  const { files: says } = words.value.lobby;
+  if (classes.length === 0) return null;
+  return (
+    <ul class="plain small preview-classes" aria-label={says.classes}>
+      {classes.slice(0, LISTED).map(({ name, count }) => (
+        <li key={name}>
+          <span lang="und">{name}</span> <span class="dim">{formatCount(count)}</span>
+        </li>
+      ))}
+      {classes.length > LISTED && <li class="dim">{says.more(classes.length - LISTED)}</li>}
+    </ul>
+  );
+}
+
+function ColourPicture({ picture }: { picture: PreviewPicture }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const { pixels, height, width, channels } = picture;
+  useEffect(() => {
+    const context = canvas.current?.getContext('2d');
+    if (!context) return;
+    const image = context.createImageData(width, height);
+    const grey = channels < 3;
+    for (let at = 0; at < width * height; at++) {
+      const [red, green, blue] = [0, 1, 2].map((channel) => pixels[at * channels + (grey ? 0 : channel)]!);
+      image.data.set([red!, green!, blue!, 255], 4 * at);
+    }
+    context.putImageData(image, 0, 0);
+  }, [pixels, height, width, channels]);
+  return <canvas ref={canvas} width={width} height={height} aria-hidden="true" />;
+}

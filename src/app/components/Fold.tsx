@@ -1,0 +1,20 @@
+/** A titled section; on a phone folded away until asked for. */
+import type { ComponentChildren } from 'preact';
+import { pageWidth } from '../browser/theme.ts';
+
+export function Fold({ title, class: name, children }: { title: string; class: string; children: ComponentChildren }) {
+  if (pageWidth.value === 'narrow') {
+    return (
+      <details class={`fold panel ${name}`}>
+        <summary>{title}</summary>
+        {children}
+      </details>
+    );
+  }
+  return (
+    <section class={`panel ${name}`} aria-label={title}>
+      <h2 class="panel-title">{title}</h2>
+      {children}
+    </section>
+  );
+}

@@ -1,0 +1,55 @@
+/** Of a job that learns to write: the size of its model. */
+import type { PresetName } from '../../spec/gpt.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { presetOf, withPreset } from '../state/jobForm.ts';
+import { words } from '../locales/index.ts';
+import { NumberField, Select } from './Fields.tsx';
+import type { Offer } from './JobFields.tsx';
+
+const SIZES = ['layers', 'heads', 'width', 'context', 'dropout'] as const;
+
+/** Of a language model: a size by its name, or what was set under "advanced". */
+export function PresetField({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: says } = words.value;
+  const preset = presetOf(job);
+  // Chosen under "advanced" only.
+  const own = preset === null && { own: says.ownSize };
+  const options = { ...says.presets, ...own } as Record<PresetName | 'own', string>;
+  return (
+    <Select
+      label={says.size}
+      value={preset ?? 'own'}
+      options={options}
+      onpick={(name) => {
+        if (name !== 'own') offer(withPreset(job, name));
+      }}
+    />
+  );
+}
+
+export function GptFields({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: says } = words.value;
+  const { tokens, vocabulary } = job.gpt;
+  const set = (change: Partial<JobSpec['gpt']>, isSettled?: boolean): string | null =>
+    offer({ ...job, gpt: { ...job.gpt, ...change } }, isSettled);
+  return (
+    <>
+      {SIZES.map((name) => (
+        <NumberField
+          key={name}
+          label={says[name]}
+          value={job.gpt[name]}
+          onpick={(value, isSettled) => set({ [name]: value }, isSettled)}
+        />
+      ))}
+      <Select label={says.tokens} value={tokens} options={says.tokenKinds} onpick={(value) => set({ tokens: value })} />
+      {tokens === 'byte-pairs' && (
+        <NumberField
+          label={says.vocabulary}
+          value={vocabulary}
+          onpick={(value, isSettled) => set({ vocabulary: value }, isSettled)}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,108 @@
+/** The line above and the line below every page. */
+import { formatRoomCode } from '../../protocol/roomCode.ts';
+import { keepInAddress } from '../state/store.ts';
+import { pageWidth, projector, theme, toggleProjector, toggleTheme } from '../browser/theme.ts';
+import { chooseLanguage, isLanguage, language, LANGUAGES, words } from '../locales/index.ts';
+import { helpOpen } from './HowItWorks.tsx';
+
+export function Header({ room, onleave }: { room: string | null; onleave: (() => void) | null }) {
+  const { shell } = words.value;
+  const dark = theme.value === 'dark';
+  const narrow = pageWidth.value === 'narrow';
+  return (
+    <header class="header wrap">
+      {onleave === null ? (
+        <a class="brand" href="#">
+          {LOGO} peergrad
+        </a>
+      ) : (
+        <span class="brand">
+          {LOGO} <span class="brand-name">peergrad</span>{' '}
+          {room !== null && <span class="brand-room">{formatRoomCode(room)}</span>}
+        </span>
+      )}
+      <nav class="row" aria-label={shell.page}>
+        {onleave !== null && (
+          <button type="button" class="quiet" onClick={onleave}>
+            {shell.leave}
+          </button>
+        )}
+        <button
+          type="button"
+          class={narrow ? 'quiet glyph' : 'quiet'}
+          aria-label={shell.howItWorks}
+          title={narrow ? shell.howItWorks : undefined}
+          onClick={() => (helpOpen.value = true)}
+        >
+          {narrow ? '?' : shell.howItWorks}
+        </button>
+        <button
+          type="button"
+          class="quiet glyph large-letters"
+          aria-pressed={projector.value}
+          aria-label={shell.largeLetters}
+          title={shell.largeLetters}
+          onClick={() => {
+            toggleProjector();
+            keepInAddress({ size: null });
+          }}
+        >
+          Aa
+        </button>
+        <button
+          type="button"
+          class="quiet glyph"
+          aria-label={dark ? shell.light : shell.dark}
+          title={dark ? shell.light : shell.dark}
+          onClick={() => {
+            toggleTheme();
+            keepInAddress({ theme: null });
+          }}
+        >
+          {dark ? '☀' : '☾'}
+        </button>
+        <LanguageChoice />
+      </nav>
+    </header>
+  );
+}
+
+export function Footer() {
+  return (
+    <footer class="footer wrap">
+      <span>{words.value.shell.footer}</span>
+    </footer>
+  );
+}
+
+function LanguageChoice() {
+  return (
+    <select
+      class="quiet language"
+      aria-label={words.value.shell.language}
+      value={language.value}
+      onChange={({ currentTarget: { value } }) => {
+        if (!isLanguage(value)) return;
+        void chooseLanguage(value);
+        keepInAddress({ lang: null });
+      }}
+    >
+      {Object.entries(LANGUAGES).map(([tag, name]) => (
+        <option key={tag} value={tag} lang={tag}>
+          {name}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+/** The ring: four marks on a circle. */
+const LOGO = (
+  <svg class="logo" width="20" height="20" viewBox="-12 -12 24 24" aria-hidden="true">
+    <circle r="8" class="logo-ring" />
+    <circle cy="-8" r="3" style={{ fill: 'var(--rank-0)' }} />
+    <rect x="5.4" y="-2.6" width="5.2" height="5.2" style={{ fill: 'var(--rank-1)' }} />
+    <path d="M0,4.4L3.4,10.2H-3.4Z" style={{ fill: 'var(--rank-2)' }} />
+    <path d="M-8,-3.6L-4.4,0L-8,3.6L-11.6,0Z" style={{ fill: 'var(--rank-3)' }} />
+  </svg>
+);

@@ -1,0 +1,43 @@
+/** What a host may do with the room at any time: lock it, and pause and stop its run. */
+import { isOpen } from '../state/derive.ts';
+import { lockRoom, pauseRun, resumeRun, stopRun } from '../state/store.ts';
+import type { Lobby } from '../state/view.ts';
+import { words } from '../locales/index.ts';
+import { ConfirmButton } from './ConfirmButton.tsx';
+
+export function HostControls({ lobby }: { lobby: Lobby }) {
+  const { isLocked, isHeld, phase } = lobby;
+  const { controls } = words.value.lobby;
+  return (
+    <>
+      <button
+        type="button"
+        class="quiet"
+        title={isLocked ? controls.unlockAbout : controls.lockAbout}
+        onClick={() => lockRoom(!isLocked)}
+      >
+        {isLocked ? controls.unlock : controls.lock}
+      </button>
+      {phase !== 'FORMING' && isOpen(lobby) && (
+        <button
+          type="button"
+          class={isHeld ? 'primary' : 'quiet'}
+          title={isHeld ? controls.resumeAbout : controls.pauseAbout}
+          onClick={isHeld ? resumeRun : pauseRun}
+        >
+          {isHeld ? controls.resume : controls.pause}
+        </button>
+      )}
+      {phase !== 'FORMING' && (
+        <ConfirmButton
+          class="quiet"
+          label={controls.stop}
+          question={controls.stopQuestion}
+          yes={controls.stopYes}
+          no={controls.stopNo}
+          onyes={stopRun}
+        />
+      )}
+    </>
+  );
+}

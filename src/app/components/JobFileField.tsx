@@ -1,0 +1,60 @@
+/** Takes a job from a file, and saves the one that is set up as one. */
+import { useSignal } from '@preact/signals';
+import { nameOfJob, type JobSpec } from '../../spec/job.ts';
+import { messageOf } from '../../util/errors.ts';
+import { saveFile } from '../browser/download.ts';
+import { words } from '../locales/index.ts';
+import { DropZone } from './DropZone.tsx';
+import { Problem } from './Problem.tsx';
+
+/** Fetched when there is a file: the first page need not wait for what reads them. */
+const jobFiles = () => import('../../spec/jobFile.ts');
+
+export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpec) => void }) {
+  const { jobFile: says } = words.value.join;
+  const opened = useSignal<string | null>(null);
+  const problem = useSignal<string | null>(null);
+  const open = async ([file]: File[]): Promise<void> => {
+    opened.value = problem.value = null;
+    try {
+      const { MAX_JOB_FILE_LENGTH, readJobFile } = await jobFiles();
+      // More than that is refused, and need not be in memory.
+      const text = await file!.slice(0, MAX_JOB_FILE_LENGTH + 1).text();
+      onjob(readJobFile(file!.name, text).job);
+      opened.value = file!.name;
+    } catch (error) {
+      problem.value = messageOf(error);
+    }
+  };
+  const save = async (): Promise<void> => {
+    try {
+      const { writeJobFile } = await jobFiles();
+      saveFile(`peergrad-${nameOfJob(job).replace('/', '-')}.json`, writeJobFile(job), 'application/json');
+    } catch (error) {
+      problem.value = messageOf(error);
+    }
+  };
+  return (
+    <details class="fold">
+      <summary>{says.title}</summary>
+      <DropZone
+        choose={says.open}
+        hint={says.hint}
+        accept=".json,application/json"
+        onfiles={(files) => void open(files)}
+      >
+        {opened.value !== null && (
+          <p class="small" role="status">
+            {says.opened(opened.value)}
+          </p>
+        )}
+        <Problem of={problem.value} />
+        <p>
+          <button type="button" class="quiet" onClick={() => void save()}>
+            {says.save}
+          </button>
+        </p>
+      </DropZone>
+    </details>
+  );
+}

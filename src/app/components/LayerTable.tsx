@@ -1,0 +1,40 @@
+/** The layers of a job's own model: what each makes of a sample, and how much it learns. */
+import { rowsOf, type Topology } from '../../spec/topology.ts';
+import { formatCount } from '../locales/format.ts';
+import { words } from '../locales/index.ts';
+
+export function LayerTable({ model }: { model: Topology }) {
+  const { layerTable: says } = words.value.job;
+  const rows = rowsOf(model);
+  return (
+    <div class="preview">
+      <p class="small">
+        {says.sum(rows.length, formatCount(rows.reduce((sum, { parameters }) => sum + parameters, 0)))}
+      </p>
+      <div class="preview-table" tabIndex={0} role="region" aria-label={says.title}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{says.layer}</th>
+              <th scope="col">{says.gives}</th>
+              <th scope="col" class="number">
+                {says.parameters}
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ name, kind, shape, parameters }) => (
+              <tr key={name}>
+                <th scope="row" lang="en">
+                  {kind}
+                </th>
+                <td>{shape.join(' × ')}</td>
+                <td class="number">{formatCount(parameters)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,55 @@
+/** The checks before joining, as a list that fills in. */
+import { useSignal, type Signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { checkGpu, checkReach, checkSecure, type Verdict } from '../browser/preflight.ts';
+import { words } from '../locales/index.ts';
+
+const ICONS = { checking: '…', good: '✓', meh: '!', bad: '✕' } as const;
+const MOODS = { checking: 'dim', good: 'good', meh: 'wait', bad: 'wrong' } as const;
+
+/** @param blocked set to whether something stands in the way of joining. */
+export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
+  const { checks } = words.value.join;
+  const secure = checkSecure();
+  const gpu = useSignal<Verdict>({ kind: 'checking' });
+  const reach = useSignal<Verdict>({ kind: 'checking' });
+  useEffect(() => {
+    let gone = false;
+    const tell = (verdict: Signal<Verdict>) => (found: Verdict) => {
+      if (!gone) verdict.value = found;
+    };
+    void checkGpu().then(tell(gpu));
+    void checkReach().then(tell(reach));
+    return () => {
+      gone = true;
+    };
+    // The verdicts are in the language's words.
+  }, [gpu, reach, checks]);
+  useEffect(() => {
+    blocked.value = reach.value.kind === 'bad';
+  }, [blocked, reach.value.kind]);
+  return (
+    <ul class="checks plain" aria-label={checks.title}>
+      <Check verdict={secure} name={checks.names.secure} />
+      <Check verdict={gpu.value} name={checks.names.gpu} />
+      <Check verdict={reach.value} name={checks.names.reach} />
+    </ul>
+  );
+}
+
+function Check({ verdict, name }: { verdict: Verdict; name: string }) {
+  const { checks } = words.value.join;
+  const checking = verdict.kind === 'checking';
+  return (
+    <li>
+      <span class={`check-icon ${MOODS[verdict.kind]}`} aria-hidden="true">
+        {ICONS[verdict.kind]}
+      </span>
+      <span class={checking ? 'dim' : ''}>
+        <span class="away">{checks.said[verdict.kind]}</span>
+        {checking ? checks.checking(name) : verdict.text}
+        {'fix' in verdict && <small class="dim">{verdict.fix}</small>}
+      </span>
+    </li>
+  );
+}

@@ -1,0 +1,19 @@
+/** For hosts: sends a member out of the room. */
+import { removeMember } from '../state/store.ts';
+import { words } from '../locales/index.ts';
+import { ConfirmButton } from './ConfirmButton.tsx';
+
+export function RemoveButton({ member, name }: { member: string; name: string }) {
+  const { controls } = words.value.lobby;
+  return (
+    <ConfirmButton
+      class="quiet small-button"
+      label={controls.remove}
+      name={controls.removeWhom(name)}
+      question={controls.removeQuestion(name)}
+      yes={controls.remove}
+      no={controls.keep}
+      onyes={() => removeMember(member)}
+    />
+  );
+}

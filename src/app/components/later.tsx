@@ -1,0 +1,39 @@
+/** Pages whose code comes when they are first shown, so that the first page of all is there at once. */
+import { signal } from '@preact/signals';
+import type { ComponentType } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { words } from '../locales/index.ts';
+
+interface Later<Props> {
+  Page: ComponentType<Props>;
+  /** Fetches its code ahead of time. */
+  fetch(this: void): void;
+}
+
+export function later<Props extends object>(load: () => Promise<ComponentType<Props>>): Later<Props> {
+  const loaded = signal<ComponentType<Props> | null>(null);
+  const hasFailed = signal(false);
+  let isUnderWay = false;
+  const fetch = (): void => {
+    if (isUnderWay || loaded.peek() !== null) return;
+    isUnderWay = true;
+    load().then(
+      (page) => (loaded.value = page),
+      () => {
+        isUnderWay = false;
+        hasFailed.value = true;
+      },
+    );
+  };
+  const Page = (props: Props) => {
+    useEffect(fetch, []);
+    const Loaded = loaded.value;
+    if (Loaded !== null) return <Loaded {...props} />;
+    return (
+      <main class="wrap" aria-busy={!hasFailed.value}>
+        {hasFailed.value && <p role="alert">{words.value.shell.pageMissing}</p>}
+      </main>
+    );
+  };
+  return { Page, fetch };
+}

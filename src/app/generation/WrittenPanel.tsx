@@ -1,0 +1,140 @@
+/** See it learn to write: what it wrote after ever more steps, how well it foretells a text that it has not read, and a prompt to continue. */
+import { useSignal, type Signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { MAX_PROMPT } from '../../spec/gpt.ts';
+import { formatLoss } from '../locales/format.ts';
+import { forgetAnswers } from '../inspection/answers.ts';
+import { Subtitle } from '../inspection/Subtitle.tsx';
+import { Fold } from '../components/Fold.tsx';
+import type { Run } from '../state/view.ts';
+import { words } from '../locales/index.ts';
+import { useWriting, type WritingState } from './useWriting.ts';
+
+/** Of the temperature: 0 takes the likeliest character each time, 1 draws as the model has it. */
+const HOTTEST = 1.5;
+const TEMPERATURE_STEP = 0.05;
+const USUAL_TEMPERATURE = 0.8;
+
+/** Of one run: another's model is another model. @param asks whether this tab has a model to ask. */
+export function WrittenPanel({ run, asks }: { run: Run; asks: boolean }) {
+  // Out here, so that nothing is lost when a phone is turned and the panel folds or unfolds.
+  const prompt = useSignal(run.job.gpt.prompt.trim());
+  const temperature = useSignal(USUAL_TEMPERATURE);
+  const writing = useWriting();
+  useEffect(() => forgetAnswers, []);
+  return (
+    <Fold title={words.value.written.title} class="written-panel">
+      <div class="written">
+        <Comparison run={run} />
+        <div class={asks ? 'written-columns' : ''}>
+          <Samples run={run} />
+          {asks && <Ask prompt={prompt} temperature={temperature} writing={writing} />}
+        </div>
+      </div>
+    </Fold>
+  );
+}
+
+/** The newest test beside what is to be beaten. */
+function Comparison({ run }: { run: Run }) {
+  const say = words.value.written;
+  const loss = run.evaluations.at(-1)?.loss;
+  const bigram = run.samples.at(-1)?.bigramLoss;
+  if (loss === undefined || bigram === undefined) return <p class="dim">{say.notTested}</p>;
+  return <p>{say.tested(formatLoss(loss), formatLoss(bigram), loss < bigram)}</p>;
+}
+
+/** The newest first: what is read is what it can do now. */
+function Samples({ run }: { run: Run }) {
+  const say = words.value.written;
+  const { samples } = run;
+  return (
+    <div>
+      <Subtitle>{say.samples}</Subtitle>
+      {samples.length === 0 && <p class="dim">{say.noSamples}</p>}
+      {/* It scrolls: by keys, too. */}
+      <ol class="plain sample-list" tabIndex={0} aria-label={say.samples}>
+        {samples.toReversed().map(({ steps, loss, prompt, text }) => (
+          <li key={steps}>
+            <p class="small dim">{say.after(steps, formatLoss(loss))}</p>
+            <Passage prompt={prompt} text={text} />
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+interface AskProps {
+  prompt: Signal<string>;
+  temperature: Signal<number>;
+  writing: WritingState;
+}
+
+function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskProps) {
+  const say = words.value.written;
+  return (
+    <div>
+      <Subtitle>{say.ask}</Subtitle>
+      <form
+        class="written-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          write({ prompt: prompt.value, temperature: temperature.value });
+        }}
+      >
+        <label class="field">
+          <span>{say.prompt}</span>
+          <input
+            type="text"
+            maxLength={MAX_PROMPT}
+            autocomplete="off"
+            value={prompt.value}
+            onInput={(event) => (prompt.value = event.currentTarget.value)}
+          />
+        </label>
+        <label class="field">
+          <span>
+            {say.temperature} <span class="number">{temperature.value.toFixed(2)}</span>
+          </span>
+          <input
+            type="range"
+            min={0}
+            max={HOTTEST}
+            step={TEMPERATURE_STEP}
+            value={temperature.value}
+            aria-describedby="temperature-about"
+            onInput={(event) => (temperature.value = event.currentTarget.valueAsNumber)}
+          />
+        </label>
+        <button type="submit" disabled={isPending}>
+          {isPending ? say.writing : say.write}
+        </button>
+      </form>
+      <p class="small dim" id="temperature-about">
+        {say.temperatureAbout}
+      </p>
+      <div role="status">
+        {last !== null &&
+          (last.answer === null ? (
+            <p>{words.value.learned.none}</p>
+          ) : (
+            <>
+              <p class="small dim">{say.answered(last.answer.steps)}</p>
+              <Passage prompt={last.prompt} text={last.answer.text} />
+            </>
+          ))}
+      </div>
+    </div>
+  );
+}
+
+/** Of a text in whatever language it learns. */
+function Passage({ prompt, text }: { prompt: string; text: string }) {
+  return (
+    <p class="passage" lang="">
+      <strong>{prompt.trimStart()}</strong>
+      {prompt.trim() === '' ? text.trimStart() : text}
+    </p>
+  );
+}

@@ -1,0 +1,36 @@
+/** Asking the model to continue a prompt, one at a time. */
+import { useRef, useState } from 'preact/hooks';
+import { writing, type Writing } from '../inspection/answers.ts';
+import { ask } from '../state/store.ts';
+
+interface Request {
+  prompt: string;
+  temperature: number;
+}
+
+/** Of all requests of this page, so that an answer to an earlier one is known as such. */
+let lastId = 0;
+
+export interface WritingState {
+  /** The last answer, with what it continues. */
+  last: (Writing & { prompt: string }) | null;
+  isPending: boolean;
+  write: (request: Request) => void;
+}
+
+export function useWriting(): WritingState {
+  const [asked, setAsked] = useState<(Request & { id: number }) | null>(null);
+  const answered = useRef<WritingState['last']>(null);
+  const newest = writing.value;
+  const isPending = asked !== null && newest?.id !== asked.id;
+  if (asked !== null && newest !== null && !isPending) answered.current = { ...newest, prompt: asked.prompt };
+  return {
+    last: answered.current,
+    isPending,
+    write: (request) => {
+      lastId += 1;
+      setAsked({ ...request, id: lastId });
+      ask({ type: 'write', id: lastId, ...request });
+    },
+  };
+}

@@ -1,0 +1,44 @@
+/** How likely each digit is, as the model has it. */
+import { formatShare } from '../locales/format.ts';
+import { words } from '../locales/index.ts';
+import { Subtitle } from './Subtitle.tsx';
+
+/** @param probabilities by digit; `null` where nothing is asked. */
+export function Answer({ probabilities }: { probabilities: readonly number[] | null }) {
+  const say = words.value.learned;
+  const likeliest = probabilities === null ? -1 : probabilities.indexOf(Math.max(...probabilities));
+  return (
+    <div class="answer">
+      <Subtitle>{say.answer}</Subtitle>
+      {/* Told when the digit changes, and not with each hundredth. */}
+      <p role="status">
+        {likeliest < 0 ? <span class="dim">{say.nothing}</span> : <strong>{say.reads(likeliest)}</strong>}
+      </p>
+      <table class="bars">
+        <thead class="away">
+          <tr>
+            <th scope="col">{say.digit}</th>
+            <th scope="col">{say.probability}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {Array.from({ length: 10 }, (_, digit) => {
+            const share = probabilities?.[digit] ?? 0;
+            return (
+              <tr key={digit} class={digit === likeliest ? 'likeliest' : undefined}>
+                <th scope="row">{digit}</th>
+                <td>
+                  <span class="bar-track">
+                    <span class="bar-ink" style={{ width: `${100 * share}%` }} />
+                  </span>
+                  <span class="bar-share">{probabilities === null ? '–' : formatShare(share)}</span>
+                  <span class="bar-word">{digit === likeliest && say.likeliest}</span>
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}

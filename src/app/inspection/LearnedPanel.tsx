@@ -1,0 +1,155 @@
+/** See what it learned: draw a digit and watch the model answer, some of its mistakes, its first layer while it forms. */
+import { useSignal, type Signal } from '@preact/signals';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { IMAGE_SIDE, type LabelledImage, type Learned } from '../../spec/inspection.ts';
+import { formatShare, shortHash } from '../locales/format.ts';
+import { Fold } from '../components/Fold.tsx';
+import { Term } from '../components/Term.tsx';
+import { tellsOwnOnly } from '../state/strategies.ts';
+import type { Run } from '../state/view.ts';
+import { words } from '../locales/index.ts';
+import { Answer } from './Answer.tsx';
+import { forgetAnswers } from './answers.ts';
+import { useLearning, usePrediction, useVisible } from './asking.ts';
+import { imageOf, type Drawing } from './drawing.ts';
+import { Pad } from './Pad.tsx';
+import { Picture } from './Picture.tsx';
+import { Subtitle } from './Subtitle.tsx';
+import { Weights } from './Weights.tsx';
+
+/** Of one run: another's model is another model. */
+export function LearnedPanel({ run }: { run: Run }) {
+  // Out here, so that nothing is lost when a phone is turned and the panel folds or unfolds.
+  const drawing = useSignal<Drawing>([]);
+  const image = useSignal<LabelledImage | null>(null);
+  useEffect(() => forgetAnswers, []);
+  return (
+    <Fold title={words.value.learned.title} class="learned-panel">
+      <Inside run={run} drawing={drawing} image={image} />
+    </Fold>
+  );
+}
+
+interface InsideProps {
+  run: Run;
+  drawing: Signal<Drawing>;
+  /** What is asked about instead. */
+  image: Signal<LabelledImage | null>;
+}
+
+function Inside({ run, drawing, image }: InsideProps) {
+  const say = words.value.learned;
+  const box = useRef<HTMLDivElement>(null);
+  const isVisible = useVisible(box);
+  const steps = run.last === null ? 0 : run.last.step + 1;
+  const last = useLearning(isVisible, steps);
+  const centre = run.job.job === 'mnist' ? 'mass' : 'box';
+  const strokes = drawing.value;
+  const picked = image.value;
+  const drawn = useMemo(() => imageOf(strokes, centre), [strokes, centre]);
+  const pixels = useMemo(
+    () => (picked === null ? drawn : Float32Array.from(picked.pixels, (ink) => ink / 255)),
+    [picked, drawn],
+  );
+  const seen = useMemo(
+    () => (pixels === null ? null : Uint8Array.from(pixels, (ink) => Math.round(255 * ink))),
+    [pixels],
+  );
+  const learned = last?.learned ?? null;
+  const prediction = usePrediction(isVisible ? pixels : null, learned?.steps ?? 0);
+
+  const draw = (change: (so: Drawing) => Drawing): void => {
+    image.value = null;
+    drawing.value = change(drawing.peek());
+  };
+  const pick = (next: LabelledImage): void => {
+    drawing.value = [];
+    image.value = next;
+  };
+  const clear = (): void => draw(() => []);
+  if (last !== null && learned === null) {
+    return (
+      <div class="learned" ref={box}>
+        <p>{say.none}</p>
+      </div>
+    );
+  }
+  return (
+    <div class="learned" ref={box}>
+      <p class="learned-who">
+        {learned === null ? <span class="dim">{say.asking}</span> : <Who run={run} learned={learned} />}
+      </p>
+      <div class="learned-columns">
+        <div class="draw">
+          <Subtitle>{say.draw}</Subtitle>
+          <div class="draw-row">
+            <Pad drawing={strokes} image={picked} ondraw={draw} onclear={clear} />
+            <div class="draw-side">
+              <button type="button" disabled={seen === null} onClick={clear}>
+                {say.clear}
+              </button>
+              {seen !== null && (
+                <figure class="seen">
+                  <Picture pixels={seen} side={IMAGE_SIDE} />
+                  <figcaption>{say.seen}</figcaption>
+                </figure>
+              )}
+            </div>
+          </div>
+          <p class="small dim">{say.hint}</p>
+          {learned !== null && (
+            <>
+              <p class="small dim">{say.orAsk}</p>
+              <ul class="plain examples">
+                {learned.examples.map((one) => (
+                  <li key={one.label}>
+                    <button
+                      type="button"
+                      class="image-button"
+                      aria-label={say.askAbout(one.label)}
+                      onClick={() => pick(one)}
+                    >
+                      <Picture pixels={one.pixels} side={IMAGE_SIDE} />
+                    </button>
+                  </li>
+                ))}
+              </ul>
+            </>
+          )}
+        </div>
+        <Answer probabilities={prediction?.answer?.probabilities ?? null} />
+        {learned !== null && (
+          <div class="mistakes">
+            <Subtitle>{say.mistakes}</Subtitle>
+            <p>{say.wrong(learned.wrong, learned.asked)}</p>
+            <ul class="plain mistake-list">
+              {learned.mistakes.map((one, i) => (
+                <li key={i}>
+                  <button type="button" class="image-button" onClick={() => pick(one)}>
+                    <Picture pixels={one.pixels} side={IMAGE_SIDE} />
+                    <span>
+                      {say.mistake(one.label, one.guess, <span class="nowrap">{formatShare(one.probability)}</span>)}
+                    </span>
+                  </button>
+                </li>
+              ))}
+            </ul>
+          </div>
+        )}
+      </div>
+      {learned !== null && learned.weights !== null && <Weights weights={learned.weights} />}
+    </div>
+  );
+}
+
+function Who({ run, learned }: { run: Run; learned: Learned }) {
+  const say = words.value.learned;
+  const state = (
+    <>
+      <Term of="state hash">{say.state}</Term> <span class="hash">{shortHash(learned.stateHash)}</span>
+    </>
+  );
+  // At the end all agree.
+  const isOwn = tellsOwnOnly(run.job, run.worldSize) && run.result === null;
+  return isOwn ? say.own(run.rank, learned.steps, state) : say.all(run.worldSize, learned.steps, state);
+}

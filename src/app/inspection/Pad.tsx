@@ -1,0 +1,135 @@
+/** Paper to draw on: by pointer, or by keys that move a pen. Shows a held-out image instead where that is asked about. */
+import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { IMAGE_SIDE, type LabelledImage } from '../../spec/inspection.ts';
+import { useSize } from '../components/useSize.ts';
+import { theme } from '../browser/theme.ts';
+import { words } from '../locales/index.ts';
+import { beginStroke, extendStroke, type Drawing } from './drawing.ts';
+import { Picture } from './Picture.tsx';
+
+interface Props {
+  drawing: Drawing;
+  /** Lies on the paper, until something is drawn. */
+  image: LabelledImage | null;
+  ondraw: (change: (drawing: Drawing) => Drawing) => void;
+  onclear: () => void;
+}
+
+/** Width of the pen, and of its mark when keys move it, in sides of the pad. */
+const PEN = 1 / 14;
+/** What an arrow key moves the pen by: fine enough for a 3, with the key held down not too slow. */
+const KEY_STEP = 1 / 24;
+
+const ARROWS: Readonly<Record<string, readonly [dx: number, dy: number]>> = {
+  ArrowLeft: [-KEY_STEP, 0],
+  ArrowRight: [KEY_STEP, 0],
+  ArrowUp: [0, -KEY_STEP],
+  ArrowDown: [0, KEY_STEP],
+};
+
+/** Where keys have moved the pen. */
+interface Pen {
+  x: number;
+  y: number;
+  isDown: boolean;
+}
+
+export function Pad({ drawing, image, ondraw, onclear }: Props) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const { width } = useSize(canvas);
+  const pen = useSignal<Pen | null>(null);
+  const say = words.value.learned;
+  const colours = theme.value;
+  const mark = pen.value;
+  useEffect(() => {
+    if (canvas.current !== null && width > 0) paint(canvas.current, width, drawing, mark);
+  }, [width, drawing, mark, colours]);
+
+  const placeOf = (event: PointerEvent): [x: number, y: number] => {
+    const box = canvas.current!.getBoundingClientRect();
+    return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+  };
+  const ondown = (event: PointerEvent): void => {
+    if (event.button !== 0) return;
+    canvas.current!.setPointerCapture(event.pointerId);
+    pen.value = null;
+    const place = placeOf(event);
+    ondraw((so) => beginStroke(so, ...place));
+  };
+  const onmove = (event: PointerEvent): void => {
+    if (!canvas.current!.hasPointerCapture(event.pointerId)) return;
+    // Between two frames a quick hand goes round a corner.
+    const all = event.getCoalescedEvents();
+    const places = (all.length > 0 ? all : [event]).map(placeOf);
+    ondraw((so) => places.reduce((drawn, place) => extendStroke(drawn, ...place), so));
+  };
+  const onkey = (event: KeyboardEvent): void => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const { x, y, isDown } = pen.value ?? { x: 0.5, y: 0.5, isDown: false };
+    const arrow = ARROWS[event.key];
+    if (arrow !== undefined) {
+      const moved = { x: inside(x + arrow[0]), y: inside(y + arrow[1]), isDown };
+      pen.value = moved;
+      if (isDown) ondraw((so) => extendStroke(so, moved.x, moved.y));
+    } else if (event.key === ' ') {
+      pen.value = { x, y, isDown: !isDown };
+      if (!isDown) ondraw((so) => beginStroke(so, x, y));
+    } else if (event.key === 'Delete' || event.key === 'Backspace') {
+      pen.value = { x, y, isDown: false };
+      onclear();
+    } else return;
+    event.preventDefault();
+    // The ring's player has these keys, too.
+    event.stopPropagation();
+  };
+  const label = image === null ? say.pad(drawing.length) : say.padImage(image.label);
+  return (
+    <div class="pad">
+      {image !== null && <Picture pixels={image.pixels} side={IMAGE_SIDE} />}
+      <canvas
+        ref={canvas}
+        tabIndex={0}
+        role="application"
+        aria-label={label}
+        onPointerDown={ondown}
+        onPointerMove={onmove}
+        onKeyDown={onkey}
+        onBlur={() => (pen.value = null)}
+      />
+    </div>
+  );
+}
+
+function inside(place: number): number {
+  return Math.min(1, Math.max(0, place));
+}
+
+function paint(canvas: HTMLCanvasElement, width: number, drawing: Drawing, pen: Pen | null): void {
+  const context = canvas.getContext('2d');
+  if (context === null) return;
+  const side = Math.round(width * devicePixelRatio);
+  canvas.width = side;
+  canvas.height = side;
+  context.scale(side, side);
+  const style = getComputedStyle(canvas);
+  context.strokeStyle = style.getPropertyValue('--ink');
+  context.lineWidth = PEN;
+  context.lineCap = 'round';
+  context.lineJoin = 'round';
+  for (const stroke of drawing) {
+    context.beginPath();
+    context.moveTo(stroke[0]!, stroke[1]!);
+    // A tap is a line that ends where it begins.
+    for (let i = 0; i < stroke.length; i += 2) context.lineTo(stroke[i]!, stroke[i + 1]!);
+    context.stroke();
+  }
+  if (pen === null) return;
+  context.beginPath();
+  context.arc(pen.x, pen.y, PEN * 0.75, 0, 2 * Math.PI);
+  context.strokeStyle = style.getPropertyValue('--accent');
+  context.fillStyle = context.strokeStyle;
+  context.lineWidth = PEN / 6;
+  if (pen.isDown) context.fill();
+  else context.stroke();
+}

@@ -1,0 +1,33 @@
+/** The first layer's weights, a picture for each unit, and what their colours mean. */
+import { IMAGE_SIDE, type WeightPictures } from '../../spec/inspection.ts';
+import { formatLoss } from '../locales/format.ts';
+import { words } from '../locales/index.ts';
+import { Picture } from './Picture.tsx';
+import { Subtitle } from './Subtitle.tsx';
+
+export function Weights({ weights }: { weights: WeightPictures }) {
+  const { side, count, units, values, scale } = weights;
+  const say = words.value.learned;
+  const area = side * side;
+  const largest = formatLoss(scale);
+  return (
+    <div class="weights">
+      <div class="weights-title">
+        <Subtitle>{say.weights}</Subtitle>
+        <p class="weights-legend small">
+          <span>{say.hushes}</span>
+          <span>−{largest}</span>
+          <span class="weights-scale" aria-hidden="true" />
+          <span>+{largest}</span>
+          <span>{say.speaks}</span>
+        </p>
+      </div>
+      <p class="small dim">{side === IMAGE_SIDE ? say.pixelsOfUnit(count, units) : say.windowOfUnit(units, side)}</p>
+      <div class="weight-pictures" role="img" aria-label={say.pictures(count, largest)}>
+        {Array.from({ length: count }, (_, i) => (
+          <Picture key={i} pixels={values.subarray(i * area, (i + 1) * area)} side={side} />
+        ))}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,48 @@
+/** Curves, and what is marked on them. */
+import type { XAxis } from '../../charts/axis.ts';
+import { list, upperFirst } from '../format.ts';
+
+export const charts = {
+  axis: 'Horizontal axis',
+  step: 'step',
+  time: 'time',
+  wholeRun: '↔ whole run',
+  wholeRunTitle: 'Show the whole run again (Esc, or a double click)',
+  loss: 'loss',
+  ownLoss: 'this rank’s loss',
+  /** Of a run that looks for a learning rate. */
+  rate: 'learning rate',
+  lossByRate: 'loss by learning rate',
+  atRate: (rate: string) => `at ${rate}`,
+  rateLabel: (lowest: string, highest: string) => `Loss by learning rate, from ${lowest} to ${highest}.`,
+  steepestAt: (rate: string) => `It falls steepest at ${rate}.`,
+  /** Which of what is told of held-out samples. */
+  metric: 'Measured on held-out samples',
+  metrics: {
+    accuracy: 'accuracy',
+    'top-3': 'among the top 3',
+    /** The root of the mean squared error. */
+    rmse: 'typical error',
+    mae: 'mean absolute error',
+    r2: 'R²',
+  },
+  /** The accuracy of a text. */
+  foretold: 'next characters told right',
+  notMeasured: 'not measured yet',
+  noLoss: 'Loss: no step yet.',
+  noAccuracy: 'Accuracy: not measured yet.',
+  lossLabel: (axis: XAxis, first: string, now: string) => `Loss by ${axis}: ${first} at first, ${now} now.`,
+  metricLabel: (name: string, axis: XAxis, now: string) => `${upperFirst(name)} by ${axis}: ${now} now.`,
+  changed: (what: string, step: number) => `After step ${step}: ${what}.`,
+  savedAt: (step: number) => `Last saved after step ${step}.`,
+  savedKey: '▲ saved',
+  atStep: (step: number) => `at step ${step}`,
+  atTime: (time: string) => `at ${time}`,
+  someValues: (name: string) => `${name}, some of the values`,
+  lastStep: 'The last step of each rank',
+  list: (names: readonly string[]) => list(names),
+  joined: (who: string) => `${who} joined`,
+  returned: (who: string) => `${who} back`,
+  left: (who: string) => `${who} left`,
+  ranks: (from: number, to: number) => `${from} → ${to} ranks`,
+};

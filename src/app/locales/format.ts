@@ -1,0 +1,116 @@
+/** Numbers as people read them: few digits, a unit, tabular figures. */
+import type { MetricName } from '../../spec/measures.ts';
+
+/** `812`, `3.1 k`, `2.4 M`. */
+export function formatCount(value: number): string {
+  if (!Number.isFinite(value)) return '–';
+  if (value < 10_000) return value < 10 && !Number.isInteger(value) ? value.toFixed(1) : String(Math.round(value));
+  if (value < 1e6) return `${trim(value / 1e3)} k`;
+  return `${trim(value / 1e6)} M`;
+}
+
+/** Decimal units, as networks count: `213 kB`. */
+export function formatBytes(bytes: number): string {
+  if (!Number.isFinite(bytes)) return '–';
+  if (bytes < 1000) return `${Math.round(bytes)} B`;
+  if (bytes < 1e6) return `${trim(bytes / 1e3)} kB`;
+  if (bytes < 1e9) return `${trim(bytes / 1e6)} MB`;
+  return `${trim(bytes / 1e9)} GB`;
+}
+
+/** `0.4 ms`, `12 ms`, `1.3 s`. */
+export function formatMs(ms: number): string {
+  if (!Number.isFinite(ms)) return '–';
+  if (ms < 1000) return `${trim(ms)} ms`;
+  return `${trim(ms / 1000)} s`;
+}
+
+/** `0:07`, `1:12`, `1:02:09`. */
+export function formatClock(ms: number): string {
+  if (!Number.isFinite(ms)) return '–';
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  const hours = Math.floor(seconds / 3600);
+  const minutes = Math.floor((seconds % 3600) / 60);
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
+}
+
+/** How long ago, in the words of a language: `now`, `1 minute ago`, `3 days ago`. */
+export function formatAgo(ms: number, language: string): string {
+  const format = new Intl.RelativeTimeFormat(language, { numeric: 'auto' });
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 1) return format.format(0, 'second');
+  if (minutes < 60) return format.format(-minutes, 'minute');
+  const hours = Math.floor(minutes / 60);
+  return hours < 24 ? format.format(-hours, 'hour') : format.format(-Math.floor(hours / 24), 'day');
+}
+
+function two(value: number): string {
+  return String(value).padStart(2, '0');
+}
+
+/** A share of one: `31 %`; `97.2 %` with one digit. */
+export function formatShare(share: number, digits = 0): string {
+  return Number.isFinite(share) ? `${(share * 100).toFixed(digits)} %` : '–';
+}
+
+/** A loss: `2.31`, `0.213`, `0.00042`. */
+export function formatLoss(loss: number): string {
+  if (!Number.isFinite(loss)) return Number.isNaN(loss) ? 'NaN' : '∞';
+  if (loss >= 10) return loss.toFixed(1);
+  if (loss >= 1) return loss.toFixed(2);
+  return loss >= 0.01 || loss === 0 ? loss.toFixed(3) : loss.toPrecision(2);
+}
+
+/** An amount in a unit of its own, with four figures: `1234000`, `12.34`, `0.001234`. */
+export function formatAmount(value: number): string {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : '–';
+}
+
+/** As the metric of that name is read: a share, an amount in its own unit, `0.931`. */
+export function formatMetric(name: MetricName, value: number): string {
+  switch (name) {
+    case 'accuracy':
+    case 'top-3':
+      return formatShare(value, 1);
+    case 'rmse':
+    case 'mae':
+      return formatAmount(value);
+    case 'r2':
+      return Number.isFinite(value) ? value.toFixed(3) : '–';
+    default:
+      return name satisfies never;
+  }
+}
+
+/** A learning rate, with two figures: `0.3`, `0.0032`, `4.5e-5`. */
+export function formatRate(rate: number): string {
+  const short = Number(rate.toPrecision(2));
+  return short < 0.001 ? short.toExponential() : String(short);
+}
+
+/** `1 rank`, `3 ranks`. */
+export function plural(count: number, one: string, many: string = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** `1`, `1 and 3`, `1, 2 and 3`. */
+export function list(items: readonly (string | number)[]): string {
+  if (items.length < 2) return items.join('');
+  return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`;
+}
+
+export function upperFirst(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** A hash short enough to compare by eye. */
+export function shortHash(hash: string): string {
+  return hash.slice(0, 7);
+}
+
+/** Three figures at most, no trailing noise. */
+function trim(value: number): string {
+  if (value >= 100) return String(Math.round(value));
+  if (value >= 10) return value.toFixed(value >= 99.95 ? 0 : 1).replace(/\.0$/, '');
+  return value.toFixed(1);
+}

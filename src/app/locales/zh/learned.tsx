@@ -1,0 +1,68 @@
+import { formatCount } from '../format.ts';
+import type { Words } from '../en/index.ts';
+
+export const learned: Words['learned'] = {
+  title: '它学到了什么',
+  all: (n, steps, state) => (
+    <>
+      {n === 1 ? '由本标签页的模型回答' : `全部 ${n} 个 rank 持有同一个模型`}：已训练 {steps} 步，{state}。
+    </>
+  ),
+  own: (rank, steps, state) => (
+    <>
+      在两次交换之间，每个 rank 都有自己的模型。这里由 rank {rank} 的模型回答：已训练 {steps} 步，{state}。
+    </>
+  ),
+  state: '状态指纹',
+  asking: '正在询问模型……',
+  none: '本标签页没有可以询问的模型：它只是旁观，或者 GPU 已丢失。下一次训练会有新的模型。',
+
+  draw: '写一个数字',
+  pad: (strokes) =>
+    `手写板，${strokes === 0 ? '空白' : `${strokes} 笔`}。方向键移动笔，空格键落笔或提笔，Delete 键清除。`,
+  padImage: (label) => `一张测试图片，数字 ${label}。在上面书写即可重新开始；Delete 键清除。`,
+  hint: '用手指或鼠标书写；也可以用方向键移动，空格键落笔和提笔。',
+  clear: '清除',
+  seen: '模型看到的',
+  orAsk: '或者问它一张没有训练过的图片：',
+  askAbout: (label) => `询问这张测试图片：${label}`,
+
+  answer: '它的回答',
+  nothing: '还没有写。',
+  reads: (digit) => `它认为是 ${digit}。`,
+  digit: '数字',
+  probability: '概率',
+  likeliest: '最可能',
+
+  mistakes: '它认错的',
+  wrong: (wrong, asked) =>
+    wrong === 0 ? `${asked} 张测试图片全部认对。` : `${asked} 张测试图片中认错 ${wrong} 张；这里是它最有把握却认错的。`,
+  mistake: (label, guess, share) => (
+    <>
+      {label} 认成了 {guess}（{share}）
+    </>
+  ),
+
+  confusion: {
+    title: '哪类被认成哪类',
+    about: (samples, step) =>
+      `第 ${step} 步之后的全部 ${formatCount(samples)} 个测试样本：每行是一个真实类别，每列是一种回答；颜色越浓，占该行的比例越大。`,
+    most: (truth, answer, times) => (
+      <>
+        最常认错的：把 {truth} 认成 {answer}（{times} 次）。
+      </>
+    ),
+    none: '每一类都认对了。',
+    truth: '真实类别',
+    answer: '认成',
+  },
+
+  weights: '它的第一层在看什么',
+  pixelsOfUnit: (count, units) =>
+    `每张小图是一个单元（${count < units ? `${units} 个中的 ${count} 个` : `共 ${units} 个`}）：哪里有墨会让它兴奋，哪里有墨会让它安静。`,
+  windowOfUnit: (units, side) =>
+    `每张小图是 ${units} 个滤波器之一，它在图片上滑动：${side} × ${side} 像素的窗口长成什么样，它才会兴奋。`,
+  pictures: (count, scale) => `${count} 张第一层权重图，数值从 −${scale} 到 +${scale}。`,
+  hushes: '安静',
+  speaks: '兴奋',
+};

@@ -1,0 +1,151 @@
+import { formatCount } from '../format.ts';
+import type { Words } from '../en/index.ts';
+
+export const lobby: Words['lobby'] = {
+  invite: '邀请',
+  joinWith: '用这个房间码加入',
+  copy: '复制链接',
+  copied: '已复制 ✓',
+  copyByHand: '请选中链接，手动复制',
+  qr: (link) => `${link} 的二维码`,
+  locked: '已锁定：别人不能再加入。',
+  localOnly: (host) => `本页是在 ${host} 打开的，只有这台机器能访问。要邀请别人，请用这台机器的 https 地址打开。`,
+  ready: (count) => <>{count} 已就绪</>,
+  count: (ready, of) => `${ready}/${of}`,
+  watches: '观看',
+  gettingReady: '正在准备……',
+  you: '你',
+  host: '主持人',
+  roles: (roles) => `（${roles.join('，')}）`,
+  preview: '预览',
+  previewLabel: (ranks) => `${ranks} 个 rank。`,
+  jobWith: (job, model) => (
+    <>
+      {job} <span class="dim">用</span> {model}
+    </>
+  ),
+  goesOn: (step) => `从第 ${step} 步继续，本标签页有它的检查点。`,
+  beginsWith: (file) => `以 ${file} 中的权重开始。`,
+  start: '开始',
+  waitingForHost: '等主持人开始。',
+  automatic: (at, missing) => `${at} 个就绪时自动开始${missing > 0 ? `（还差 ${missing} 个）` : ''}。`,
+  obstacle: {
+    onlySpectators: '还没有能训练的标签页就绪：本标签页只观看。',
+    files: '先选择数据文件。',
+    unfit: '这些文件无法用来训练：问题见上。',
+    warming: '本标签页还在准备。',
+    oneTab: (ready) => `“单页多工作线程”只能独自训练，而现在有 ${ready} 个标签页就绪：请换一种策略。`,
+    tooFew: (min, ready) => `这里至少要 ${min} 个标签页才能开始，现在就绪 ${ready} 个。`,
+  },
+  note: {
+    unready: (names, isOpen) => {
+      const who = names.length > 3 ? `${names.slice(0, 2).join('、')}等 ${names.length} 位` : names.join('、');
+      return `${who}还没就绪，${isOpen ? '稍后会加入' : '会错过这次训练'}。`;
+    },
+    workers: (count) => `本标签页会启动 ${count} 个工作线程。`,
+    laterOpen: '后来的人可以中途加入。',
+    laterFixed: '后来的人要等这次训练结束才能加入。',
+    oneAlone: '一个标签页可以独自开始，那样就没有什么要交换的。',
+    alone: '你可以独自开始，那样就没有什么要交换的。',
+    all: (tabs) => `${tabs} 个标签页全部就绪。`,
+  },
+  outside: {
+    watching: '这个房间正在训练：你马上就能看到。',
+    next: '这个房间正在训练：你可以加入下一次。',
+    connecting: '正在连接：本标签页马上开始训练。',
+    paused: (more) => `这个房间的训练暂停了：再有 ${more} 个标签页就能继续。`,
+    held: '主持人暂停了这个房间的训练：继续时你就会加入。',
+    unready: '这个房间正在训练：本标签页准备好就会加入。',
+    full: '这个房间的训练已经满员：有人离开你就能加入。',
+    soon: '这个房间正在训练：你马上就会加入。',
+  },
+  files: {
+    choose: { mnist: '选择 MNIST 文件', images: '选择文件', table: '选择 CSV 文件', gpt: '选择文章' },
+    chooseFolder: '选择文件夹',
+    drop: {
+      mnist: '或者拖到这里：图像和标签（IDX，压缩与否都行）。一对就够。',
+      images: '或者拖到这里：一个文件夹或 zip，每个类别的图片各放一个文件夹；一对 IDX 文件；含 x 和 y 的 npz 文件。',
+      table: '或者拖到这里：第一行是列名，下面是数据。各列的内容会自动判断。',
+      gpt: '或者拖到这里：纯文本（UTF-8）。多个文件按文件名依次读取。',
+    },
+    stay: '文件只留在本标签页；每个标签页都需要同样的文件。',
+    own: '文件只留在本标签页，也只有它用来学习。其他标签页得到梯度，并知道类别的名称、文章用到的字符，以及表格各列的名称、常见词语、均值和离散程度。',
+    reading: '正在读取文件……',
+    count: (files) => `${files} 个文件`,
+    rows: (rows, columns) => `${rows} 行，${columns} 列。`,
+    firstRows: '前几行',
+    noHeader: '第一行是数据，不是列名，各列按序号命名。',
+    rowsLeftOut: (gaps) => {
+      const rows = gaps.reduce((sum, gap) => sum + gap.rows, 0);
+      const reasons = gaps.map((gap) => `${gap.field === '' ? '空白' : `“${gap.field}”`} ${formatCount(gap.rows)} 行`);
+      return `有 ${formatCount(rows)} 行没有要预测的值，不使用：${reasons.join('、')}。`;
+    },
+    columnsLeftOut: (columns, why, names) => (
+      <>
+        有 {columns} 列{why === 'text' ? '不同的文字太多' : '没有值'}，不使用：{names}。
+      </>
+    ),
+    moreColumns: (columns) => `等，另有 ${columns} 列`,
+    decimalComma: '逗号作小数点',
+    kinds: { number: '数值', category: '类别', text: '文字：不使用', empty: '空：不使用' },
+    missing: (rows) => `缺 ${formatCount(rows)} 个`,
+    distinct: (values) => `${formatCount(values)} 种取值`,
+    predicts: (target, task) => (
+      <>
+        要预测：{target}
+        {task !== null && (task === 'classification' ? '（作为类别）' : '（作为数量）')}。
+      </>
+    ),
+    characters: (characters, vocabulary) =>
+      `${formatCount(characters)} 个字符，${formatCount(vocabulary)} 种不同的 token。`,
+    samples: (samples, heldOut) => `${samples} 个样本，其中 ${formatCount(heldOut)} 个留作测试。`,
+    shape: (height, width, channels) =>
+      height * width === 1 ? `每个 ${channels} 个数。` : `每个 ${height} × ${width} × ${channels}。`,
+    ignored: (files) => `${files} 个文件不是图片。`,
+    inFolder: (pictures, folder) => `${folder === '' ? '文件夹之外' : `${folder} 中`}的 ${pictures} 张图片`,
+    leftOut: (folders, others) =>
+      `以下图片所在的文件夹不是类别，不参与训练：${folders.join('、')}${others > 0 ? `，以及另外 ${others} 个文件夹中的图片` : ''}。`,
+    classes: '类别',
+    more: (classes) => `还有 ${classes} 类`,
+    pictures: '其中几张',
+  },
+  handedOn: {
+    reading: '正在读取文件',
+    go: '文件只在本房间的标签页之间传：训练开始时，从本标签页传给所有人。',
+    lacking: '本标签页已经没有这些文件：请重新选择，除非这里另有标签页持有它们。',
+    watching: '只观看的标签页没有连接可以传文件：请让参加训练的标签页主持房间。',
+    none: '主持人还没有选择文件。',
+    fromHost: '训练开始时由主持人传来：',
+  },
+  guests: {
+    title: '来宾看到什么',
+    about: '对通过链接或二维码进来的人有效；输入房间码的人看到全部。',
+    parts: {
+      job: '任务设置',
+      player: '环的播放器',
+      grid: '谁持有什么',
+      curves: '损失和准确率',
+      timeline: '时间花在哪里',
+      ranks: '各 rank 与连接',
+      learned: '它学到了什么',
+    },
+  },
+  controls: {
+    lock: '锁定房间',
+    unlock: '解锁房间',
+    lockAbout: '别人不能再加入；掉线的人可以回来',
+    unlockAbout: '让别人可以再加入',
+    pause: '暂停',
+    pauseAbout: '训练在两步之间停下，所有人一起等待；不会丢失任何进度',
+    resume: '继续',
+    resumeAbout: '届时在场的标签页接着训练',
+    stop: '停止训练',
+    stopQuestion: '为所有人停止？',
+    stopYes: '停止',
+    stopNo: '继续',
+    remove: '移除',
+    removeWhom: (name) => `移除 ${name}`,
+    removeQuestion: (name) => `移除 ${name}？`,
+    keep: '保留',
+  },
+};

@@ -1,0 +1,229 @@
+import { formatBytes, formatMs } from '../format.ts';
+import type { Words } from '../en/index.ts';
+
+const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
+
+export const run: Words['run'] = {
+  /** The note of a run that is not there. */
+  simulated: (ranks) => `模拟：这 ${ranks} 个 rank 并不存在。时间由环的计划和虚构的网络算出，损失和准确率来自公式。`,
+  title: '训练',
+  ring: '环',
+  ranks: '各 rank',
+  curvesSection: '曲线',
+  holds: '谁有什么',
+  ranksPanel: '各 rank',
+  timeline: '时间花在哪里',
+  links: '环上的连接',
+  startAgain: '重新开始',
+  joinAgain: '重新加入',
+  backToLobby: '回到大厅',
+  alone: '只有一个：没有什么可交换的。',
+  aloneRing: (allReduce) => <>只有一个：没有什么可交换的。标签页多了，这里就会有{allReduce}绕环进行。</>,
+  nextRing: (allReduce) => <>下一次{allReduce}将在这里重放。</>,
+
+  spread: {
+    title: '文件',
+    about: (held, total) => `这里已有 ${formatBytes(held)}，共 ${formatBytes(total)}。`,
+    all: (total) => `${formatBytes(total)} 全在这里，正传给其他人。`,
+  },
+
+  stepLabel: '步数',
+  sampleRate: '样本/秒',
+  ownRate: '自己的样本/秒',
+  loss: '损失',
+  ranksUnit: () => '个 rank',
+  sameState: '状态一致？',
+  notYet: '尚未比较',
+  oneCopy: '只有一份',
+  allAgree: '全部一致',
+  notAgreeing: (odd, of) => {
+    if (odd.length === 0) return '不全一致';
+    return odd.length <= 2 ? `${ranksOf(odd)} 不一致` : `${of} 个中 ${odd.length} 个不一致`;
+  },
+  hidden: (share) => `${share} 被隐藏`,
+  choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }) => {
+    const name = codec === 'powersgd' ? 'PowerSGD' : codec;
+    const speed = `${(bytesPerMs / 1000).toFixed(1)} MB/s`;
+    const added = `使每步 ${formatMs(ownMs)} 的计算多等 ${formatMs(exposedMs)}`;
+    const reason =
+      codec === 'fp32'
+        ? `通信${added}（${speed}）。编码能省下的太少，不值得为此舍入。`
+        : `用 fp32 时（${speed}），通信${added}；改用 ${name} 后预计约 ${formatMs(expectedMs[codec])}。`;
+    const strategy = suggestion === 'diloco' ? ' DiLoCo ' : '本地 SGD ';
+    const advice = suggestion ? `这仍占一步的一半以上：${strategy}的通信次数少得多。` : '';
+    return `编码：${name}。${reason}${advice}`;
+  },
+  bucketChoice: ({ capBytes, latencyMs, expectedMs, usualMs }) =>
+    `每个桶最多 ${formatBytes(capBytes)}：一次 all-reduce 除字节外要 ${formatMs(latencyMs)}，` +
+    (expectedMs === usualMs
+      ? '换别的大小也不会明显更快。'
+      : `这样最后一个在第一个就绪后 ${formatMs(expectedMs)} 结束，而不是 ${formatMs(usualMs)}。`),
+  timeLeft: '剩余时间',
+  done: '完成',
+
+  whereStepGoes: '每个 rank 的一步花在哪里',
+  oneStep: '一步',
+  computing: '计算',
+  talking: '通信',
+  rest: '其余',
+  longest: (straggler) => <>计算最久的是{straggler}</>,
+  statisticsLater: (every) => `rank 之间每 ${every} 步交换一次统计，之后可知。`,
+  laneLabel: (rank, computing, talking, step) => `rank ${rank}：计算 ${computing}，通信 ${talking}，一步 ${step}`,
+
+  rank: 'rank',
+  computesWith: '计算设备',
+  sent: '已发送',
+  received: '收回',
+  link: '连接',
+  state: '状态',
+  remove: '移出',
+  you: '（你）',
+  hasLeft: '已离开',
+  gettingReady: '正在准备',
+  joinsSoon: '马上加入',
+  waitsForNext: '等待下一次训练',
+  connecting: '正在连接……',
+  isHidden: '标签页被隐藏',
+  to: '到',
+  route: '路径',
+  routes: { direct: '直连', relayed: '中继', memory: '同一浏览器', unknown: '已连接' },
+  roundTrip: '往返',
+  transit: '一块用时',
+  rate: '通信时',
+
+  measured: {
+    accuracy: (steps, time) => `的测试样本分类正确，共 ${steps} 步，用时 ${time}。`,
+    'top-3': (steps, time) => `的测试样本，其类别在最可能的三个之中，共 ${steps} 步，用时 ${time}。`,
+    rmse: (steps, time) => `是测试样本上的典型误差（均方根），共 ${steps} 步，用时 ${time}。`,
+    mae: (steps, time) => `是测试样本上的平均绝对误差，共 ${steps} 步，用时 ${time}。`,
+    r2: (steps, time) => `是 R²，即测试样本的方差中被解释的比例，共 ${steps} 步，用时 ${time}。`,
+  },
+  rateTest: {
+    found: (steps, time) =>
+      `是合适的学习率：学习率逐步升高（${steps} 步，用时 ${time}），损失在这里下降最快。模型已恢复原样。`,
+    none: '没有找到学习率',
+    flat: (steps) => `试了 ${steps} 步，损失没有明显下降。可以加大批或增加步数；否则请检查标签是否与数据相符。`,
+    short: (steps) => `只走了 ${steps} 步，看不出来：损失一开始就上升，或时间已到。请给更多时间，或换数据。`,
+  },
+  useRate: (rate) => `使用 ${rate}`,
+  bestTest: '最低测试损失',
+  afterStep: (step) => `第 ${step} 步之后`,
+  stepTook: '一步用时',
+  ofThatTalking: (ms) => `其中通信 ${ms}`,
+  sentOnAverage: '平均每个 rank 发送',
+  eachSent: '每个 rank 发送',
+  nothing: '没有',
+  theory: (bytes, more) => `理论值 ${bytes}，${more}`,
+  ringWouldSend: (bytes) => `用环则为 ${bytes}`,
+  finalState: '最终状态',
+  apart: (odd) => `${ranksOf(odd)} 不一致`,
+  changeJob: '更换任务',
+  hostMayStart: '主持人可以重新开始。',
+
+  kinds: {
+    compute: '计算',
+    readback: '读回',
+    update: '更新',
+    send: '发送',
+    wait: '等左邻',
+    reduce: '求和',
+    exchange: '交换',
+  },
+  slowest: '最慢的一步',
+  newest: '最新',
+  allSteps: '全部',
+  closer: '放大（+）',
+  further: '缩小（−）',
+  step: (step) => `第 ${step} 步`,
+  timelineLabel: (n) => `${n} 个 rank 最近几步的时间线。方向键逐段移动，加减键缩放；后面有最近一步的表格。`,
+  timelineHelp: '上半行是 rank 独自做的事，下半行是与别人一起做的。指向一段可看详情；拖动、双指或 + − 可放大。',
+  whoDoes: (rank, name, does) => `rank ${rank}${name === '' ? '' : `（${name}）`}：${does}`,
+  howLong: (ms, from, to, step) => `${ms}，第 ${step} 步的 ${from} 到 ${to}。`,
+  aligned: (error, you) =>
+    `各 rank 的时钟用同一次交换的结束时刻来对齐：各行之间最多可能错开 ${error}。` +
+    (you === null
+      ? '每一行都按该 rank 的记录显示。'
+      : '你自己的一行是精确的；其他 rank 报告最近 16 步，每步至多 24 段。'),
+
+  who: (rank, name) => `rank ${rank}${name === '' ? '' : `（${name}）`}`,
+  stragglersLater: (every) => `谁拖慢了环：rank 之间每 ${every} 步交换一次统计，之后可知。`,
+  nobodySlow: '没有谁拖慢环：各 rank 和各连接都差不多快。',
+  slowRank: (who, causes) => `${who} 拖慢了环：${causes.join('，')}。`,
+  slowComputing: (times) => `它的计算用时是其他 rank 的 ${times} 倍`,
+  slowOtherwise: (times) => `它自己的工作用时是其他 rank 的 ${times} 倍，尽管计算并不慢`,
+  hiddenTab: '它的标签页被隐藏',
+  slowLink: (from, to, ms, times, relayed) =>
+    `从 ${from} 到 ${to} 的连接拖慢了环：一块要 ${ms}，是其他连接的 ${times} 倍${relayed ? '，而且经过中继' : ''}。`,
+  parted: (a, b) => `${a} 与 ${b} 不再相邻：它们之间的连接拖慢了环，因此换了顺序。`,
+
+  keep: {
+    title: '保存模型',
+    as: '模型保存为',
+    formats: { safetensors: 'safetensors', tfjs: 'TensorFlow.js', keras: 'Keras 3' },
+    about: {
+      safetensors: '按名称保存的权重，供 Python、PyTorch 等使用。',
+      tfjs: '含 model.json 与 weights.bin 的 zip：解压后可用 tf.loadLayersModel 读取。',
+      keras: '.weights.h5 文件：供层相同的模型用 load_weights 读取。',
+    },
+    noLayers: '这个模型不是由 TensorFlow.js 的层构成的，其他格式无法说明如何计算。',
+    save: '保存模型',
+    saving: '正在保存……',
+    which: '权重取自',
+    whichOf: { last: '最后一步', best: '在此见过的最好测试' },
+    missedBest: (saved: number, best: number) =>
+      `最好的一次测试在第 ${best} 步之后，那时这个标签页不在：保存的是第 ${saved} 步之后的模型。`,
+    checkpoint: '保存检查点',
+    checkpointAbout: '权重、优化器状态与数据位置：用任意数量的标签页都能继续',
+  },
+
+  curves: '曲线（CSV）',
+  curvesTitle: '每一步的损失、准确率和 rank 数，可用电子表格打开',
+  trace: '时间线（Perfetto）',
+  traceTitle: '所有 rank 最近几步的跟踪文件：用 ui.perfetto.dev 或 chrome://tracing 打开',
+
+  openRecordings: '查看记录 ↗',
+
+  recording: {
+    title: '查看飞行记录',
+    lead: '一份记录保存了一个 rank 最近的集合通信、训练步和数据块。把同一次训练中几个 rank 的记录放在一起，就能看出谁在等谁。',
+    choose: '选择记录',
+    drop: '或拖放到这里：peergrad-flight-rank-*.json。文件只留在这个标签页里。',
+    files: '记录',
+    wrong: (file, what) => `无法显示 ${file}：${what}`,
+    notJson: (message) => `它不是 JSON（${message}）。请重新下载。`,
+    notOurs: (path, message) => `${path === '' ? '顶层' : path} 处与飞行记录的格式不符：${message}。`,
+    otherRun: (rank) => `它与这里的其他记录不属于同一个世界，或者 rank ${rank} 重复了：请先清空。`,
+    clear: '清空',
+    of: (rank, worldSize, generation) => `rank ${rank}，共 ${worldSize} 个，第 ${generation} 代`,
+    noRing: '这份记录里没有哪一步是绕环进行的。',
+    round: '全归约',
+    roundOf: (step, bucket) => `第 ${step} 步，第 ${bucket} 桶`,
+    from: '计时者',
+    ringLabel: (n) => `${n} 个 rank 的环`,
+    timeline: '最近几步',
+    noSteps: '没有记录到训练步。',
+    save: '保存为 Perfetto 文件',
+    collectives: '集合通信，最新的在前',
+    group: '组',
+    number: '序号',
+    call: '调用',
+    algorithm: '方式',
+    took: '用时',
+    filesMissing: (missing) => `对 ${ranksOf(missing)} 一无所知：请加入它们的记录。`,
+    allThere: '这里记录的每个 rank 都参加了每一次集合通信，而且全部完成。',
+    onlyOne: '这是一个 rank 的视角：不知道其他 rank 做了什么。',
+    missing: (missing, call, waiting) =>
+      `${ranksOf(missing)} 从未进入 ${call}${waiting.length === 0 ? '' : `，${ranksOf(waiting)} 在等待`}。`,
+    stuck: (stuck, call) => `${call} 在 ${ranksOf(stuck)} 上尚未结束，尽管这里记录的每个 rank 都进入了它。`,
+    differs: (seq, calls) => `各 rank 对第 ${seq} 号是什么意见不一：${calls.join('；')}。`,
+    states: {
+      scheduled: '未开始',
+      started: '进行中',
+      completed: '完成',
+      failed: '失败',
+      absent: '缺席',
+      unknown: '',
+    },
+    shown: (n, of) => `共 ${of} 条，显示最新的 ${n} 条。`,
+  },
+};

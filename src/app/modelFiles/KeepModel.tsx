@@ -1,0 +1,78 @@
+/** Takes the model along: as weights in one of the formats, or, while the run is on, as a checkpoint to go on from. */
+import { signal } from '@preact/signals';
+import { useId } from 'preact/hooks';
+import { isElastic, type JobSpec } from '../../spec/job.ts';
+import {
+  WEIGHTS_FORMATS,
+  weightsFormatsOf,
+  type ModelFormat,
+  type ModelVersion,
+  type WeightsFormat,
+} from '../../spec/modelFile.ts';
+import { Select } from '../components/Fields.tsx';
+import { ask } from '../state/store.ts';
+import { words } from '../locales/index.ts';
+import { expectModelFile, keeping } from './keeping.ts';
+import { Problem } from '../components/Problem.tsx';
+
+/** The user's choices: they stay when a run's end moves it to another place of the page. */
+const chosen = signal<WeightsFormat>('safetensors');
+const which = signal<ModelVersion>('best');
+
+const keep = (format: ModelFormat): void =>
+  ask({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
+
+/** @param isOn whether the run can still be gone on with; `bestStep`: after how many steps it tested best, where it has ended and asked. */
+export function KeepModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean; bestStep: number | null }) {
+  const { keep: says } = words.value.run;
+  const about = useId();
+  const offered = weightsFormatsOf(job);
+  const format = offered.find((one) => one === chosen.value) ?? offered[0]!;
+  const { format: pending, problem, bestStep: saved } = keeping.value;
+  const options = Object.fromEntries(offered.map((one) => [one, says.formats[one]])) as Record<WeightsFormat, string>;
+  return (
+    <section class="keep" aria-label={says.title}>
+      <div class="row">
+        <Select
+          label={says.as}
+          value={format}
+          options={options}
+          about={about}
+          onpick={(value) => (chosen.value = value)}
+        />
+        {job.patience !== null && (
+          <Select
+            label={says.which}
+            value={which.value}
+            options={says.whichOf}
+            onpick={(value) => (which.value = value)}
+          />
+        )}
+        <button type="button" disabled={pending !== null} onClick={() => keep(format)}>
+          {pending !== null && pending !== 'checkpoint' ? says.saving : says.save}
+        </button>
+        {isOn && isElastic(job) && (
+          <button
+            type="button"
+            class="quiet"
+            title={says.checkpointAbout}
+            disabled={pending !== null}
+            onClick={() => keep('checkpoint')}
+          >
+            {pending === 'checkpoint' ? says.saving : says.checkpoint}
+          </button>
+        )}
+      </div>
+      <p id={about} class="dim small">
+        {says.about[format]}
+        {offered.length < WEIGHTS_FORMATS.length && ` ${says.noLayers}`}
+      </p>
+      {saved !== null && bestStep !== null && saved !== bestStep && (
+        <p class="wait small" role="status">
+          {says.missedBest(saved, bestStep)}
+        </p>
+      )}
+      <Problem of={problem} />
+    </section>
+  );
+}

@@ -1,0 +1,66 @@
+/** What a new room's first run begins with: nothing, or a file that the model or the whole run was kept in. */
+import { useSignal } from '@preact/signals';
+import { looksLikeCheckpoint, readCheckpointMeta, type CheckpointMeta } from '../../protocol/checkpoint.ts';
+import { nameOfJob } from '../../spec/job.ts';
+import { messageOf } from '../../util/errors.ts';
+import { describeJob } from '../state/jobForm.ts';
+import { DropZone } from '../components/DropZone.tsx';
+import { words } from '../locales/index.ts';
+import { Problem } from '../components/Problem.tsx';
+
+export interface ChosenOrigin {
+  file: File;
+  /** What it goes on with; `null`: the file holds weights, for the job that is set up. */
+  checkpoint: CheckpointMeta | null;
+}
+
+/** Bytes that tell a checkpoint from weights. */
+const HEAD_BYTES = 32;
+const ACCEPTED = '.peergrad,.safetensors,.zip,.h5';
+
+export function OriginField({
+  origin,
+  onorigin,
+}: {
+  origin: ChosenOrigin | null;
+  onorigin: (origin: ChosenOrigin | null) => void;
+}) {
+  const { origin: says } = words.value.join;
+  const problem = useSignal<string | null>(null);
+  const take = async ([file]: File[]): Promise<void> => {
+    try {
+      const head = new Uint8Array(await file!.slice(0, HEAD_BYTES).arrayBuffer());
+      const checkpoint = looksLikeCheckpoint(head) ? await readCheckpointMeta(file!.name, file!) : null;
+      onorigin({ file: file!, checkpoint });
+      problem.value = null;
+    } catch (error) {
+      problem.value = messageOf(error);
+    }
+  };
+  if (origin !== null) {
+    const { file, checkpoint } = origin;
+    return (
+      <section class="drop" aria-label={says.title}>
+        <p>
+          {checkpoint === null
+            ? says.beginsWith(file.name)
+            : says.goesOn(file.name, nameOfJob(checkpoint.job), checkpoint.step)}
+        </p>
+        {checkpoint !== null && <p class="dim small">{describeJob(checkpoint.job)}.</p>}
+        <p>
+          <button type="button" class="quiet" onClick={() => onorigin(null)}>
+            {says.without}
+          </button>
+        </p>
+      </section>
+    );
+  }
+  return (
+    <details class="fold">
+      <summary>{says.title}</summary>
+      <DropZone choose={says.choose} hint={says.hint} accept={ACCEPTED} onfiles={(files) => void take(files)}>
+        <Problem of={problem.value} />
+      </DropZone>
+    </details>
+  );
+}

@@ -1,0 +1,115 @@
+/** What the job form offers, and the changes it makes; pure. */
+import { PRESET_NAMES, PRESETS, type PresetName } from '../../spec/gpt.ts';
+import {
+  checkJob,
+  DEFAULT_JOB,
+  defaultsOf,
+  JOB_FIELDS,
+  keepsModel,
+  learnsDigits,
+  readsFiles,
+  type JobSpec,
+  type StrategyName,
+} from '../../spec/job.ts';
+import { words } from '../locales/index.ts';
+
+/** Rates that train both models well. */
+const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
+  sgd: 0.1,
+  momentum: 0.05,
+  nesterov: 0.05,
+  adam: 0.002,
+  adamw: 0.002,
+};
+
+/**
+ * Another job brings what it is usually trained with, unless somebody set something else, and its own kind of data: of mnist from
+ * `folder`, if a server offers one, else files that every tab picks.
+ */
+export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
+  if (job === spec.job) return spec;
+  const [before, usual] = [spec.job, job].map((one) => defaultsOf(one, spec.strategy)) as [JobSpec, JobSpec];
+  const untouched = JOB_FIELDS.filter((field) => spec[field] === before[field]);
+  const { target, task, side, channels, loss, metrics } = usual;
+  const planned = {
+    ...{ ...spec, ...Object.fromEntries(untouched.map((field) => [field, usual[field]])), job },
+    ...{ model: modelFor(job, spec), target, task, side, channels, loss, metrics },
+  } as const;
+  if (job === 'lesson') return { ...withStrategy(planned, 'ring'), data: usual.data };
+  if (!readsFiles(job)) return { ...planned, data: usual.data };
+  // A server's folder has IDX files, unless it was started for another job.
+  return { ...planned, data: job === 'mnist' && folder !== null ? { kind: 'url', url: folder } : { kind: 'files' } };
+}
+
+/** Layers are for samples of one shape, which two jobs share. */
+function modelFor(job: JobSpec['job'], { job: before, model }: JobSpec): JobSpec['model'] {
+  if (typeof model !== 'string') return learnsDigits(before) && learnsDigits(job) ? model : 'mlp';
+  return job === 'table' ? 'mlp' : model;
+}
+
+/** A language model of another size, with the batch and rate that train it well. */
+export function withPreset(spec: JobSpec, name: PresetName): JobSpec {
+  const { model, batchSize, learningRate } = PRESETS[name];
+  return { ...spec, batchSize, learningRate, gpt: { ...spec.gpt, ...model } };
+}
+
+/** The name of a language model's size; `null`: somebody set another. */
+export function presetOf({ gpt }: Pick<JobSpec, 'gpt'>): PresetName | null {
+  const isOf = ({ model }: (typeof PRESETS)[PresetName]): boolean =>
+    Object.entries(model).every(([size, value]) => gpt[size as keyof typeof model] === value);
+  return PRESET_NAMES.find((name) => isOf(PRESETS[name])) ?? null;
+}
+
+/** Where data may come from, of jobs that have a choice. */
+export type DataSourceName = Exclude<JobSpec['data']['kind'], 'drawn' | 'none'>;
+
+/** Data from elsewhere: nobody has chosen files yet, and a folder is `folder` until another is typed. */
+export function withSource(spec: JobSpec, kind: DataSourceName, folder: string): JobSpec {
+  if (kind === spec.data.kind) return spec;
+  if (kind === 'url') return { ...spec, data: { kind, url: folder } };
+  return { ...spec, data: kind === 'spread' ? { kind, files: [] } : { kind } };
+}
+
+/** Another optimizer brings its usual learning rate, unless somebody set one. */
+export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): JobSpec {
+  const untouched = spec.learningRate === USUAL_RATE[spec.optimizer];
+  return { ...spec, optimizer, learningRate: untouched ? USUAL_RATE[optimizer] : spec.learningRate };
+}
+
+/** A run that looks for a rate takes as many steps as such runs usually do, unless somebody set a number that suits both. */
+export function withSchedule(spec: JobSpec, schedule: JobSpec['schedule']): JobSpec {
+  const [before, usual] = [spec.schedule, schedule].map((one) => defaultsOf(spec.job, spec.strategy, one).maxSteps);
+  const isUsual = spec.maxSteps === before || 'problem' in checkJob({ ...spec, schedule });
+  return { ...spec, schedule, maxSteps: isUsual ? usual! : spec.maxSteps };
+}
+
+/** Trains with a rate that was found, as the job usually goes. */
+export function withRate(spec: JobSpec, learningRate: number): JobSpec {
+  return { ...withSchedule(spec, defaultsOf(spec.job, spec.strategy).schedule), learningRate };
+}
+
+/**
+ * Another strategy brings its own optimizer, unless somebody chose one, and none of the last one's settings. One tab's workers have
+ * its files.
+ */
+export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
+  if (strategy === spec.strategy) return spec;
+  const { syncEvery, staleness, replicas, codec } = DEFAULT_JOB;
+  const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
+  const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
+  // Only the ring looks for a rate.
+  const scheduled = strategy === 'ring' || keepsModel(spec) ? optimized : withRate(optimized, optimized.learningRate);
+  const next = { ...scheduled, strategy, syncEvery, staleness, replicas, codec };
+  const isOfOthers = spec.data.kind === 'spread' || spec.data.kind === 'federated';
+  return strategy === 'data-parallel' && isOfOthers ? { ...next, data: { kind: 'files' } } : next;
+}
+
+/** Who computes a share of each step. */
+export function workerWord({ strategy }: JobSpec): 'tab' | 'worker' {
+  return strategy === 'data-parallel' ? 'worker' : 'tab';
+}
+
+/** What is trained and how, in a line. */
+export function describeJob(spec: JobSpec): string {
+  return words.value.job.describe(spec, workerWord(spec));
+}

@@ -1,0 +1,127 @@
+/**
+ * What the address bar asks for. Hash routing, so that one static file serves every page and a code never reaches a
+ * server's log: `#` home, `#new` start a room, `#lesson` the lesson alone, `#recording` look at one, `#simulated?ranks=32` a run that
+ * is not there, `#K7F-3QX?name=Ada&auto&rank=2`
+ * join a room. What follows the question mark is how a page is set up, so that a prepared page is a link; each page reads its own.
+ */
+import { formatRoomCode, parseRoomCode } from '../../protocol/roomCode.ts';
+
+export interface Route {
+  page: 'home' | 'new' | 'join' | 'lesson' | 'recording' | 'simulated';
+  /** The room to join, on the join page. */
+  room: string | null;
+  /** A name given in the address, for launchers and prepared links. */
+  name: string | null;
+  /** A rank asked for in the address; NaN where it is no whole number, which the server refuses. */
+  rank: number | null;
+  /** Join without a click. */
+  auto: boolean;
+  /** What stood where a code should, when it cannot be one. */
+  wrongCode: string | null;
+  /** All that follows the question mark. */
+  query: URLSearchParams;
+}
+
+export function parseRoute(hash: string): Route {
+  const text = hash.replace(/^#\/?/, '');
+  const cut = text.indexOf('?');
+  const place = decode(cut < 0 ? text : text.slice(0, cut)).trim();
+  const query = new URLSearchParams(cut < 0 ? '' : text.slice(cut + 1));
+  const name = query.get('name')?.trim().slice(0, MAX_NAME_LENGTH) ?? '';
+  const rank = query.get('rank');
+  const common = {
+    name: name === '' ? null : name,
+    rank: rank === null ? null : wholeNumber(rank),
+    auto: query.has('auto'),
+    query,
+  };
+  if (place === '') return { page: 'home', room: null, wrongCode: null, ...common };
+  if (place === 'new' || place === 'lesson' || place === 'recording' || place === 'simulated') {
+    return { page: place, room: null, wrongCode: null, ...common };
+  }
+  const room = parseRoomCode(place);
+  if (room === null) return { page: 'home', room: null, wrongCode: place, ...common };
+  return { page: 'join', room, wrongCode: null, ...common };
+}
+
+/** Longest name the signaling server takes. */
+export const MAX_NAME_LENGTH = 40;
+
+export function roomHash(room: string): string {
+  return `#${formatRoomCode(room)}`;
+}
+
+/** `hash` with other settings behind its question mark; `null` drops one. */
+export function withQuery(hash: string, changes: Readonly<Record<string, string | null>>): string {
+  const cut = hash.indexOf('?');
+  const place = cut < 0 ? hash || '#' : hash.slice(0, cut);
+  const query = new URLSearchParams(cut < 0 ? '' : hash.slice(cut + 1));
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) query.delete(name);
+    else query.set(name, value);
+  }
+  // A flag is a name alone.
+  const text = query.toString().replaceAll(/=(?=&|$)/g, '');
+  return text === '' ? place : `${place}?${text}`;
+}
+
+/** How pages look, wherever one goes from here: language, colours, size of letters, parts that are hidden, the players' speed. */
+const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
+
+/** Those of a link's settings that are about looks. */
+export function viewSettings(query: URLSearchParams): Record<string, string> {
+  return Object.fromEntries(
+    VIEW_SETTINGS.flatMap((name) => {
+      const value = query.get(name);
+      return value === null ? [] : [[name, value]];
+    }),
+  );
+}
+
+/** Parts of the pages that a link may hide, so that a class sees what the lesson is about. */
+export const PARTS = ['job', 'player', 'grid', 'curves', 'timeline', 'ranks', 'learned'] as const;
+export type Part = (typeof PARTS)[number];
+
+/** What `hide=grid,ranks` names; what is no part is passed over. */
+export function hiddenParts(query: URLSearchParams): ReadonlySet<Part> {
+  const named = new Set((query.get('hide') ?? '').split(','));
+  return new Set(PARTS.filter((part) => named.has(part)));
+}
+
+/** The link to share: the page's own address without query, then the code, and how its pages are to look. */
+export function roomLink(
+  page: { origin: string; pathname: string },
+  room: string,
+  settings: Readonly<Record<string, string | null>> = {},
+): string {
+  return `${page.origin}${page.pathname}${withQuery(roomHash(room), settings)}`;
+}
+
+/** Whether another machine cannot open a link to this host. */
+export function isLocalOnly(hostname: string): boolean {
+  return (
+    hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || hostname.startsWith('127.')
+  );
+}
+
+/** A whole number of a link's settings, within bounds; else what is usual. */
+export function numberIn(
+  query: URLSearchParams,
+  name: string,
+  [least, usual, most]: readonly [number, number, number],
+): number {
+  const value = wholeNumber(query.get(name) ?? '');
+  return value >= least && value <= most ? value : usual;
+}
+
+function wholeNumber(text: string): number {
+  return /^\d+$/.test(text) ? Number(text) : Number.NaN;
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,73 @@
+/** Runs that this browser has checkpoints of, for the front page. */
+import { signal, type ReadonlySignal } from '@preact/signals';
+import { Checkpoints, isSameRun, type CheckpointList } from '../../engine/storage/checkpoints.ts';
+import type { CheckpointMeta } from '../../protocol/checkpoint.ts';
+import { messageOf } from '../../util/errors.ts';
+
+/** One run's checkpoints, the latest first. */
+export type SavedRun = readonly [CheckpointMeta, ...CheckpointMeta[]];
+
+interface SavedRuns {
+  runs: readonly SavedRun[];
+  damaged: CheckpointList['damaged'];
+  /** What storage answered, where it did not do what was asked. */
+  problem: string | null;
+}
+
+const found = signal<SavedRuns>({ runs: [], damaged: [], problem: null });
+export const savedRuns: ReadonlySignal<SavedRuns> = found;
+
+/** Whose bytes were found wrong when they were read: headers do not show it. */
+const unreadable = new Map<string, string>();
+
+/** Those of the same room and job together, the latest run first. */
+export function runsOf(checkpoints: readonly CheckpointMeta[]): SavedRun[] {
+  const runs: [CheckpointMeta, ...CheckpointMeta[]][] = [];
+  for (const one of checkpoints) {
+    const run = runs.find(([latest]) => isSameRun(latest, one));
+    if (run) run.push(one);
+    else runs.push([one]);
+  }
+  return runs;
+}
+
+/** Looks what there is. Where storage is blocked, there is nothing. */
+export async function lookForRuns(): Promise<void> {
+  try {
+    const { checkpoints, damaged } = await (await Checkpoints.open()).list();
+    found.value = {
+      runs: runsOf(checkpoints.filter(({ id }) => !unreadable.has(id))),
+      damaged: [
+        ...damaged,
+        ...checkpoints.flatMap(({ id }) => (unreadable.has(id) ? [{ id, reason: unreadable.get(id)! }] : [])),
+      ],
+      problem: null,
+    };
+  } catch {
+    found.value = { runs: [], damaged: [], problem: null };
+  }
+}
+
+export async function removeCheckpoints(ids: readonly string[]): Promise<void> {
+  try {
+    const checkpoints = await Checkpoints.open();
+    for (const id of ids) await checkpoints.remove(id);
+    await lookForRuns();
+  } catch (error) {
+    found.value = { ...found.value, problem: messageOf(error) };
+  }
+}
+
+/** The latest of a run's checkpoints that is whole; the others are listed as damaged from then on. */
+export async function latestWhole(run: SavedRun): Promise<CheckpointMeta | null> {
+  for (const meta of run) {
+    try {
+      await (await Checkpoints.open()).load(meta.id);
+      return meta;
+    } catch (error) {
+      unreadable.set(meta.id, messageOf(error));
+    }
+  }
+  await lookForRuns();
+  return null;
+}

@@ -1,0 +1,141 @@
+/** A run's model as a file that its user keeps, and such a file as what a run begins with, or goes on from. */
+import type { KeptModel } from '../../jobs/index.ts';
+import {
+  decodeWeights,
+  encodeWeights,
+  FACTS,
+  VOCABULARY,
+  type NamedTensor,
+  type WeightsFile,
+} from '../../jobs/weights/index.ts';
+import { createLayout } from '../../parallel/ddp/buckets.ts';
+import { readVariables } from '../../parallel/ddp/flatten.ts';
+import {
+  decodeCheckpoint,
+  encodeCheckpoint,
+  looksLikeCheckpoint,
+  type CheckpointMeta,
+} from '../../protocol/checkpoint.ts';
+import type { EngineCommand, EngineEvent, ModelFile } from '../../protocol/events.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { MAX_MODEL_FILE_BYTES, modelFileName, type ModelVersion, type WeightsFormat } from '../../spec/modelFile.ts';
+import { DataError, messageOf, PeergradError, UsageError } from '../../util/errors.ts';
+import { Author } from '../inference/textGenerator.ts';
+import type { Answerer } from '../inference/inspection.ts';
+import { fromCheckpoint, toCheckpoint, type About } from '../storage/runCheckpoint.ts';
+import type { RunState } from '../training/trainingLoop.ts';
+
+/** A model's weights as they were after a step. */
+export interface ModelCopy {
+  tensors: NamedTensor[];
+  steps: number;
+  stateHash: string;
+}
+
+/** A model of a job that was trained, or still is. */
+export interface TrainedModel extends Answerer {
+  job: JobSpec;
+  /** As it tested best; `null` where nobody looked, or this tab was not there. */
+  best: ModelCopy | null;
+}
+
+/** A run that can be gone on with. */
+export interface OpenRun {
+  snapshot(): Promise<RunState>;
+  about: Omit<About, 'id'>;
+  /** Whose state it is: a part of the checkpoint's name. */
+  member: string;
+}
+
+/** What a room's first run goes on from, or begins with. */
+export type Origin =
+  { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState } | { kind: 'weights'; weights: WeightsFile };
+
+/** Bytes that tell what a file is. */
+const HEAD_BYTES = 32;
+
+/**
+ * The event that answers `command`, with the state after the last step that was applied when this is called.
+ *
+ * @param model `null`: there is none.
+ * @param run `null`: none that could be gone on with.
+ */
+export async function exportModel(
+  { id, format, which }: Extract<EngineCommand, { type: 'export' }>,
+  model: TrainedModel | null,
+  run: OpenRun | null,
+): Promise<EngineEvent> {
+  try {
+    const file = await (format === 'checkpoint' ? checkpointFile(run) : weightsFile(format, which, model));
+    return { type: 'exported', id, file, problem: null };
+  } catch (error) {
+    return { type: 'exported', id, file: null, problem: messageOf(error) };
+  }
+}
+
+/** The state as a checkpoint's bytes, and the step that it is after. */
+async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
+  if (run === null) {
+    throw new UsageError('There is no run to go on with: a checkpoint can be saved while one is on.');
+  }
+  const { about, member } = run;
+  const state = await run.snapshot();
+  const { step } = state.progress;
+  const { meta, arrays } = toCheckpoint(state, { ...about, id: `${about.room}-${member}-${step}` });
+  return { name: modelFileName(about.job, step, 'checkpoint'), step, bytes: encodeCheckpoint(meta, arrays) };
+}
+
+async function weightsFile(
+  format: WeightsFormat,
+  which: ModelVersion,
+  trained: TrainedModel | null,
+): Promise<ModelFile> {
+  if (trained === null) throw new UsageError('This tab has no model yet: save it once training has begun.');
+  const { job, model, best } = trained;
+  const { tensors, steps, stateHash } = which === 'best' && best !== null ? best : await copyModel(trained);
+  const about = {
+    ...{ 'peergrad.job': JSON.stringify(job), 'peergrad.step': String(steps) },
+    ...{ 'peergrad.stateHash': stateHash, 'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]' },
+    ...(model instanceof Author
+      ? { [VOCABULARY]: JSON.stringify(model.vocabulary) }
+      : model.facts && { [FACTS]: JSON.stringify(model.facts) }),
+  };
+  const bytes = await encodeWeights(format, tensors, model.jobModel.topology, about);
+  return { name: modelFileName(job, steps, format), step: steps, bytes };
+}
+
+/** The model as it is when this is called. @throws (rejects) DeviceError where the GPU is lost. */
+export async function copyModel({ model, standing }: Answerer): Promise<ModelCopy> {
+  // Without waiting in between: the weights are those of this state.
+  const { steps, stateHash } = standing();
+  return { tensors: await readTensors(model.jobModel), steps, stateHash };
+}
+
+/** The model's weights as they are when this is called. @throws (rejects) DeviceError where the GPU is lost. */
+async function readTensors({ names, variables }: KeptModel): Promise<NamedTensor[]> {
+  const { slots, size } = createLayout(variables.map((variable) => variable.size));
+  const flat = new Float32Array(size);
+  await readVariables(variables, slots, flat);
+  return slots
+    .map(({ parameter, offset, size: length }) => ({ parameter, values: flat.slice(offset, offset + length) }))
+    .sort((a, b) => a.parameter - b.parameter)
+    .map(({ parameter, values }) => ({ name: names[parameter]!, shape: variables[parameter]!.shape, values }));
+}
+
+/** @throws (rejects) DataError where `file` cannot be read, is cut off or damaged, or is neither a checkpoint nor weights. */
+export async function readOrigin(file: File): Promise<Origin> {
+  if (file.size > MAX_MODEL_FILE_BYTES) {
+    throw new DataError(`${file.name} has ${file.size} bytes, more than the ${MAX_MODEL_FILE_BYTES} that a tab takes.`);
+  }
+  try {
+    const head = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
+    if (looksLikeCheckpoint(head)) {
+      const checkpoint = await decodeCheckpoint(file.name, file);
+      return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
+    }
+    return { kind: 'weights', weights: await decodeWeights(file.name, new Uint8Array(await file.arrayBuffer())) };
+  } catch (error) {
+    if (error instanceof PeergradError) throw error;
+    throw new DataError(`${file.name} could not be read (${messageOf(error)}): choose it again.`, {}, { cause: error });
+  }
+}

@@ -1,0 +1,237 @@
+/**
+ * The files that a job's ranks hand on to each other, as far as this tab has them. Slices that came are blobs, which a browser keeps
+ * outside of the page's memory, and on disk where they are many; those that the user chose are read from the chosen files.
+ *
+ * Digests are those of `util/hash.ts`: they tell accidents, a file that was changed or another of the same name, a slice that was
+ * mixed up. Who wants to spoil a run can do so with a gradient.
+ */
+import type { Slices } from '../../parallel/data/distributeFiles.ts';
+import { SLICE_BYTES } from '../../protocol/frame.ts';
+import {
+  DIGEST_LENGTH,
+  MAX_FILE_NAME_LENGTH,
+  MAX_SPREAD_BYTES,
+  MAX_SPREAD_FILES,
+  totalBytes,
+  type SpreadFile,
+} from '../../spec/fileManifest.ts';
+import { DataError, messageOf } from '../../util/errors.ts';
+import { hashState } from '../../util/hash.ts';
+
+/** Slices whose bytes are kept at hand: what has just come is what goes on next. */
+const AT_HAND = 16;
+/** Slices that are read at once of files that the user chose. */
+const READ_AT_ONCE = 32;
+
+/** Where a slice lies. */
+interface Place {
+  readonly file: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+export class SharedFiles implements Slices {
+  readonly manifest: readonly SpreadFile[];
+  readonly #places: readonly Place[];
+  readonly #parts: (Blob | null)[];
+  #digests: string | null;
+  #heldBytes = 0;
+  readonly #spoilt = new Set<string>();
+  /** The last ones used, by slice. */
+  readonly #atHand = new Map<number, Uint8Array<ArrayBuffer>>();
+
+  private constructor(manifest: readonly SpreadFile[], digests: string | null) {
+    this.manifest = manifest;
+    this.#digests = digests;
+    this.#places = placesOf(manifest);
+    this.#parts = this.#places.map(() => null);
+  }
+
+  /** Those of a job, of which this tab has nothing yet. */
+  static awaited(manifest: readonly SpreadFile[]): SharedFiles {
+    return new SharedFiles(manifest, null);
+  }
+
+  /**
+   * Those that this tab's user chose: reads them once.
+   *
+   * @param onprogress called with the bytes that are read.
+   * @throws (rejects) DataError where they are too many or too large, or one cannot be read.
+   */
+  static async chosen(files: readonly File[], onprogress: (bytes: number) => void): Promise<SharedFiles> {
+    checkSizes(files);
+    const manifest: SpreadFile[] = [];
+    const digests: string[] = [];
+    let read = 0;
+    for (const file of files) {
+      const own: string[] = [];
+      for (let at = 0; at < file.size; at += READ_AT_ONCE * SLICE_BYTES) {
+        const bytes = await readChosen(file, at, Math.min(at + READ_AT_ONCE * SLICE_BYTES, file.size));
+        for (let start = 0; start < bytes.length; start += SLICE_BYTES) {
+          own.push(hashState([bytes.subarray(start, start + SLICE_BYTES)]));
+        }
+        read += bytes.length;
+        onprogress(read);
+      }
+      manifest.push({ name: file.name, size: file.size, hash: digestOf(own.join('')) });
+      digests.push(...own);
+    }
+    const shared = new SharedFiles(manifest, digests.join(''));
+    for (const [slice, { file, start, end }] of shared.#places.entries()) {
+      shared.#parts[slice] = files[file]!.slice(start, end);
+    }
+    shared.#heldBytes = read;
+    return shared;
+  }
+
+  get count(): number {
+    return this.#places.length;
+  }
+
+  get digests(): string | null {
+    return this.#digests;
+  }
+
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  get totalBytes(): number {
+    return totalBytes(this.manifest);
+  }
+
+  get isWhole(): boolean {
+    return this.#parts.every((part) => part !== null);
+  }
+
+  isOf(manifest: readonly SpreadFile[]): boolean {
+    return JSON.stringify(manifest) === JSON.stringify(this.manifest);
+  }
+
+  /** Names of files that were changed, moved or deleted since this tab's user chose them. */
+  get spoilt(): readonly string[] {
+    return [...this.#spoilt];
+  }
+
+  /** @throws DataError where slices are missing. */
+  files(): File[] {
+    return this.manifest.map(({ name, size }, file) => {
+      const parts = this.#parts.filter((_, slice) => this.#places[slice]!.file === file);
+      const blobs = parts.filter((part) => part !== null);
+      if (blobs.length < parts.length) {
+        throw new DataError(
+          `${name} is not here as a whole: ${parts.length - blobs.length} of its slices are missing.`,
+        );
+      }
+      const whole = new File(blobs, name);
+      if (whole.size !== size) throw new DataError(`${name} has ${whole.size} bytes in place of ${size}.`);
+      return whole;
+    });
+  }
+
+  bytesOf(slice: number): number {
+    const { start, end } = this.#places[slice]!;
+    return end - start;
+  }
+
+  has(slice: number): boolean {
+    return this.#parts[slice] !== null;
+  }
+
+  learn(digests: string): void {
+    let at = 0;
+    for (const { name, size, hash } of this.manifest) {
+      const end = at + sliceCount(size) * DIGEST_LENGTH;
+      if (digestOf(digests.slice(at, end)) !== hash) {
+        throw new DataError(`What another rank says of the slices of ${name} does not fit that file: choose it again.`);
+      }
+      at = end;
+    }
+    this.#digests = digests;
+  }
+
+  put(slice: number, bytes: Uint8Array<ArrayBuffer>): boolean {
+    if (!this.#isIntact(slice, bytes)) return false;
+    if (!this.has(slice)) {
+      this.#parts[slice] = new Blob([bytes]);
+      this.#heldBytes += bytes.length;
+    }
+    this.#keepAtHand(slice, bytes);
+    return true;
+  }
+
+  async read(slice: number): Promise<Uint8Array<ArrayBuffer> | null> {
+    const known = this.#atHand.get(slice);
+    if (known) return known;
+    const bytes = await this.#parts[slice]?.arrayBuffer().catch(() => null);
+    if (bytes) {
+      const read = new Uint8Array(bytes);
+      if (this.#isIntact(slice, read)) return read;
+    }
+    if (this.has(slice)) this.#heldBytes -= this.bytesOf(slice);
+    this.#parts[slice] = null;
+    this.#spoilt.add(this.manifest[this.#places[slice]!.file]!.name);
+    return null;
+  }
+
+  #isIntact(slice: number, bytes: Uint8Array): boolean {
+    const at = slice * DIGEST_LENGTH;
+    const isAsLong = bytes.length === this.bytesOf(slice);
+    return isAsLong && hashState([bytes]) === this.#digests?.slice(at, at + DIGEST_LENGTH);
+  }
+
+  #keepAtHand(slice: number, bytes: Uint8Array<ArrayBuffer>): void {
+    this.#atHand.set(slice, bytes);
+    if (this.#atHand.size <= AT_HAND) return;
+    const [oldest] = this.#atHand.keys();
+    this.#atHand.delete(oldest!);
+  }
+}
+
+/** Slices lie in the order of files. */
+function placesOf(manifest: readonly SpreadFile[]): Place[] {
+  return manifest.flatMap(({ size }, file) =>
+    Array.from({ length: sliceCount(size) }, (_, i) => {
+      const start = i * SLICE_BYTES;
+      return { file, start, end: Math.min(start + SLICE_BYTES, size) };
+    }),
+  );
+}
+
+function sliceCount(size: number): number {
+  return Math.ceil(size / SLICE_BYTES);
+}
+
+function digestOf(digests: string): string {
+  return hashState([new TextEncoder().encode(digests)]);
+}
+
+function checkSizes(files: readonly File[]): void {
+  if (files.length > MAX_SPREAD_FILES) {
+    throw new DataError(
+      `These are ${files.length} files; ${MAX_SPREAD_FILES} at most go round: put them into one archive.`,
+    );
+  }
+  const bytes = totalBytes(files);
+  if (bytes > MAX_SPREAD_BYTES) {
+    throw new DataError(`These files have ${bytes} bytes; ${MAX_SPREAD_BYTES} at most go round: choose smaller ones.`);
+  }
+  const names = new Set<string>();
+  for (const { name } of files) {
+    if (name.length > MAX_FILE_NAME_LENGTH) {
+      throw new DataError(
+        `The name ${name.slice(0, 40)}... is longer than ${MAX_FILE_NAME_LENGTH} characters: rename it.`,
+      );
+    }
+    if (names.has(name)) throw new DataError(`Two files are called ${name}: rename one of them.`);
+    names.add(name);
+  }
+}
+
+async function readChosen(file: File, start: number, end: number): Promise<Uint8Array<ArrayBuffer>> {
+  try {
+    return new Uint8Array(await file.slice(start, end).arrayBuffer());
+  } catch (cause) {
+    throw new DataError(`${file.name} could not be read (${messageOf(cause)}): choose it again.`, {}, { cause });
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * Asking a model what it has learned: what an image shows, which held-out images it takes for something else, what its first layer
+ * looks for. Each answer is one forward pass, begun and recorded in one turn of the event loop, so that it is by the weights after one
+ * step and not by half of the next; and one reading of the GPU. It changes nothing that ranks must agree on.
+ */
+import * as tf from '@tensorflow/tfjs';
+import { sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
+import { TensorReader } from '../../parallel/ddp/flatten.ts';
+import type { EngineCommand, EngineEvent } from '../../protocol/events.ts';
+import { learnsDigits, type JobSpec } from '../../spec/job.ts';
+import type { LabelledImage, Learned, Mistake, WeightPictures } from '../../spec/inspection.ts';
+import type { SampleFacts } from '../../spec/dataFacts.ts';
+import { mixSeed, permutation } from '../../util/rng.ts';
+import { Author } from './textGenerator.ts';
+
+/** Held-out images that are asked about: of a model that is right on 95 %, a dozen mistakes; a few milliseconds of a GPU. */
+const ASKED = 256;
+/** Mistakes told, and pictures of weights: as many as a person looks at. */
+const MOST_MISTAKES = 12;
+const MOST_PICTURES = 32;
+/** Keeps the choice of images apart from the job's other random numbers. */
+const CHOICE_WORD = 0x1ea27;
+/** The reader's staging buffers, one for each kind of question. */
+const PREDICTION = 0;
+const EXAMINATION = 1;
+
+/** What has been learned but for what it is the state of. */
+type Examination = Omit<Learned, 'steps' | 'stateHash'>;
+
+/** A model to ask, and which state of it answers. */
+export interface Answerer {
+  model: LearnedModel | Author;
+  standing: () => Pick<Learned, 'steps' | 'stateHash'>;
+}
+
+/** The event that answers `question`; without an answer where there is no model, or where it cannot be read or is not numbers. */
+export async function answer(
+  question: Extract<EngineCommand, { type: 'predict' | 'examine' | 'write' }>,
+  answerer: Answerer | null,
+): Promise<EngineEvent> {
+  // In this order, and without waiting in between: the state is that of the pass.
+  const standing = answerer?.standing();
+  const author = answerer?.model instanceof Author ? answerer.model : null;
+  const classifier = answerer?.model instanceof LearnedModel ? answerer.model : null;
+  if (question.type === 'write') {
+    const text = (await author?.write(question).catch(() => null)) ?? null;
+    return {
+      type: 'written',
+      id: question.id,
+      answer: standing && text !== null ? { text, steps: standing.steps } : null,
+    };
+  }
+  if (question.type === 'predict') {
+    const probabilities = (await classifier?.predict(question.pixels).catch(() => null)) ?? null;
+    const found = standing && probabilities ? { probabilities, steps: standing.steps } : null;
+    return { type: 'prediction', id: question.id, answer: found };
+  }
+  const found = (await classifier?.examine().catch(() => null)) ?? null;
+  return { type: 'learned', learned: standing && found ? { ...standing, ...found } : null };
+}
+
+/** One question at a time. */
+export class LearnedModel {
+  readonly jobModel: JobModel;
+  /** The meaning of its inputs and outputs; `null` where the job defines it. */
+  readonly facts: SampleFacts | null;
+  readonly #reader = new TensorReader();
+  readonly #shape: readonly number[];
+  readonly #classes: number;
+  /** Images chosen from the held-out ones; copies, so that the data set may go before the model does. */
+  readonly #images: readonly LabelledImage[];
+  /** float32 [images, ...shape], once somebody asks. */
+  #inputs: tf.Tensor | null = null;
+
+  private constructor(model: JobModel, heldOut: Dataset, images: readonly LabelledImage[]) {
+    this.jobModel = model;
+    this.facts = heldOut.facts ?? null;
+    this.#shape = heldOut.inputShape;
+    this.#classes = heldOut.classes;
+    this.#images = images;
+  }
+
+  /**
+   * @param model is disposed of with this.
+   * @param heldOut where it is no images of digits, there is nothing to tell of it.
+   */
+  static async create(model: JobModel, heldOut: Dataset, job: Pick<JobSpec, 'job' | 'seed'>): Promise<LearnedModel> {
+    const asked = learnsDigits(job.job) ? ASKED : 0;
+    const chosen = permutation(heldOut.size, mixSeed(job.seed, CHOICE_WORD)).subarray(0, asked);
+    const inputs = new Float32Array(sampleLength(heldOut));
+    const labels = new Int32Array(1);
+    const images: LabelledImage[] = [];
+    for (const index of chosen) {
+      await heldOut.read([index], inputs, labels);
+      images.push({ pixels: Uint8Array.from(inputs, (ink) => Math.round(255 * ink)), label: labels[0]! });
+    }
+    return new LearnedModel(model, heldOut, images);
+  }
+
+  /**
+   * The probability of each class, or `null` where weights are no numbers.
+   *
+   * @throws (rejects) DeviceError where the GPU is lost.
+   */
+  async predict(pixels: Float32Array): Promise<number[] | null> {
+    const probabilities = tf.tidy(() => tf.softmax(this.jobModel.logits(tf.tensor(pixels, [1, ...this.#shape]))));
+    const values = await this.#read(PREDICTION, [probabilities]);
+    return values.every(Number.isFinite) ? Array.from(values) : null;
+  }
+
+  /** What it says of the chosen images, and its first layer; see {@link predict}. */
+  async examine(): Promise<Examination | null> {
+    const images = this.#images;
+    if (images.length === 0) return null;
+    this.#inputs ??= this.#upload();
+    const inputs = this.#inputs;
+    const kernel = this.#kernel;
+    const answers = tf.tidy(() => [
+      tf.softmax(this.jobModel.logits(inputs)),
+      ...(kernel === null ? [] : [firstLayer(kernel)]),
+    ]);
+    const values = await this.#read(EXAMINATION, answers);
+    if (!values.every(Number.isFinite)) return null;
+    const mistakes = images.flatMap((image, i) => {
+      const guess = guessOf(values.subarray(i * this.#classes, (i + 1) * this.#classes));
+      return guess.guess === image.label ? [] : [{ ...image, ...guess }];
+    });
+    const firsts = Array.from({ length: this.#classes }, (_, label) => images.find((one) => one.label === label));
+    return {
+      asked: images.length,
+      wrong: mistakes.length,
+      mistakes: mistakes.sort((a, b) => b.probability - a.probability).slice(0, MOST_MISTAKES),
+      examples: firsts.filter((one) => one !== undefined),
+      weights: kernel === null ? null : quantize(kernel, values.subarray(images.length * this.#classes)),
+    };
+  }
+
+  dispose(): void {
+    this.#reader.dispose();
+    this.#inputs?.dispose();
+    this.#inputs = null;
+    this.jobModel.dispose();
+  }
+
+  #upload(): tf.Tensor {
+    const pixels = Float32Array.from(
+      this.#images.flatMap((image) => Array.from(image.pixels)),
+      (ink) => ink / 255,
+    );
+    return tf.tensor(pixels, [this.#images.length, ...this.#shape]);
+  }
+
+  /** `null` where a unit does not make a sum of a square of pixels. */
+  get #kernel(): Kernel | null {
+    const variable = this.jobModel.variables[0]!;
+    const units = variable.shape.at(-1)!;
+    const side = Math.sqrt(variable.size / units);
+    return variable.rank > 1 && side > 1 && Number.isInteger(side) ? { variable, units, side } : null;
+  }
+
+  /** Reads `tensors` and disposes of them. */
+  async #read(group: number, tensors: readonly tf.Tensor[]): Promise<Float32Array> {
+    const values = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));
+    try {
+      await this.#reader.read(group, tensors, values);
+      return values;
+    } finally {
+      tf.dispose([...tensors]);
+    }
+  }
+}
+
+/** Units of the first layer, and the square of pixels of which each makes its sum. */
+interface Kernel {
+  variable: tf.Variable;
+  units: number;
+  side: number;
+}
+
+/** float32 [pictures, pixels]: a tensor of its own, so that the next step may be written while it is read. */
+function firstLayer({ variable, units, side }: Kernel): tf.Tensor {
+  const area = side * side;
+  return variable
+    .reshape<tf.Tensor2D>([area, units])
+    .slice([0, 0], [area, Math.min(units, MOST_PICTURES)])
+    .transpose();
+}
+
+function quantize({ units, side }: Kernel, weights: Float32Array): WeightPictures {
+  const scale = weights.reduce((most, weight) => Math.max(most, Math.abs(weight)), 0);
+  const values = Int8Array.from(weights, (weight) => (scale > 0 ? Math.round((127 * weight) / scale) : 0));
+  return { side, count: weights.length / (side * side), units, values, scale };
+}
+
+/** The likeliest class, of equals the first. */
+function guessOf(probabilities: Float32Array): Pick<Mistake, 'guess' | 'probability'> {
+  const probability = Math.max(...probabilities);
+  return { guess: probabilities.indexOf(probability), probability };
+}

@@ -1,0 +1,55 @@
+/** What a language model writes as it learns: a sample after the first steps, and then ever more seldom, and one at the end. */
+import type { EngineEvent, WrittenSample } from '../../protocol/events.ts';
+import type { Author } from './textGenerator.ts';
+
+/** Steps after which there is a sample: these, and these times 10, 100, ... */
+const MILESTONES = [1, 2, 5];
+
+export class Samples {
+  readonly #author: Author;
+  readonly #emit: (event: EngineEvent) => void;
+  readonly #written: WrittenSample[];
+  /** Of the last step. */
+  #loss = 0;
+
+  /** @param written what there is of the run already. */
+  constructor(author: Author, emit: (event: EngineEvent) => void, written: readonly WrittenSample[]) {
+    this.#author = author;
+    this.#written = [...written];
+    this.#emit = emit;
+  }
+
+  /** All that there are by now. */
+  get written(): readonly WrittenSample[] {
+    return this.#written;
+  }
+
+  /** Writes one, if it is time: the run waits, so that it is by the weights after that step. */
+  async observe(event: EngineEvent): Promise<void> {
+    if (event.type !== 'step') return;
+    this.#loss = event.loss;
+    if (isMilestone(event.step + 1)) await this.#write(event.step + 1);
+  }
+
+  /** All of a run of `steps`. */
+  async finish(steps: number): Promise<WrittenSample[]> {
+    if (this.#written.at(-1)?.steps !== steps) await this.#write(steps);
+    return [...this.#written];
+  }
+
+  async #write(steps: number): Promise<void> {
+    const text = await this.#author.sample();
+    if (text === null) return;
+    const sample = { steps, loss: this.#loss, prompt: this.#author.prompt, text };
+    this.#written.push(sample);
+    this.#emit({ type: 'sample', ...sample, bigramLoss: this.#author.bigramLoss });
+  }
+}
+
+function isMilestone(steps: number): boolean {
+  return MILESTONES.some((first) => {
+    let milestone = first;
+    while (milestone < steps) milestone *= 10;
+    return milestone === steps;
+  });
+}

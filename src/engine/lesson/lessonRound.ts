@@ -1,0 +1,171 @@
+/**
+ * The lesson's rules, pure: what moves in which step, and what orders, steps and comings and goings make of its state. A room's
+ * ranks carry the moves out over their links (`lesson.ts`), a page alone with ranks that it only imagines.
+ */
+import { chunkRange, ringStepCount, transfersAt } from '../../collectives/plans/ringPlan.ts';
+import {
+  numbersOf,
+  type LessonMode,
+  type LessonOrder,
+  type LessonRound,
+  type LessonState,
+  type LessonStep,
+} from '../../protocol/lesson.ts';
+import { createRng } from '../../util/rng.ts';
+
+/** Numbers `start` up to but without `end` of rank `from`'s go to rank `to`, which adds them to its own or keeps them instead. */
+interface LessonMove {
+  from: number;
+  to: number;
+  start: number;
+  end: number;
+  adds: boolean;
+}
+
+/** Steps of a whole round: 2(n-1) on the ring; all to rank 0 and back are two. */
+export function stepCount(mode: LessonMode, n: number): number {
+  return mode === 'ring' ? ringStepCount(n) : n > 1 ? 2 : 0;
+}
+
+/** What moves at the same time in step `step` of a round, by sender; the ring's as its plan has it. */
+export function movesAt(mode: LessonMode, n: number, step: number): LessonMove[] {
+  const count = numbersOf(n);
+  if (mode === 'ring') {
+    return transfersAt(n, step).map(({ from, to, chunk, phase }) => {
+      return { from, to, ...chunkRange(count, n, chunk), adds: phase === 'reduce-scatter' };
+    });
+  }
+  const others = Array.from({ length: n - 1 }, (_, i) => i + 1);
+  const all = { start: 0, end: count };
+  return step === 0
+    ? others.map((from) => ({ from, to: 0, ...all, adds: true }))
+    : others.map((to) => ({ from: 0, to, ...all, adds: false }));
+}
+
+/** Numbers that a tab brings before anybody has typed any are 1 .. this: their sums are easy. */
+const LARGEST_DRAWN = 9;
+
+export function drawNumbers(seed: number, count: number): number[] {
+  const rng = createRng(seed);
+  return Array.from({ length: count }, () => 1 + rng.below(LARGEST_DRAWN));
+}
+
+/** Whose numbers are in the sum at each place of each rank's list after `steps` steps, in the order they were added. */
+export function partsAfter(mode: LessonMode, n: number, steps: number): number[][][] {
+  const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: numbersOf(n) }, () => [rank]));
+  for (let step = 0; step < steps; step++) {
+    // In one step no rank sends what it receives in it.
+    for (const { from, to, start, end, adds } of movesAt(mode, n, step)) {
+      for (let i = start; i < end; i++) {
+        const sent = parts[from]![i]!;
+        parts[to]![i] = adds ? (mode === 'ring' ? [...sent, to] : [...parts[to]![i]!, from]) : sent;
+      }
+    }
+  }
+  return parts;
+}
+
+/** Milliseconds from the round's first step to the end of its last so far, waits for people left out. */
+export function elapsed({ steps }: LessonRound): number {
+  return Math.max(0, ...steps.flatMap(({ endedAt }) => endedAt));
+}
+
+/**
+ * By rank, what its line has carried in this round, bytes: of each step the larger of what went out and what came in, as a
+ * line carries both at once.
+ */
+export function lineBytes({ n, steps }: LessonRound): number[] {
+  return Array.from({ length: n }, (_, rank) =>
+    steps.reduce((sum, { sentBytes, receivedBytes }) => sum + Math.max(sentBytes[rank]!, receivedBytes[rank]!), 0),
+  );
+}
+
+export function isUnderWay({ steps }: LessonRound): boolean {
+  return steps.length > 0;
+}
+
+export function isDone({ mode, n, steps }: LessonRound): boolean {
+  return steps.length >= stepCount(mode, n);
+}
+
+interface World {
+  /** In ring order. */
+  members: LessonState['members'];
+  leader: number;
+  /** What each rank brings, by rank: as many as the world asks for, at least. */
+  numbers: readonly (readonly number[])[];
+}
+
+/** The state with which these ranks go on from `before`, `null` where they begin. */
+export function enter(before: LessonState | null, { members, leader, numbers: given }: World): LessonState {
+  const numbers = given.map((own) => own.slice(0, numbersOf(members.length)));
+  if (before === null) {
+    return {
+      ...{ version: 1, members, leader, page: 0, numbers, round: beginRound(1, 'ring', numbers), slow: null },
+      ...{ measured: { ring: null, 'parameter-server': null }, change: null, isOver: false },
+    };
+  }
+  const { round, slow } = before;
+  const left = missingFrom(members, before.members);
+  const joined = missingFrom(before.members, members);
+  const isSameRing = before.members.slice(0, round.n).every(({ member }, rank) => members[rank]?.member === member);
+  const goesOn = isUnderWay(round) && isSameRing;
+  const isRestarted = isUnderWay(round) && !goesOn;
+  const slowed = slow && members.findIndex(({ member }) => member === before.members[slow.rank]!.member);
+  return {
+    ...{ ...before, version: before.version + 1, members, leader, numbers },
+    round: goesOn ? round : beginRound(round.number + (isRestarted ? 1 : 0), round.mode, numbers),
+    slow: slow === null || slowed === null || slowed < 0 ? null : { ...slow, rank: slowed },
+    change: left.length + joined.length > 0 || isRestarted ? { left, joined, isRestarted } : before.change,
+  };
+}
+
+/** Those of `now` that are not in `members`, with their ranks there. */
+function missingFrom(members: LessonState['members'], now: LessonState['members']): { rank: number; name: string }[] {
+  const ids = new Set(members.map(({ member }) => member));
+  return now.flatMap(({ member, name }, rank) => (ids.has(member) ? [] : [{ rank, name }]));
+}
+
+function beginRound(number: number, mode: LessonMode, numbers: readonly number[][]): LessonRound {
+  const n = numbers.length;
+  const own = numbers.map((list) => list.slice(0, numbersOf(n)));
+  return { number, mode, n, own, held: own, steps: [] };
+}
+
+/** What an order makes of the state; taking steps is {@link takeStep}'s. */
+export function follow(before: LessonState, order: Exclude<LessonOrder, { type: 'steps' }>): LessonState {
+  const state = { ...before, version: before.version + 1 };
+  const { round, numbers, members } = state;
+  switch (order.type) {
+    case 'edit': {
+      const { rank, place, value } = order;
+      // Of a longer ring's, what this one has no place for.
+      if (rank >= members.length || place >= numbersOf(members.length)) return before;
+      const edited = numbers.with(rank, numbers[rank]!.with(place, value));
+      return {
+        ...state,
+        numbers: edited,
+        round: isUnderWay(round) ? round : beginRound(round.number, round.mode, edited),
+      };
+    }
+    case 'begin':
+      return { ...state, round: beginRound(round.number + 1, order.mode, numbers), change: null };
+    case 'slow':
+      return { ...state, slow: order.slow };
+    case 'page':
+      return { ...state, page: order.page };
+    case 'finish':
+      return { ...state, isOver: true };
+    default:
+      return order satisfies never;
+  }
+}
+
+/** The state after one more step, from what each rank of the round has told of it and holds. */
+export function takeStep(before: LessonState, step: LessonStep, held: readonly number[][]): LessonState {
+  const { n, mode, steps } = before.round;
+  const round = { ...before.round, held: [...held], steps: [...steps, step] };
+  const state = { ...before, version: before.version + 1, round, change: null };
+  if (!isDone(round)) return state;
+  return { ...state, measured: { ...before.measured, [mode]: { n, bytes: Math.max(...lineBytes(round)) } } };
+}

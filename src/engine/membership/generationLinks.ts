@@ -1,0 +1,172 @@
+/**
+ * The links of one epoch, as this rank makes them: to both ring neighbours and over every connection that stands at once, to any
+ * other rank when one of the two first sends to it. What travels over them is the mesh's concern.
+ */
+import { Mesh } from '../../collectives/mesh.ts';
+import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
+import type { IceServer, RosterEntry, ServerMessage } from '../../protocol/control.ts';
+import type { Link } from '../../transport/link.ts';
+import type { Clock } from '../../util/clock.ts';
+import { deferred } from '../../util/deferred.ts';
+import { asError, SignalingError, TimeoutError } from '../../util/errors.ts';
+import { randomId } from './browserId.ts';
+import type { LinkPool } from './linkPool.ts';
+import { Edge, type PeerConnector, type TabConnector } from './linkAttempt.ts';
+import type { SignalingClient } from './signalingClient.ts';
+
+/** Links a rank opens at once on demand: each costs some ten messages, and the server bounds those. */
+const MAX_DIALING = 4;
+
+interface EpochLinksOptions {
+  room: string;
+  epoch: number;
+  rank: number;
+  /** In ring order: index is rank. */
+  members: readonly RosterEntry[];
+  iceServers: readonly IceServer[];
+  connectPeer: PeerConnector;
+  /** `null`: tabs of one browser are linked as all others are. */
+  connectTab: TabConnector | null;
+  pool: LinkPool;
+  /** Pairs of members that must connect over a relay, and whether all must. */
+  relayed: readonly (readonly [string, string])[];
+  relayOnly: boolean;
+  /** Takes signals to the other ranks; what they answer comes by {@link EpochLinks.signal}. `null`: the server is away. */
+  server: () => Pick<SignalingClient, 'isOpen' | 'send'> | null;
+  clock: Clock;
+}
+
+export class EpochLinks {
+  /** Ranks beside this one in the ring: two, one in a world of two, none in a world of one. */
+  readonly neighbours: readonly number[];
+  readonly #options: EpochLinksOptions;
+  /** By rank. */
+  readonly #edges = new Map<number, Edge>();
+  /** Links that this rank is opening on demand. */
+  readonly #dialing = new Set<Promise<void>>();
+  #mesh: Mesh | null = null;
+  /** Resolves once there is a mesh. */
+  readonly #opening = deferred();
+  /** Why the epoch is over; `null` while it is not. */
+  #over: Error | null = null;
+
+  constructor(options: EpochLinksOptions) {
+    this.#options = options;
+    const { rank, members } = options;
+    const n = members.length;
+    const beside = new Set([leftOf(rank, n), rightOf(rank, n)]);
+    this.neighbours = [...beside].filter((peer) => peer !== rank);
+  }
+
+  /**
+   * Links to the neighbours. Others follow over connections that stand, or on demand of the mesh.
+   *
+   * @throws (rejects) TimeoutError naming all neighbours that could not be reached, PeerGoneError after {@link close}.
+   */
+  async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
+    const { rank, epoch, members } = this.#options;
+    const opened = this.neighbours.map(async (peer) => [peer, await this.#edgeTo(peer).link()] as const);
+    const others = members.flatMap(({ member }, peer) => {
+      const isNeighbour = peer === rank || this.neighbours.includes(peer);
+      return isNeighbour || this.#options.pool.get(member) === null ? [] : [peer];
+    });
+    for (const peer of others) void this.#follow(peer, (edge) => edge.reuse());
+    const links = await this.#all(opened);
+    const mesh = new Mesh({
+      ...{ rank, worldSize: members.length, epoch, links },
+      connect: (peer) => this.#dial(peer),
+      // 52 bits, which a JSON number keeps.
+      newsId: () => Number.parseInt(randomId().slice(0, 13), 16),
+    });
+    this.#mesh = mesh;
+    this.#opening.resolve();
+    return { mesh, links };
+  }
+
+  /** The links to the neighbours, once it is clear which of them there are: the server has to hear of all that are not. */
+  async #all(opened: readonly Promise<readonly [number, Link]>[]): Promise<Map<number, Link>> {
+    const settled = await Promise.allSettled(opened);
+    const failures = settled.flatMap((one) => (one.status === 'rejected' ? [asError(one.reason)] : []));
+    const [first, ...others] = failures;
+    if (first === undefined) return new Map(await Promise.all(opened));
+    if (!(first instanceof TimeoutError) || others.length === 0) throw first;
+    const missing = failures.flatMap((error) => (error instanceof TimeoutError ? (error.context.missing ?? []) : []));
+    throw new TimeoutError(failures.map(({ message }) => message).join(' '), { ...first.context, missing });
+  }
+
+  /** A signal of another rank's: for a link that this rank makes too, or the first of one that the other opens. */
+  signal({ from, attempt, signal }: Omit<Extract<ServerMessage, { type: 'signal' }>, 'type' | 'epoch'>): void {
+    const { rank, members } = this.#options;
+    const peer = members.findIndex(({ member }) => member === from);
+    if (peer < 0 || peer === rank) return;
+    const known = this.#edges.get(peer);
+    // Only an offer or a port begins a link; any other signal without an edge belongs to an attempt that is over.
+    if ((!known || known.hasFailed) && signal.type !== 'offer' && signal.type !== 'port') return;
+    const edge = this.#edgeTo(peer);
+    edge.signal(attempt, signal);
+    if (edge !== known) void this.#follow(peer, () => edge.link(false));
+  }
+
+  /** The epoch is over: ends the mesh's groups with `reason`, and lets go of all links. */
+  close(reason: Error): void {
+    // Closing hears no answer: whoever still waits for another rank is told now.
+    this.#over = reason;
+    this.#mesh?.end(reason);
+    for (const edge of this.#edges.values()) edge.close();
+  }
+
+  #edgeTo(peerRank: number): Edge {
+    const existing = this.#edges.get(peerRank);
+    if (existing && !existing.hasFailed) return existing;
+    const { room, epoch, rank, members, iceServers, connectPeer, connectTab, pool, server, clock } = this.#options;
+    const [self, peer] = [members[rank]!.member, members[peerRank]!.member];
+    const relayOnly =
+      this.#options.relayOnly || this.#options.relayed.some((pair) => pair.includes(self) && pair.includes(peer));
+    const isSameBrowser = members[rank]!.browser === members[peerRank]!.browser;
+    const edge = new Edge({
+      self: { room, epoch, member: self, rank },
+      peer: { room, epoch, member: peer, rank: peerRank },
+      ...{ iceServers, connect: connectPeer, pool, relayOnly, clock },
+      connectTab: isSameBrowser && !relayOnly ? connectTab : null,
+      send: (attempt, signal) => server()?.send({ type: 'signal', epoch, to: peer, attempt, signal }),
+    });
+    this.#edges.set(peerRank, edge);
+    return edge;
+  }
+
+  /** Opens a link on demand. */
+  async #dial(peer: number): Promise<Link> {
+    const { room, epoch, rank, server } = this.#options;
+    if (!server()?.isOpen && !this.#edgeTo(peer).canReuse) {
+      throw new SignalingError(
+        `Rank ${rank} has no link to rank ${peer} yet, and the signaling server is away: it is needed to make one.`,
+        { room, epoch, rank, missing: [peer] },
+      );
+    }
+    while (this.#dialing.size >= MAX_DIALING) await Promise.race(this.#dialing);
+    if (this.#over) throw this.#over;
+    // The other end may have been first.
+    const dialed = this.#edgeTo(peer).link(true);
+    const over = dialed.then(
+      () => {},
+      () => {},
+    );
+    this.#dialing.add(over);
+    try {
+      return await dialed;
+    } finally {
+      this.#dialing.delete(over);
+    }
+  }
+
+  /** A link that another rank opens, or that stood before. */
+  async #follow(peer: number, link: (edge: Edge) => Promise<Link>): Promise<void> {
+    try {
+      const opened = await link(this.#edgeTo(peer));
+      await this.#opening.promise;
+      this.#mesh?.accept(peer, opened);
+    } catch {
+      // No rank waits for this link; one that needs it dials.
+    }
+  }
+}

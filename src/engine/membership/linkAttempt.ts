@@ -1,0 +1,263 @@
+/**
+ * Connects two ranks for an epoch: over the connection that they have from the epoch before, or by one attempt after the other
+ * until a deadline, each with its own id so that signals of a dead attempt are ignored. Between ring neighbours, who both know that
+ * they are to connect, the member with the lower id initiates; any other link is initiated by the rank that wants to send. Where both
+ * want at once, the lower id's attempt counts.
+ *
+ * Tabs of one browser may be linked by a port (`transport: auto`): then the first attempt is for one, and the others are as usual.
+ */
+import type { IceServer, LinkSignal } from '../../protocol/control.ts';
+import { handshake, type Hello } from '../../transport/handshake.ts';
+import type { Link } from '../../transport/link.ts';
+import type { PeerAttempt, PeerConnectOptions } from '../../transport/peerLink.ts';
+import { SharedLink } from '../../transport/sharedLink.ts';
+import type { TabConnectOptions } from '../../transport/tabLink.ts';
+import type { Clock } from '../../util/clock.ts';
+import { deferred } from '../../util/deferred.ts';
+import { messageOf, PeerGoneError, TimeoutError } from '../../util/errors.ts';
+import { randomId } from './browserId.ts';
+import type { LinkPool } from './linkPool.ts';
+
+/** All of linking: a second less than the server's own deadline, so that the sentence that knows why is the one told. */
+export const LINKING_TIMEOUT_MS = 14_000;
+/** One attempt: long enough for slow Wi-Fi (ICE takes 1-2 s there), short enough for a second attempt. */
+const ATTEMPT_TIMEOUT_MS = 6_000;
+/** One for a port: the browser may have to start a process for its broker, which takes 1-2 s where all cores are busy. */
+const PORT_TIMEOUT_MS = 3_000;
+/** Wait before the initiator's attempt k+1: 250 ms * 2^k. */
+const BACKOFF_MS = 250;
+/** How long the other end may take to greet over a connection that stood: a round trip, or it stands no more. */
+const REUSE_TIMEOUT_MS = 3_000;
+
+/** Makes connection attempts; on the main thread simple-peer itself, in a worker a stand-in for it. */
+export type PeerConnector = (options: PeerConnectOptions) => PeerAttempt;
+/** Makes attempts to connect to another tab of this browser. */
+export type TabConnector = (options: TabConnectOptions) => PeerAttempt;
+
+interface EdgeOptions {
+  self: Hello;
+  peer: Hello;
+  iceServers: readonly IceServer[];
+  connect: PeerConnector;
+  /** `null`: the two are in different browsers, or are not to be linked by a port. */
+  connectTab: TabConnector | null;
+  /** Connections of earlier epochs, and where new ones go. */
+  pool: LinkPool;
+  /** All other ways have failed: a connection over a TURN relay. A direct one is closed. */
+  relayOnly: boolean;
+  send: (attempt: number, signal: LinkSignal) => void;
+  clock: Clock;
+}
+
+/** This rank's link to another in one epoch, while it is made. */
+export class Edge {
+  readonly #options: EdgeOptions;
+  readonly #isLower: boolean;
+  /** Whether this end opens attempts; the other end then follows its offers. */
+  #isInitiator = false;
+  /** Whether this end's next attempt is for a port. */
+  #asksForPort: boolean;
+  readonly #linked = deferred<Link>();
+  #attempt: { id: number; peer: PeerAttempt } | null = null;
+  #lastAttemptId = -1;
+  #lastFailure = 'No connection came about.';
+  #isOver = false;
+  /** Whether {@link link} was called, so that attempts follow a greeting that fails. */
+  #isWanted = false;
+  /** Greeting over the connection of an earlier epoch. */
+  #reused: Link | null = null;
+  #reusing: Promise<boolean> | null = null;
+  /** The link, once there is one. */
+  #opened: Link | null = null;
+
+  constructor(options: EdgeOptions) {
+    this.#options = options;
+    this.#isLower = options.self.member < options.peer.member;
+    this.#asksForPort = options.connectTab !== null;
+    // Awaited by `link`; `abort` may come first.
+    this.#linked.promise.catch(() => {});
+  }
+
+  /**
+   * Resolves with the link once both ends agreed on who they are. May be called while {@link reuse} or an earlier call is pending.
+   *
+   * @param initiates whether this end opens attempts, or waits for the other's.
+   * @throws (rejects) TimeoutError after LINKING_TIMEOUT_MS, with the last attempt's failure.
+   */
+  async link(initiates = this.#isLower): Promise<Link> {
+    const { clock, self, peer } = this.#options;
+    this.#isWanted = true;
+    const cancel = clock.after(LINKING_TIMEOUT_MS, () =>
+      this.#linked.reject(
+        new TimeoutError(
+          `Rank ${self.rank} could not connect to rank ${peer.rank} within ${LINKING_TIMEOUT_MS / 1000} s: ${this.#lastFailure} ` +
+            'If the two are in different networks, the server needs a TURN relay (--turn).',
+          { epoch: self.epoch, rank: self.rank, missing: [peer.rank] },
+        ),
+      ),
+    );
+    if (this.#attempt === null && !(await this.#reuse())) {
+      // An offer may have come while this end greeted, or another call may have opened an attempt.
+      if (initiates && this.#attempt === null && !this.#isOver) {
+        this.#isInitiator = true;
+        // The two ends number their attempts apart: even ones are the lower id's.
+        this.#open(this.#isLower ? 0 : 1);
+      }
+    }
+    try {
+      this.#opened = await this.#linked.promise;
+      return this.#opened;
+    } catch (error) {
+      this.#attempt?.peer.abort();
+      throw error;
+    } finally {
+      this.#isOver = true;
+      cancel();
+    }
+  }
+
+  /** Whether there is a connection of an earlier epoch to this member. */
+  get canReuse(): boolean {
+    return this.#options.pool.get(this.#options.peer.member) !== null;
+  }
+
+  /** Whether linking is over without a link. Another link to the same rank needs another edge. */
+  get hasFailed(): boolean {
+    return this.#isOver && this.#opened === null;
+  }
+
+  /**
+   * Links over the connection of an earlier epoch. If that connection is dead and one of the two ends has begun to connect by the
+   * time it is found out, follows that attempt, as {@link link} does.
+   *
+   * @throws (rejects) PeerGoneError where the connection is dead and neither end connects, TimeoutError as {@link link} does.
+   */
+  async reuse(): Promise<Link> {
+    if (await this.#reuse()) {
+      this.#opened = await this.#linked.promise;
+      this.#isOver = true;
+      return this.#opened;
+    }
+    if (this.#isWanted || this.#attempt !== null) return this.link(false);
+    this.#isOver = true;
+    throw new PeerGoneError('The connection of the epoch before is gone.');
+  }
+
+  #reuse(): Promise<boolean> {
+    this.#reusing ??= this.#greetAgain();
+    return this.#reusing;
+  }
+
+  async #greetAgain(): Promise<boolean> {
+    const { pool, self, peer, clock, relayOnly } = this.#options;
+    if (relayOnly) pool.dropDirect(peer.member);
+    const shared = pool.get(peer.member);
+    if (!shared) return false;
+    const link = shared.view(self.epoch);
+    this.#reused = link;
+    try {
+      await handshake(link, self, peer, { timeoutMs: REUSE_TIMEOUT_MS, clock });
+      this.#linked.resolve(link);
+      return true;
+    } catch (error) {
+      this.#lastFailure = messageOf(error);
+      // One that was cancelled says nothing of the connection.
+      if (!this.#isOver && pool.get(peer.member) === shared) pool.drop(peer.member);
+      return false;
+    } finally {
+      this.#reused = null;
+    }
+  }
+
+  /** A signal from the other end. */
+  signal(attempt: number, signal: LinkSignal): void {
+    if (this.#isOver) return;
+    const isTheirs = (attempt % 2 === 0) !== this.#isLower;
+    if ((signal.type === 'offer' || signal.type === 'port') && isTheirs) {
+      // The other end has no connection any more.
+      this.#reused?.close();
+      // Both want: the lower id's attempt counts, and the other end follows.
+      if (this.#isInitiator && !this.#isLower) this.#yield();
+      if (!this.#isInitiator && attempt > this.#lastAttemptId) {
+        this.#follow(attempt, signal.type === 'port' ? signal.key : null);
+      }
+    }
+    if (signal.type !== 'port' && this.#attempt?.id === attempt) this.#attempt.peer.signal(signal);
+  }
+
+  /** Gives up linking, or lets go of the link: the connection stays with the pool. */
+  close(): void {
+    this.#isOver = true;
+    this.#linked.reject(new PeerGoneError('Linking was cancelled.'));
+    this.#reused?.close();
+    if (!this.#opened) return;
+    this.#opened.onclose = null;
+    this.#opened.close();
+  }
+
+  #yield(): void {
+    this.#isInitiator = false;
+    this.#attempt?.peer.abort();
+    this.#attempt = null;
+    this.#lastAttemptId = -1;
+  }
+
+  /** An attempt of this end's. */
+  #open(id: number): void {
+    const { connectTab, send } = this.#options;
+    if (connectTab === null || !this.#asksForPort) return this.#start(id, this.#connect(id));
+    this.#asksForPort = false;
+    const key = randomId();
+    this.#start(id, connectTab({ initiator: true, key }), PORT_TIMEOUT_MS);
+    send(id, { type: 'port', key });
+  }
+
+  /** An attempt of the other end's: for a port where there is a key. */
+  #follow(id: number, key: string | null): void {
+    const { connectTab } = this.#options;
+    if (key === null) this.#start(id, this.#connect(id));
+    else if (connectTab !== null) this.#start(id, connectTab({ initiator: false, key }), PORT_TIMEOUT_MS);
+  }
+
+  #connect(id: number): PeerAttempt {
+    const { connect, iceServers, relayOnly, send } = this.#options;
+    const iceTransportPolicy = relayOnly ? 'relay' : 'all';
+    const onsignal = (signal: LinkSignal): void => send(id, signal);
+    return connect({ initiator: this.#isInitiator, iceServers, iceTransportPolicy, onsignal });
+  }
+
+  #start(id: number, peer: PeerAttempt, timeoutMs = ATTEMPT_TIMEOUT_MS): void {
+    this.#attempt?.peer.abort();
+    this.#lastAttemptId = id;
+    this.#attempt = { id, peer };
+    void this.#await(id, peer, timeoutMs);
+  }
+
+  async #await(id: number, peer: PeerAttempt, timeoutMs: number): Promise<void> {
+    const { clock, self, peer: expected, pool, relayOnly } = this.#options;
+    const cancel = clock.after(timeoutMs, () => peer.abort());
+    try {
+      const shared = new SharedLink(await peer.link);
+      const link = shared.view(self.epoch);
+      try {
+        await handshake(link, self, expected, { timeoutMs, clock });
+      } catch (error) {
+        shared.close();
+        throw error;
+      }
+      if (this.#isOver) return shared.close();
+      pool.put(expected.member, shared, relayOnly);
+      this.#linked.resolve(link);
+    } catch (error) {
+      peer.abort();
+      this.#lastFailure = messageOf(error);
+      if (this.#isInitiator && !this.#isOver && this.#attempt?.id === id) {
+        clock.after(BACKOFF_MS * 2 ** Math.floor(id / 2), () => {
+          if (!this.#isOver && this.#isInitiator) this.#open(id + 2);
+        });
+      }
+    } finally {
+      cancel();
+    }
+  }
+}

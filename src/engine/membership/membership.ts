@@ -1,0 +1,272 @@
+/**
+ * A member's side of epochs as a pure function: (state, event) -> (state, effects). No sockets, no clock, no links: the rendezvous
+ * feeds it what the server said and what came of the links and of the run, and carries out what it answers, so it can be checked
+ * against the server's `signaling/room` under any order of messages.
+ *
+ *   WAITING -> LINKING(e) -> SYNCING(e) -> RUNNING(e), and back
+ *
+ * Two epochs may be alive at once: where only newcomers come, the older one trains until the younger one is linked by all.
+ */
+import {
+  settingsOf,
+  type ClientMessage,
+  type RosterEntry,
+  type RunOutcome,
+  type ServerMessage,
+  type Standing,
+} from '../../protocol/control.ts';
+
+export interface MembershipState {
+  /** `null` until admitted. */
+  readonly member: string | null;
+  /** Whether the server hears this member. */
+  readonly isConnected: boolean;
+  /** Latest run heard of; 0: none. */
+  readonly run: number;
+  /** Highest epoch heard of; 0: none. */
+  readonly epoch: number;
+  /** The epoch whose links are being made. */
+  readonly linking: Linking | null;
+  /** The epoch whose group exists. */
+  readonly active: Active | null;
+  /** Ready members that a paused run waits for, 0: it waits for the host; `null` where none is paused. */
+  readonly pausedFor: number | null;
+  /** Whether the latest run is over. */
+  readonly isOver: boolean;
+}
+
+interface EpochOf {
+  readonly epoch: number;
+  readonly run: number;
+  /** In ring order. */
+  readonly members: readonly RosterEntry[];
+}
+
+/** What the server has to know of an epoch, and is told again after a lost connection. */
+type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' | 'late' }>;
+
+/** Told again as well, for as long as nothing later is. */
+type Begun = Extract<ClientMessage, { type: 'syncing' }>;
+
+interface Linking extends EpochOf {
+  /** Pairs that connect over a relay. */
+  readonly relayed: readonly (readonly [string, string])[];
+  readonly report: Report | null;
+}
+
+interface Active extends EpochOf {
+  /** STALLED: it has failed here, and the server has to say what follows. */
+  readonly phase: 'SYNCING' | 'RUNNING' | 'FINISHED' | 'STALLED';
+  /** Whether it has begun to make the state that of the others. */
+  readonly hasBegun: boolean;
+  readonly report: Report | null;
+}
+
+/** A rank's state before an epoch's first step, or after its last. */
+export interface StateReport {
+  /** Steps applied. */
+  step: number;
+  stateHash: string;
+}
+
+export type MembershipEvent =
+  | Extract<ServerMessage, { type: 'prepare' | 'sync' | 'go' | 'pause' | 'suspended' | 'ended' }>
+  /** The server has let this member in, or back in. */
+  | { type: 'admitted'; member: string }
+  /** The connection to the server is gone. */
+  | { type: 'lost' }
+  /** All links to the epoch's neighbours are up. */
+  | { type: 'linked'; epoch: number }
+  /** Links to ranks broke, or could not be made; or these ranks did not call a collective in time. */
+  | { type: 'broken' | 'late'; epoch: number; peers: string[] }
+  /** `enter` has begun: what this rank did before is over. */
+  | { type: 'entering'; epoch: number }
+  /** What `enter` and `train` came to. */
+  | ({ type: 'entered' | 'trained'; epoch: number } & StateReport)
+  | { type: 'failed'; epoch: number; message: string; scope: Extract<Report, { type: 'failed' }>['scope'] };
+
+export type MembershipEffect =
+  | { type: 'send'; message: Report | Begun }
+  /** Make the epoch's links. */
+  | { type: 'link'; prepare: Extract<ServerMessage, { type: 'prepare' }> }
+  /** The epoch is over here: whoever waits in it is told, its links are let go. */
+  | { type: 'drop'; epoch: number; reason: string }
+  /** Make the epoch's group, and the rank's state that of the others. */
+  | { type: 'enter'; epoch: number }
+  /** Train. */
+  | { type: 'train'; epoch: number }
+  | { type: 'end'; outcome: RunOutcome; message: string };
+
+interface MembershipStep {
+  readonly state: MembershipState;
+  readonly effects: readonly MembershipEffect[];
+}
+
+export const OUTSIDE: MembershipState = {
+  ...{
+    member: null,
+    isConnected: false,
+    run: 0,
+    epoch: 0,
+    linking: null,
+    active: null,
+    pausedFor: null,
+    isOver: false,
+  },
+};
+
+/** What `event` makes of a membership. Never throws; what is of another epoch than it concerns changes nothing. */
+export function advance(state: MembershipState, event: MembershipEvent): MembershipStep {
+  const { linking, active } = state;
+  switch (event.type) {
+    case 'admitted':
+      return admitted(state, event.member);
+    case 'lost':
+      return { state: { ...state, isConnected: false }, effects: [] };
+    case 'prepare':
+      return prepare(state, event);
+    case 'linked':
+      if (linking?.epoch !== event.epoch || linking.report !== null) return stay(state);
+      return tell({ ...state, linking: { ...linking, report: event } }, event);
+    case 'sync': {
+      if (linking?.epoch !== event.epoch || linking.report?.type !== 'linked') return stay(state);
+      const { epoch, run, members } = linking;
+      const entering: Active = { epoch, run, members, phase: 'SYNCING', hasBegun: false, report: null };
+      return {
+        state: { ...state, linking: null, active: entering },
+        effects: [...drop(active, `Epoch ${epoch} began.`), { type: 'enter', epoch }],
+      };
+    }
+    case 'entering':
+      if (active?.epoch !== event.epoch || active.phase !== 'SYNCING' || active.report) return stay(state);
+      return tell({ ...state, active: { ...active, hasBegun: true } }, { type: 'syncing', epoch: event.epoch });
+    case 'entered':
+      return done(state, event, 'SYNCING', 'SYNCING', 'synced');
+    case 'go':
+      if (active?.epoch !== event.epoch || active.phase !== 'SYNCING' || !active.report) return stay(state);
+      return {
+        state: { ...state, active: { ...active, phase: 'RUNNING', report: null } },
+        effects: [{ type: 'train', epoch: event.epoch }],
+      };
+    case 'trained':
+      return done(state, event, 'RUNNING', 'FINISHED', 'finished');
+    case 'failed':
+    case 'broken':
+    case 'late':
+      return fail(state, event);
+    case 'pause':
+      if (event.epoch < state.epoch || event.run < state.run || (state.isOver && event.run === state.run))
+        return stay(state);
+      return leaveEpochs(
+        { ...state, run: event.run, pausedFor: event.waitingFor, isOver: false },
+        event.waitingFor === 0 ? 'The host has paused the run.' : 'The run is paused until more ranks are there.',
+      );
+    case 'suspended':
+      if (event.epoch < state.epoch) return stay(state);
+      return leaveEpochs({ ...state, epoch: event.epoch }, event.message);
+    case 'ended': {
+      if (event.run !== state.run || state.isOver) return stay(state);
+      const { outcome, message } = event;
+      const left = leaveEpochs({ ...state, pausedFor: null, isOver: true }, message);
+      return { state: left.state, effects: [...left.effects, { type: 'end', outcome, message }] };
+    }
+    default:
+      return event satisfies never;
+  }
+}
+
+function stay(state: MembershipState): MembershipStep {
+  return { state, effects: [] };
+}
+
+function tell(state: MembershipState, message: Report | Begun): MembershipStep {
+  return { state, effects: state.isConnected ? [{ type: 'send', message }] : [] };
+}
+
+function drop(epoch: EpochOf | null, reason: string): MembershipEffect[] {
+  return epoch === null ? [] : [{ type: 'drop', epoch: epoch.epoch, reason }];
+}
+
+function leaveEpochs(state: MembershipState, reason: string): MembershipStep {
+  const effects = [...drop(state.linking, reason), ...drop(state.active, reason)];
+  return { state: { ...state, linking: null, active: null }, effects };
+}
+
+function admitted(state: MembershipState, member: string): MembershipStep {
+  // Let in as somebody new, it has no place in the epochs that it knows, and their numbers mean nothing to it.
+  if (state.member !== null && state.member !== member) {
+    const { effects } = leaveEpochs(state, 'This tab has lost its place in the ring.');
+    return { state: { ...OUTSIDE, member, isConnected: true }, effects };
+  }
+  const next = { ...state, member, isConnected: true };
+  const { linking, active } = state;
+  const begun: Begun | null = active?.hasBegun ? { type: 'syncing', epoch: active.epoch } : null;
+  const reports = [linking?.report, active?.report ?? (active?.phase === 'SYNCING' ? begun : null)];
+  return { state: next, effects: reports.flatMap((message) => (message ? [{ type: 'send', message }] : [])) };
+}
+
+function prepare(state: MembershipState, event: Extract<MembershipEvent, { type: 'prepare' }>): MembershipStep {
+  const { epoch, run, members, relayed } = event;
+  if (epoch <= state.epoch) return stay(state);
+  const { linking, active } = state;
+  const staysOn =
+    active !== null && active.run === run && active.phase !== 'STALLED' && isWithin(active.members, members);
+  const reason = `Epoch ${epoch} began.`;
+  return {
+    state: {
+      ...{ ...state, epoch, run, pausedFor: null, isOver: false, active: staysOn ? active : null },
+      linking: { epoch, run, members, relayed, report: null },
+    },
+    effects: [...drop(linking, reason), ...drop(staysOn ? null : active, reason), { type: 'link', prepare: event }],
+  };
+}
+
+function isWithin(some: readonly RosterEntry[], all: readonly RosterEntry[]): boolean {
+  const ids = new Set(all.map(({ member }) => member));
+  return some.every(({ member }) => ids.has(member));
+}
+
+function done(
+  state: MembershipState,
+  { epoch, step, stateHash }: Extract<MembershipEvent, { type: 'entered' | 'trained' }>,
+  before: Active['phase'],
+  after: Active['phase'],
+  type: 'synced' | 'finished',
+): MembershipStep {
+  const { active } = state;
+  if (active?.epoch !== epoch || active.phase !== before || active.report) return stay(state);
+  const report = { type, epoch, step, stateHash };
+  return tell({ ...state, active: { ...active, phase: after, report } }, report);
+}
+
+function fail(
+  state: MembershipState,
+  event: Extract<MembershipEvent, { type: 'failed' | 'broken' | 'late' }>,
+): MembershipStep {
+  const { linking, active } = state;
+  if (linking?.epoch === event.epoch) return tell({ ...state, linking: { ...linking, report: event } }, event);
+  // Who has finished needs no neighbours; if others do, the server says so.
+  if (active?.epoch !== event.epoch || active.phase === 'STALLED' || active.phase === 'FINISHED') return stay(state);
+  const stalled: Active = { ...active, phase: 'STALLED', report: event };
+  const isOut = event.type === 'failed' && event.scope === 'rank';
+  const told = tell({ ...state, active: stalled, linking: isOut ? null : linking }, event);
+  // It has no part in the next epoch either.
+  return isOut ? { ...told, effects: [...drop(linking, event.message), ...told.effects] } : told;
+}
+
+/** What a member says of itself when it returns. `room`: the last that it heard. */
+export function standingOf(state: MembershipState, room: Extract<ServerMessage, { type: 'room' }>): Standing {
+  const { removed, phase } = room;
+  const { active } = state;
+  return {
+    settings: { ...settingsOf(room), ...(removed && { removed }) },
+    run: Math.max(state.run, room.run),
+    isRunOn: room.run > state.run ? phase !== 'FORMING' : state.run > 0 && !state.isOver,
+    epoch: Math.max(state.epoch, room.epoch),
+    active: active && {
+      epoch: active.epoch,
+      ring: [...active.members],
+      isSteady: active.phase === 'RUNNING' || active.phase === 'FINISHED',
+    },
+  };
+}

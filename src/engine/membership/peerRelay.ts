@@ -1,0 +1,192 @@
+/**
+ * Connections for a worker: RTCPeerConnection and SharedWorker exist on a page's main thread only, so the worker asks the page to
+ * connect, and signals pass between the two. What carries the frames comes over: the connection's data channel itself, where the
+ * browser can transfer one; else a MessagePort to the page, which keeps the channel; or a port to another tab.
+ */
+import type { PeerSignal } from '../../protocol/control.ts';
+import type { AskForPort } from '../../transport/broker.ts';
+import { openChannelLink, type Connection } from '../../transport/channelLink.ts';
+import { UNKNOWN_WAY, type Link, type LinkDescription } from '../../transport/link.ts';
+import type { PeerAttempt, PeerConnection, PeerConnectOptions } from '../../transport/peerLink.ts';
+import { bridgeLink, createPortLink } from '../../transport/portLink.ts';
+import { deferred, type Deferred } from '../../util/deferred.ts';
+import { messageOf, PeerGoneError } from '../../util/errors.ts';
+import type { PeerConnector } from './linkAttempt.ts';
+
+/** What the worker asks of the page. `id` names an attempt. */
+export type RelayRequest =
+  | ({ type: 'peer-connect'; id: number } & Omit<PeerConnectOptions, 'onsignal'>)
+  | { type: 'peer-signal'; id: number; signal: PeerSignal }
+  | { type: 'peer-port'; id: number; key: string }
+  | { type: 'peer-describe'; id: number }
+  | { type: 'peer-close'; id: number };
+
+/** What the page answers. */
+export type RelayReply =
+  | { type: 'peer-signal'; id: number; signal: PeerSignal }
+  /** Not open yet. The page says when its connection is gone. */
+  | { type: 'peer-channel'; id: number; channel: RTCDataChannel }
+  /** Of an open link, which says the rest over the port. */
+  | { type: 'peer-port'; id: number; port: MessagePort }
+  | { type: 'peer-description'; id: number; description: LinkDescription }
+  | { type: 'peer-gone'; id: number; message: string };
+
+/** The worker's end: a {@link PeerConnector} whose connections live on the page, and the page's way to other tabs. */
+export function createRelayedConnector(post: (request: RelayRequest) => void): {
+  connect: PeerConnector;
+  askForPort: AskForPort;
+  receive: (reply: RelayReply) => void;
+} {
+  const hearers = new Map<number, (reply: RelayReply) => void>();
+  let lastId = 0;
+  return {
+    connect({ onsignal, ...options }): PeerAttempt {
+      const id = ++lastId;
+      const link = deferred<Link>();
+      const describing: Deferred<LinkDescription>[] = [];
+      let isGone = false;
+      const connection: Connection = {
+        onclose: link.reject,
+        describe() {
+          // The page's answer would find nobody.
+          if (isGone) return Promise.resolve(UNKNOWN_WAY);
+          post({ type: 'peer-describe', id });
+          const waiter = deferred<LinkDescription>();
+          describing.push(waiter);
+          return waiter.promise;
+        },
+        close: () => post({ type: 'peer-close', id }),
+      };
+      hearers.set(id, (reply) => {
+        if (reply.type === 'peer-signal') onsignal(reply.signal);
+        else if (reply.type === 'peer-channel') {
+          openChannelLink(reply.channel, connection).then(link.resolve, link.reject);
+        } else if (reply.type === 'peer-port') link.resolve(createPortLink(reply.port));
+        else if (reply.type === 'peer-description') describing.shift()?.resolve(reply.description);
+        else {
+          isGone = true;
+          for (const waiter of describing.splice(0)) waiter.resolve(UNKNOWN_WAY);
+          connection.onclose?.(new PeerGoneError(reply.message));
+        }
+      });
+      post({ type: 'peer-connect', id, ...options });
+      return {
+        link: link.promise,
+        signal: (signal) => post({ type: 'peer-signal', id, signal }),
+        abort: () => connection.close(),
+      };
+    },
+    askForPort(key) {
+      const id = ++lastId;
+      const port = deferred<MessagePort>();
+      hearers.set(id, (reply) => {
+        if (reply.type === 'peer-port') port.resolve(reply.port);
+        else if (reply.type === 'peer-gone') port.reject(new PeerGoneError(reply.message));
+      });
+      post({ type: 'peer-port', id, key });
+      return { port: port.promise, cancel: () => post({ type: 'peer-close', id }) };
+    },
+    receive(reply) {
+      const hear = hearers.get(reply.id);
+      if (reply.type === 'peer-port' || reply.type === 'peer-gone') hearers.delete(reply.id);
+      hear?.(reply);
+    },
+  };
+}
+
+/** The page's end: makes the connections that the worker asks for. */
+export class PeerHost {
+  readonly #openConnection: (options: PeerConnectOptions) => PeerConnection;
+  readonly #askForPort: AskForPort;
+  readonly #reply: (reply: RelayReply, transfer: Transferable[]) => void;
+  readonly #attempts = new Map<number, Pick<PeerConnection, 'signal' | 'describe' | 'close'>>();
+
+  /** @param reply posts to the worker, and throws where it cannot transfer what it is to. */
+  constructor(
+    openConnection: (options: PeerConnectOptions) => PeerConnection,
+    ask: AskForPort,
+    reply: (reply: RelayReply, transfer: Transferable[]) => void,
+  ) {
+    this.#openConnection = openConnection;
+    this.#askForPort = ask;
+    this.#reply = reply;
+  }
+
+  receive(request: RelayRequest): void {
+    const { id } = request;
+    switch (request.type) {
+      case 'peer-connect':
+        return this.#connect(request);
+      case 'peer-signal':
+        return this.#attempts.get(id)?.signal(request.signal);
+      case 'peer-port': {
+        const { port, cancel } = this.#askForPort(request.key);
+        this.#attempts.set(id, { signal: () => {}, describe: () => Promise.resolve(UNKNOWN_WAY), close: cancel });
+        void this.#handOver(id, port);
+        return;
+      }
+      case 'peer-describe':
+        void this.#describe(id);
+        return;
+      case 'peer-close':
+        return this.#attempts.get(id)?.close();
+      default:
+        request satisfies never;
+    }
+  }
+
+  /** Ends every connection, so that neighbours know within milliseconds and not by a timeout. */
+  close(): void {
+    for (const attempt of this.#attempts.values()) attempt.close();
+    this.#attempts.clear();
+  }
+
+  #connect({ id, initiator, iceServers, iceTransportPolicy }: Extract<RelayRequest, { type: 'peer-connect' }>): void {
+    const onsignal = (signal: PeerSignal): void => this.#reply({ type: 'peer-signal', id, signal }, []);
+    let connection: PeerConnection;
+    try {
+      connection = this.#openConnection({ initiator, iceServers, iceTransportPolicy, onsignal });
+    } catch (error) {
+      // Extensions and policies switch WebRTC off.
+      return this.#gone(id, `This browser makes no connections to others (${messageOf(error)}).`);
+    }
+    this.#attempts.set(id, connection);
+    const { channel } = connection;
+    try {
+      this.#reply({ type: 'peer-channel', id, channel }, [channel]);
+      connection.onclose = (error) => this.#gone(id, error?.message ?? 'It was closed.');
+    } catch {
+      // Not every browser transfers channels: then it stays here, as it is.
+      void this.#handOver(id, this.#bridge(id, connection));
+    }
+  }
+
+  /** Resolves with the worker's end of the link, once it is open. */
+  async #bridge(id: number, connection: PeerConnection): Promise<MessagePort> {
+    const link = await openChannelLink(connection.channel, connection);
+    const { port1, port2 } = new MessageChannel();
+    bridgeLink(link, port1, () => this.#attempts.delete(id));
+    return port2;
+  }
+
+  async #handOver(id: number, opening: Promise<MessagePort>): Promise<void> {
+    try {
+      const port = await opening;
+      this.#reply({ type: 'peer-port', id, port }, [port]);
+    } catch (error) {
+      this.#gone(id, messageOf(error));
+    }
+  }
+
+  #gone(id: number, message: string): void {
+    this.#attempts.delete(id);
+    this.#reply({ type: 'peer-gone', id, message }, []);
+  }
+
+  async #describe(id: number): Promise<void> {
+    const asked = this.#attempts.get(id)?.describe() ?? Promise.resolve(UNKNOWN_WAY);
+    // Of a connection that ends meanwhile there may be no statistics.
+    const description = await asked.catch(() => UNKNOWN_WAY);
+    this.#reply({ type: 'peer-description', id, description }, []);
+  }
+}

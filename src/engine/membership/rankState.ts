@@ -1,0 +1,69 @@
+/** What a member says of itself: its state by the design's names, and in words. */
+import { modulo } from '../../collectives/plans/ringPlan.ts';
+import type { RankStatus } from '../../protocol/events.ts';
+import type { MembershipState } from './membership.ts';
+
+/** What its membership does not know. */
+interface Circumstances {
+  isServerAway: boolean;
+  /** How the last run ended, in a sentence; `null` before there was one. */
+  outcome: string | null;
+  /** It only watches. */
+  watches: boolean;
+}
+
+export function rankStateOf(
+  membership: MembershipState,
+  circumstances: Circumstances,
+): Omit<RankStatus, 'isServerAway'> {
+  return { ...standingOf(membership, circumstances), connecting: connectingOf(membership) };
+}
+
+function standingOf(
+  membership: MembershipState,
+  circumstances: Circumstances,
+): Pick<RankStatus, 'state' | 'epoch' | 'detail'> {
+  const { member, epoch, linking, active } = membership;
+  if (member === null) return { state: 'OFFLINE', epoch: 0, detail: 'not connected' };
+  if (active !== null && active.phase !== 'STALLED') {
+    if (active.phase === 'SYNCING') {
+      return { state: 'SYNCING', epoch: active.epoch, detail: 'loading the job and comparing states' };
+    }
+    return { state: 'RUNNING', epoch: active.epoch, detail: whileRunning(membership, circumstances) };
+  }
+  if (linking !== null) {
+    const to = linking.members.length === 2 ? 'the other rank' : 'both neighbours';
+    return { state: 'LINKING', epoch: linking.epoch, detail: `connecting to ${to}` };
+  }
+  return { state: 'WAITING', epoch: active?.epoch ?? epoch, detail: whileWaiting(membership, circumstances) };
+}
+
+/** The neighbours in the ring to come. */
+function connectingOf({ member, linking }: MembershipState): RankStatus['connecting'] {
+  if (linking === null || member === null) return [];
+  const { members, relayed } = linking;
+  const own = members.findIndex((one) => one.member === member);
+  const ranks = new Set([modulo(own - 1, members.length), modulo(own + 1, members.length)]);
+  ranks.delete(own);
+  return [...ranks].map((rank) => {
+    const peer = members[rank]!.member;
+    return { rank, isRelayed: relayed.some((pair) => pair.includes(member) && pair.includes(peer)) };
+  });
+}
+
+function whileRunning({ linking }: MembershipState, { isServerAway }: Circumstances): string {
+  if (isServerAway) return 'training; the signaling server is away, which only joining and leaving need';
+  return linking === null ? 'training' : 'training; others are joining';
+}
+
+function whileWaiting(
+  { active, pausedFor }: MembershipState,
+  { isServerAway, outcome, watches }: Circumstances,
+): string {
+  if (isServerAway) return 'waiting for the signaling server, which is away';
+  if (watches) return 'watching';
+  if (pausedFor === 0) return 'paused by the host';
+  if (pausedFor !== null) return `paused: waiting for ${pausedFor} more`;
+  if (active !== null) return 'a rank has gone: finding together again';
+  return outcome ?? 'waiting for the run to start';
+}

@@ -1,0 +1,508 @@
+/**
+ * One member's life as the signaling server orders it: admitted to a room, linked to neighbours in an epoch, synchronised,
+ * running, and on to the next epoch. What follows what is `membership.ts`, a pure function; this carries it out. Who trains what
+ * is not its concern: it hands each epoch to `enter` and `train`.
+ *
+ * A lost connection to the server is made anew for as long as there is something to go on with: a running ring needs no server.
+ * A tab that is not let in yet asks again for a while, too: its room may be moving from one server process to another.
+ */
+import type { RankStatus } from '../../protocol/events.ts';
+import {
+  PROTOCOL_VERSION,
+  type ClientMessage,
+  type IceServer,
+  type Refusal,
+  type RosterEntry,
+  type ServerMessage,
+} from '../../protocol/control.ts';
+import { isElastic, type JobSpec, type TransportName } from '../../spec/job.ts';
+import type { Mesh } from '../../collectives/mesh.ts';
+import { localRankOf, type LocalRank } from '../../protocol/seating.ts';
+import type { Link } from '../../transport/link.ts';
+import type { Clock } from '../../util/clock.ts';
+import {
+  asError,
+  PeerGoneError,
+  PeergradError,
+  RemovedError,
+  SignalingError,
+  TimeoutError,
+} from '../../util/errors.ts';
+import { EpochLinks } from './generationLinks.ts';
+import type { PeerConnector, TabConnector } from './linkAttempt.ts';
+import { LinkPool } from './linkPool.ts';
+import {
+  advance,
+  OUTSIDE,
+  standingOf,
+  type MembershipEffect,
+  type MembershipEvent,
+  type MembershipState,
+  type StateReport,
+} from './membership.ts';
+import { rankStateOf } from './rankState.ts';
+import { SignalingClient, type OpenSocket } from './signalingClient.ts';
+
+/**
+ * How long a rank that lost a neighbour waits for the server to say who left before it reports the loss itself: the server
+ * hears of a closed tab within milliseconds.
+ */
+const VERDICT_GRACE_MS = 500;
+/** How much longer a rank waits that has only been told of a loss or a deadline: the rank that found it knows the link. */
+const HEARSAY_GRACE_MS = 500;
+
+/** How long links stay open after a run that no server ended: a slower neighbour may still need the last frames. */
+const FAREWELL_MS = 2_000;
+
+/** First wait before a lost connection to the server is made anew; each further one doubles, with as much again at random. */
+const RETURN_MS = 250;
+const MAX_RETURN_MS = 4_000;
+/** How long a server that took a connection may take to let a member in; several wait for each other's word on a room. */
+const ADMISSION_MS = 15_000;
+/** How long the server may be away from a member that does not train, or from a tab that asks to be let in. */
+const AWAY_MS = 60_000;
+
+/** One epoch as its trainer sees it. */
+export interface Epoch extends LocalRank {
+  readonly epoch: number;
+  /** Epochs of one run share its number. */
+  readonly run: number;
+  readonly rank: number;
+  readonly worldSize: number;
+  /** In ring order: index is rank. */
+  readonly members: RosterEntry[];
+  /** Ranks that the order keeps apart, as the link between them was slow. */
+  readonly parted: readonly (readonly [number, number])[];
+  readonly job: JobSpec;
+  /** The links of this epoch: to both ring neighbours, and to others on demand. */
+  readonly mesh: Mesh;
+  /** To the ring neighbours, by rank. */
+  readonly links: ReadonlyMap<number, Link>;
+  /** Aborted when the epoch ends before its run did. */
+  readonly signal: AbortSignal;
+}
+
+type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'return' }>;
+
+type Ended = Extract<MembershipEffect, { type: 'end' }>;
+
+/** What the user decided, what has become of this tab or its links, and what it tells of the run. */
+type Wish = Extract<
+  ClientMessage,
+  {
+    type:
+      'ready' | 'configure' | 'start' | 'pause' | 'resume' | 'stop' | 'remove' | 'lock' | 'news' | 'slow' | 'syncing';
+  }
+>;
+
+export interface RendezvousOptions {
+  server: string;
+  /** The first message; the browser's id is added to it. */
+  hello: Extract<ClientMessage, { type: 'create' | 'join' }>;
+  connectPeer: PeerConnector;
+  connectTab: TabConnector;
+  /** By default as the room's job has it. */
+  transport?: TransportName;
+  clock: Clock;
+  /** A number from 0 up to 1, as Math.random. */
+  random: () => number;
+  openSocket: OpenSocket;
+  /** Resolves with the id that all tabs of this browser share. */
+  browserId: () => Promise<string>;
+  /** Also after a return, and where the server has let this tab in as somebody new. */
+  onadmitted: (message: Extract<ServerMessage, { type: 'admitted' }>) => void;
+  /** The key that makes this tab a host has been renewed. */
+  onhostkey?: (room: string, hostKey: string) => void;
+  onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
+  onstate: (status: RankStatus) => void;
+  /** What rank 0 tells of the run: only those who watch hear it. */
+  onnews?: (digest: string) => void;
+  /** SYNCING: resolves with what this rank has once it has what the others have. Never before the last one has settled. */
+  enter: (epoch: Epoch) => Promise<StateReport>;
+  /** RUNNING: resolves with the state after the last step. */
+  train: (epoch: Epoch) => Promise<StateReport>;
+  /** What a rejection of the two means for the others, where no rank that has gone is the cause. */
+  scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
+  /** The others go on without this member for a while, and why. */
+  onsuspended?: (message: string) => void;
+  /** The run is over; the member is still in the room. */
+  onended: (outcome: Ended['outcome'], message: string) => void;
+  /** The server refused a wish; nothing has changed. */
+  onrefused: (error: Error) => void;
+  /** The member is out of the room: refused, or the server is gone. */
+  onfatal: (error: Error) => void;
+}
+
+/** An epoch whose links are made or being made. */
+interface Live {
+  readonly links: EpochLinks;
+  readonly abort: AbortController;
+  readonly members: RosterEntry[];
+  /** Once its links are up. */
+  view: Epoch | null;
+}
+
+export class Rendezvous {
+  readonly #options: RendezvousOptions;
+  #client: SignalingClient | null = null;
+  #membership: MembershipState = OUTSIDE;
+  #admission: Extract<ServerMessage, { type: 'admitted' }> | null = null;
+  #browser = '';
+  #iceServers: readonly IceServer[] = [];
+  #lastRoom: Extract<ServerMessage, { type: 'room' }> | null = null;
+  readonly #live = new Map<number, Live>();
+  readonly #pool: LinkPool;
+  /** `enter` and `train` of one epoch after the other. */
+  #work: Promise<void> = Promise.resolve();
+  /** The epoch of which one of them is on. */
+  #busy: number | null = null;
+  #shown = '';
+  /** How the last run ended, in a sentence. */
+  #outcome: string | null = null;
+  /** When the server was lost; `null` while it is there. */
+  #lostAt: number | null = null;
+  #returns = 0;
+  #cancelReturn: () => void = () => {};
+  #isOver = false;
+
+  constructor(options: RendezvousOptions) {
+    this.#options = options;
+    this.#pool = new LinkPool((member, error) => this.#onLinkLost(member, error));
+  }
+
+  /** Connects and asks for admission. What follows comes through the handlers. */
+  async start(): Promise<void> {
+    this.#browser = await this.#options.browserId();
+    try {
+      await this.#connect(this.#hello());
+    } catch (error) {
+      this.#fatal(asError(error));
+    }
+  }
+
+  send(message: Wish): void {
+    this.#client?.send(message);
+  }
+
+  /** Resolves once what this rank does in an epoch that is over has ended: until then it can be no part of another. */
+  async freed(): Promise<void> {
+    if (this.#busy !== null && !this.#live.has(this.#busy)) await this.#work;
+  }
+
+  /** Leaves the room. Idempotent. */
+  leave(): void {
+    if (this.#isOver) return;
+    this.#client?.send({ type: 'leave' });
+    this.#end(new PeergradError('This tab left the room.'), 'not connected');
+  }
+
+  /** Once this member has left: resolves when the server knows it, or is gone. */
+  async left(): Promise<void> {
+    await this.#client?.closed;
+  }
+
+  async #connect(hello: Hello): Promise<void> {
+    const { server, clock } = this.#options;
+    const client = await SignalingClient.connect(server, this.#options, {
+      onmessage: (message) => this.#receive(message),
+      onclose: (error) => this.#onServerLost(error),
+    });
+    if (this.#isOver) return client.close();
+    this.#client = client;
+    client.send(hello);
+    clock.after(ADMISSION_MS, () => {
+      if (this.#client !== client || this.#membership.isConnected) return;
+      this.#onServerLost(new SignalingError(`The signaling server did not answer within ${ADMISSION_MS / 1000} s.`));
+    });
+  }
+
+  #receive(message: ServerMessage): void {
+    switch (message.type) {
+      case 'admitted':
+        return this.#onAdmitted(message);
+      case 'room':
+        this.#lastRoom = message;
+        return this.#options.onroom(message);
+      case 'credentials':
+        return this.#onCredentials(message);
+      case 'ice':
+        this.#iceServers = message.iceServers;
+        return;
+      case 'heartbeat':
+        return;
+      case 'signal':
+        return this.#live.get(message.epoch)?.links.signal(message);
+      case 'news':
+        return this.#options.onnews?.(message.digest);
+      case 'ended':
+        // Who watches is in no epoch, and its membership in no run that could end.
+        if (this.#watches) return this.#options.onended(message.outcome, message.message);
+        return this.#dispatch(message);
+      case 'prepare':
+      case 'sync':
+      case 'go':
+      case 'pause':
+        return this.#dispatch(message);
+      case 'suspended':
+        this.#options.onsuspended?.(message.message);
+        return this.#dispatch(message);
+      case 'refused':
+        return this.#onRefused(message);
+      default:
+        message satisfies never;
+    }
+  }
+
+  #onAdmitted(message: Extract<ServerMessage, { type: 'admitted' }>): void {
+    this.#admission = message;
+    this.#iceServers = message.iceServers;
+    this.#lostAt = null;
+    this.#returns = 0;
+    this.#client?.startHeartbeat(message.heartbeatMs);
+    this.#dispatch({ type: 'admitted', member: message.member });
+    this.#options.onadmitted(message);
+  }
+
+  #onCredentials({ token, hostKey }: Extract<ServerMessage, { type: 'credentials' }>): void {
+    if (this.#admission === null) return;
+    this.#admission = { ...this.#admission, token, hostKey };
+    if (hostKey !== null) this.#options.onhostkey?.(this.#admission.room, hostKey);
+  }
+
+  #onRefused({ code, message }: Extract<ServerMessage, { type: 'refused' }>): void {
+    const RefusedError = code === 'removed' ? RemovedError : SignalingError;
+    const error = new RefusedError(message, { room: this.#admission?.room });
+    if (code === 'not-host' || code === 'not-now') return this.#options.onrefused(error);
+    if (!this.#isPassing(code)) return this.#fatal(error);
+    // Its place is gone: as somebody new, then.
+    if (code === 'not-member' && this.#admission !== null) this.#admission = { ...this.#admission, token: '' };
+    this.#onServerLost(error);
+  }
+
+  /** Whether a later try may be let in where this one was refused. */
+  #isPassing(code: Refusal): boolean {
+    if (code === 'server-closing') return true;
+    if (code === 'silent' || code === 'not-member') return this.#admission !== null;
+    // To a member that is in the room, `rate-limited` says that it sends too much.
+    if (this.#lostAt === null) return false;
+    if (code === 'rate-limited') return true;
+    if (this.#admission !== null) return false;
+    // A room that has lost its server is there again once the first of its members is back. A join whose answer was lost may
+    // still hold the rank, or the last place, until the server takes that member for gone.
+    return code === 'no-room' || code === 'mismatch' || code === 'room-full';
+  }
+
+  /** The server is gone, or has closed this connection: tries to come back. */
+  #onServerLost(error: Error): void {
+    if (this.#isOver || (this.#client === null && this.#lostAt !== null)) return;
+    this.#client?.close();
+    this.#client = null;
+    // A second `create` might open a second room.
+    if (this.#admission === null && this.#options.hello.type === 'create') return this.#fatal(error);
+    this.#lostAt ??= this.#options.clock.now();
+    this.#dispatch({ type: 'lost' });
+    this.#comeBackLater(error);
+  }
+
+  #comeBackLater(error: Error): void {
+    const { clock, random } = this.#options;
+    const { active } = this.#membership;
+    const trains = active?.phase === 'RUNNING' || active?.phase === 'SYNCING';
+    if (!trains && clock.now() - (this.#lostAt ?? 0) > AWAY_MS) return this.#fatal(error);
+    const wait = Math.min(MAX_RETURN_MS, RETURN_MS * 2 ** this.#returns++);
+    // Not all members of all rooms at the same moment.
+    this.#cancelReturn = clock.after(wait * (1 + random()), () => {
+      this.#connect(this.#hello()).catch((again: unknown) => {
+        if (!this.#isOver) this.#comeBackLater(asError(again));
+      });
+    });
+  }
+
+  /** The first message of a connection. */
+  #hello(): Hello {
+    if (this.#admission === null) return { ...this.#options.hello, browser: this.#browser };
+    const { member, room, token, hostKey } = this.#admission;
+    const { name, rank, watches } = this.#options.hello;
+    const who = { version: PROTOCOL_VERSION, name, rank, watches, browser: this.#browser, room } as const;
+    const key = hostKey === null ? {} : { hostKey };
+    if (token === '' || this.#lastRoom === null) return { type: 'join', ...who, ...key };
+    const standing = standingOf(this.#membership, this.#lastRoom);
+    return { type: 'return', ...who, ...key, member, token, standing };
+  }
+
+  #dispatch(event: MembershipEvent): void {
+    if (this.#isOver) return;
+    const { state, effects } = advance(this.#membership, event);
+    this.#membership = state;
+    for (const effect of effects) this.#carryOut(effect);
+    this.#show();
+  }
+
+  #carryOut(effect: MembershipEffect): void {
+    switch (effect.type) {
+      case 'send':
+        return this.#client?.send(effect.message);
+      case 'link':
+        void this.#link(effect.prepare);
+        return;
+      case 'drop':
+        return this.#drop(effect.epoch, new PeergradError(effect.reason));
+      case 'enter': {
+        const live = this.#live.get(effect.epoch);
+        this.#pool.retain(new Set(live?.members.map(({ member }) => member)));
+        return this.#perform(effect.epoch, 'entered', this.#options.enter);
+      }
+      case 'train':
+        return this.#perform(effect.epoch, 'trained', this.#options.train);
+      case 'end':
+        this.#pool.retain(new Set());
+        this.#outcome = effect.message;
+        return this.#options.onended(effect.outcome, effect.message);
+      default:
+        effect satisfies never;
+    }
+  }
+
+  async #link({
+    epoch,
+    run,
+    members,
+    job,
+    relayed,
+    parted,
+  }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
+    const { connectPeer, connectTab, transport = job.transport, clock } = this.#options;
+    const rankOf = (id: string): number => members.findIndex(({ member }) => member === id);
+    const rank = members.findIndex(({ member }) => member === this.#membership.member);
+    const links = new EpochLinks({
+      ...{ room: this.#admission!.room, epoch, rank, members, relayed, connectPeer, clock },
+      connectTab: transport === 'auto' ? connectTab : null,
+      ...{ iceServers: this.#iceServers, pool: this.#pool, server: () => this.#client },
+      relayOnly: this.#admission!.iceTransportPolicy === 'relay',
+    });
+    const live: Live = { links, abort: new AbortController(), members, view: null };
+    this.#live.set(epoch, live);
+    try {
+      const opened = await links.open();
+      live.view = {
+        ...{ epoch, run, rank, worldSize: members.length, members, job, ...opened },
+        ...localRankOf(rank, members),
+        parted: parted.map(([a, b]) => [rankOf(a), rankOf(b)]),
+        signal: live.abort.signal,
+      };
+      this.#dispatch({ type: 'linked', epoch });
+    } catch (error) {
+      this.#report(epoch, error);
+    }
+  }
+
+  #drop(epoch: number, reason: Error): void {
+    const live = this.#live.get(epoch);
+    this.#live.delete(epoch);
+    live?.abort.abort(reason);
+    live?.links.close(reason);
+  }
+
+  /** Runs a task of an epoch once those before it have settled. */
+  #perform(epoch: number, type: 'entered' | 'trained', task: (epoch: Epoch) => Promise<StateReport>): void {
+    const perform = async (): Promise<void> => {
+      const view = this.#live.get(epoch)?.view;
+      if (!view) return;
+      this.#busy = epoch;
+      if (type === 'entered') this.#dispatch({ type: 'entering', epoch });
+      try {
+        const { step, stateHash } = await task(view);
+        this.#dispatch({ type, epoch, step, stateHash });
+        if (type === 'trained' && !this.#client?.isOpen) this.#farewell();
+      } catch (error) {
+        this.#report(epoch, error);
+      } finally {
+        this.#busy = null;
+      }
+    };
+    this.#work = this.#work.then(perform);
+  }
+
+  /** The run is done, and nobody is there to end it. */
+  #farewell(): void {
+    const { run } = this.#membership;
+    this.#options.clock.after(FAREWELL_MS, () => {
+      if (this.#client?.isOpen) return;
+      const message = 'The run has finished here. The signaling server is away.';
+      this.#dispatch({ type: 'ended', run, outcome: 'finished', message });
+    });
+  }
+
+  /** What went wrong in an epoch, for the server to decide what follows. */
+  #report(epoch: number, error: unknown): void {
+    const live = this.#live.get(epoch);
+    if (!live) return;
+    const { active } = this.#membership;
+    // Who has finished needs the others no more: they finish too, and close their links.
+    if (active?.epoch === epoch && active.phase === 'FINISHED') return;
+    const failure = asError(error);
+    // A fixed world that is broken stays so, and nobody is there to say what follows.
+    if (this.#isFixed && !this.#client?.isOpen) return this.#fatal(failure);
+    const self = live.members.findIndex(({ member }) => member === this.#membership.member);
+    const { rank = self, missing = [] } = failure instanceof PeergradError ? failure.context : {};
+    const peers = missing.flatMap((other) => (other === self ? [] : (live.members[other]?.member ?? [])));
+    const isAboutPeers = failure instanceof PeerGoneError || failure instanceof TimeoutError;
+    const isHearsay = isAboutPeers && rank !== self;
+    const scope = isAboutPeers ? 'epoch' : this.#options.scopeOf(error);
+    // While linking, time runs out of links.
+    const isLate = failure instanceof TimeoutError && this.#membership.linking?.epoch !== epoch;
+    const event: MembershipEvent =
+      isAboutPeers && !isHearsay && peers.length > 0
+        ? { type: isLate ? 'late' : 'broken', epoch, peers }
+        : { type: 'failed', epoch, message: failure.message.slice(0, 1000), scope };
+    const graceMs = (failure instanceof PeerGoneError ? VERDICT_GRACE_MS : 0) + (isHearsay ? HEARSAY_GRACE_MS : 0);
+    if (graceMs === 0) return this.#dispatch(event);
+    this.#options.clock.after(graceMs, () => {
+      if (this.#live.has(epoch)) this.#dispatch(event);
+    });
+  }
+
+  get #watches(): boolean {
+    return this.#options.hello.watches ?? false;
+  }
+
+  get #isFixed(): boolean {
+    return this.#lastRoom !== null && (this.#lastRoom.nodes === null || !isElastic(this.#lastRoom.job));
+  }
+
+  #onLinkLost(member: string, error: Error | null): void {
+    for (const [epoch, { members, links }] of this.#live) {
+      const peer = members.findIndex((entry) => entry.member === member);
+      if (!links.neighbours.includes(peer)) continue;
+      const why = error === null ? 'A neighbour closed its link.' : error.message;
+      this.#report(epoch, new PeerGoneError(why, { epoch, missing: [peer] }));
+    }
+  }
+
+  #fatal(error: Error): void {
+    if (this.#isOver) return;
+    this.#options.onfatal(error);
+    this.#end(error, error.message);
+  }
+
+  #end(reason: Error, detail: string): void {
+    this.#isOver = true;
+    this.#cancelReturn();
+    this.#client?.close();
+    for (const epoch of [...this.#live.keys()]) this.#drop(epoch, reason);
+    this.#pool.retain(new Set());
+    this.#options.onstate({ state: 'OFFLINE', epoch: 0, detail, isServerAway: false, connecting: [] });
+  }
+
+  #show(): void {
+    const isServerAway = !this.#membership.isConnected && this.#admission !== null;
+    const status = {
+      ...rankStateOf(this.#membership, { isServerAway, outcome: this.#outcome, watches: this.#watches }),
+      isServerAway,
+    };
+    const shown = JSON.stringify(status);
+    if (shown === this.#shown) return;
+    this.#shown = shown;
+    this.#options.onstate(status);
+  }
+}

@@ -1,0 +1,18 @@
+/** How the ranks of a world are linked. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import type { RunResult } from '../../protocol/events.ts';
+
+/** What the links between ring neighbours are, of all ranks. A collective: every rank must call it. */
+export async function transportOf(group: ProcessGroup): Promise<RunResult['transport']> {
+  const { rank, worldSize } = group;
+  if (worldSize === 1) return 'none';
+  const right = await group.describeLink(rightOf(rank, worldSize));
+  const isMemory = right?.route === 'memory';
+  const counts = Int32Array.of(Number(isMemory), Number(right !== null && !isMemory));
+  await group.allReduce(counts);
+  const [ports, connections] = counts as unknown as [number, number];
+  if (ports + connections < worldSize) return 'unknown';
+  if (ports === 0) return 'webrtc';
+  return connections === 0 ? 'memory' : 'mixed';
+}

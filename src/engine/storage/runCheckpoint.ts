@@ -1,0 +1,53 @@
+/** A run's state as a checkpoint and back. */
+import type { Checkpoint, CheckpointMeta, StateArray } from '../../protocol/checkpoint.ts';
+import { DataError } from '../../util/errors.ts';
+import { hashState } from '../../util/hash.ts';
+import type { RunState } from '../training/trainingLoop.ts';
+
+/** What a checkpoint says beside the state. */
+export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
+
+/** Its arrays: the parameters' order, the parameters, the buffers, the optimizer's scalars, its running averages. Copies nothing. */
+export function toCheckpoint({ progress, ring, agreed, vocabulary }: RunState, about: About): Checkpoint {
+  const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
+  const { order, parameters, buffers, optimizer } = ring;
+  const { scalars, slots } = optimizer;
+  const stateHash = hashState([parameters, scalars, ...slots]);
+  return {
+    meta: {
+      ...{ ...about, step, position, losses, evaluateEvery, trainedMs, verdicts, stateHash },
+      ...(agreed && { agreed }),
+      ...(vocabulary && { vocabulary }),
+    },
+    arrays: [Int32Array.from(order), parameters, buffers, scalars, ...slots],
+  };
+}
+
+/** @throws DataError where its arrays are not those of a run's state. */
+export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
+  const { id, job, step, position, losses, evaluateEvery, trainedMs, verdicts, agreed, vocabulary } = meta;
+  const [order, parameters, buffers, scalars, ...slots] = arrays;
+  const isState =
+    order instanceof Int32Array &&
+    isFloat32(parameters) &&
+    isFloat32(buffers) &&
+    scalars instanceof Float64Array &&
+    slots.every(isFloat32);
+  if (!isState) {
+    throw new DataError(`Checkpoint ${id} is of another version of peergrad: remove it, and go on from another.`);
+  }
+  return {
+    // Epochs are numbered by room, and this begins in another.
+    progress: { step, appliedIn: 0, previousAppliedIn: 0, position, losses, evaluateEvery, trainedMs, verdicts },
+    ring: {
+      ...{ order: [...order], parameters, buffers },
+      optimizer: { name: job.optimizer, scalars: scalars as Float64Array<ArrayBuffer>, slots },
+    },
+    ...(agreed && { agreed }),
+    ...(vocabulary && { vocabulary }),
+  };
+}
+
+function isFloat32(array: StateArray | undefined): array is Float32Array<ArrayBuffer> {
+  return array instanceof Float32Array;
+}

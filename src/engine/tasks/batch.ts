@@ -1,0 +1,48 @@
+/** A batch of fixed shape: short ones are padded with samples that weigh nothing, so that shapes stay static on the GPU. */
+import * as tf from '@tensorflow/tfjs';
+import { sampleLength, type Dataset, type Labels } from '../../jobs/index.ts';
+
+interface BatchTensors {
+  /** float32 [size, ...inputShape] */
+  inputs: tf.Tensor;
+  /** [size]: int32 where they are classes, float32 where they are amounts. */
+  labels: tf.Tensor1D;
+  /** float32 [size]: 1 for a sample, 0 for padding. */
+  weights: tf.Tensor1D;
+}
+
+export class Batch {
+  readonly size: number;
+  readonly labels: Labels;
+  readonly weights: Float32Array;
+  readonly #data: Dataset;
+  readonly #inputs: Float32Array;
+
+  constructor(data: Dataset, size: number) {
+    this.size = size;
+    this.#data = data;
+    this.#inputs = new Float32Array(size * sampleLength(data));
+    this.labels = data.labelUnit === undefined ? new Int32Array(size) : new Float32Array(size);
+    this.weights = new Float32Array(size);
+  }
+
+  /** Fills the batch with samples `indices`, at most `size`, and hands it to `use` as tensors that live until it resolves. */
+  async with<T>(indices: Uint32Array, use: (tensors: BatchTensors) => Promise<T>): Promise<T> {
+    const { length } = indices;
+    this.#inputs.fill(0, length * sampleLength(this.#data));
+    this.labels.fill(0, length);
+    this.weights.fill(1, 0, length).fill(0, length);
+    await this.#data.read(indices, this.#inputs, this.labels);
+    // Copies: a tensor aliases its array until it is uploaded.
+    const tensors: BatchTensors = {
+      inputs: tf.tensor(this.#inputs.slice(), [this.size, ...this.#data.inputShape]),
+      labels: tf.tensor1d(this.labels.slice(), this.labels instanceof Int32Array ? 'int32' : 'float32'),
+      weights: tf.tensor1d(this.weights.slice()),
+    };
+    try {
+      return await use(tensors);
+    } finally {
+      tf.dispose([tensors.inputs, tensors.labels, tensors.weights]);
+    }
+  }
+}

@@ -1,0 +1,134 @@
+/** A job of samples and labels as a {@link Task}: one of our models, or the job's own, on one of our data sets. */
+import * as tf from '@tensorflow/tfjs';
+import {
+  amountScore,
+  amountSums,
+  buildModel,
+  classScore,
+  countAmongFirst,
+  countConfusion,
+  countCorrect,
+  FIRST_CLASSES,
+  lossSumOf,
+  sampleLength,
+  type Dataset,
+  type JobModel,
+} from '../../jobs/index.ts';
+import { confusedClasses } from '../../protocol/confusion.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { lossOf } from '../../spec/measures.ts';
+import { hashState } from '../../util/hash.ts';
+import type { Author } from '../inference/textGenerator.ts';
+import { Batch } from './batch.ts';
+import { dropoutMask } from './dropout.ts';
+import { INTERMEDIATE_SAMPLES } from '../training/evaluation.ts';
+import { LearnedModel } from '../inference/inspection.ts';
+import type { Task } from './task.ts';
+
+/** Most held-out samples per forward pass: no gradients are kept, so more than a training batch fit. */
+const EVALUATION_BATCH = 256;
+
+/** What to do where ranks that have data of their own go by different things. */
+export const UNAGREED = 'it goes by other columns, classes or characters than theirs, so reload that tab';
+
+/** Of a task on data that only this rank has. */
+export interface ShardTask {
+  /** Of what ranks have agreed on. */
+  digest: string;
+  /** What is random, and drawn by sample, is drawn by this: its samples have the same numbers as others'. */
+  seed: number;
+}
+
+export interface JobTask extends Task {
+  /** The model, to be asked what it has learned. Disposed of with the task, unless it is to live longer. */
+  readonly learned: LearnedModel | Author;
+}
+
+/**
+ * Builds `job`'s model. Held-out samples are tested in batches that `worldSize` ranks share evenly.
+ *
+ * @param shard where every rank has data of its own.
+ */
+export async function createJobTask(
+  job: JobSpec,
+  { train, test }: { train: Dataset; test: Dataset },
+  worldSize: number,
+  shard?: ShardTask,
+): Promise<JobTask> {
+  const model = buildModel(job, train);
+  const learned = await LearnedModel.create(model, test, job);
+  const { labelUnit } = train;
+  const classes = labelUnit === undefined ? confusedClasses(test.classes, test.classNames) : undefined;
+  const sumOfLosses = lossSumOf(lossOf(job, labelUnit === undefined ? 'classification' : 'regression'));
+  const score = labelUnit === undefined ? classScore(job) : amountScore(job, labelUnit);
+  const trainBatch = new Batch(train, job.batchSize);
+  const seed = shard?.seed ?? job.seed;
+  // Ranks' shares of a test within a pass fill their batches, too.
+  const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
+  const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, share));
+  return {
+    learned,
+    model: model.variables,
+    trainSamples: train.size,
+    testSamples: test.size,
+    testBatch: testBatch.size,
+    isShard: shard !== undefined,
+    dataHash: async () => shard?.digest ?? hashState((await Promise.all([train, test].map(whatItIs))).flat()),
+    dataAdvice: shard === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
+    withBatch: (indices, use, step) =>
+      trainBatch.with(indices, ({ inputs, labels, weights }) =>
+        use(() =>
+          sumOfLosses(model.logits(inputs, dropoutMasks(model, seed, indices, trainBatch.size, step)), labels, weights),
+        ),
+      ),
+    classifies: labelUnit === undefined,
+    classes,
+    score,
+    evaluate: (indices) =>
+      testBatch.with(indices, async ({ inputs, labels, weights }) => {
+        const [logits, loss] = tf.tidy(() => {
+          const outputs = model.logits(inputs);
+          return [outputs, sumOfLosses(outputs, labels, weights)] as const;
+        });
+        try {
+          const [values, [sum]] = await Promise.all([logits.data(), loss.data()]);
+          const { labels: expected, weights: counted } = testBatch;
+          if (labelUnit !== undefined) {
+            return { lossSum: sum!, correct: 0, sums: amountSums(values, expected, counted) };
+          }
+          const rows = [values, expected, logits.size / testBatch.size, counted] as const;
+          return {
+            ...{ lossSum: sum!, correct: countCorrect(...rows) },
+            ...(score.sums > 0 && { sums: [countAmongFirst(FIRST_CLASSES, ...rows)] }),
+            ...(classes && { confusion: countConfusion(...rows) }),
+          };
+        } finally {
+          tf.dispose([logits, loss]);
+        }
+      }),
+    dispose: () => learned.dispose(),
+  };
+}
+
+function dropoutMasks(
+  { dropout }: JobModel,
+  seed: number,
+  indices: Uint32Array,
+  size: number,
+  step: number,
+): tf.Tensor[] {
+  return dropout.map(({ rate, shape }, place) => {
+    const length = shape.reduce((product, side) => product * side, 1);
+    return tf.tensor(dropoutMask(indices, { seed, step, place, rate, length, size }), [size, ...shape]);
+  });
+}
+
+/** Enough to tell data sets apart: their digest, or sizes, shapes, the first sample and the last. */
+async function whatItIs(data: Dataset): Promise<ArrayBufferView[]> {
+  const sizes = Int32Array.of(data.size, data.classes, ...data.inputShape);
+  if (data.digest !== undefined) return [sizes, new TextEncoder().encode(data.digest)];
+  const inputs = new Float32Array(2 * sampleLength(data));
+  const labels = new Int32Array(2);
+  await data.read(Uint32Array.of(0, data.size - 1), inputs, labels);
+  return [sizes, inputs, labels];
+}

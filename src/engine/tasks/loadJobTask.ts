@@ -1,0 +1,21 @@
+/** A built-in job's data and model, as a {@link Task}. */
+import { createCorpus, loadData, loadText } from '../../jobs/index.ts';
+import { type LoadDataOptions } from '../../jobs/source.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import type { Vocabulary } from '../../spec/vocabulary.ts';
+import { createGptTask } from './gptTask.ts';
+import { createJobTask, type JobTask } from './jobTask.ts';
+
+/**
+ * @param vocabulary of a language model that is gone on with
+ * @throws (rejects) DataError where data are missing or not what they should be.
+ */
+export async function loadJobTask(
+  job: JobSpec,
+  options: LoadDataOptions,
+  worldSize: number,
+  vocabulary: Vocabulary | null = null,
+): Promise<JobTask> {
+  if (job.job !== 'gpt') return createJobTask(job, await loadData(job, options), worldSize);
+  return createGptTask(job, await createCorpus(await loadText(job, options), job.gpt, vocabulary));
+}

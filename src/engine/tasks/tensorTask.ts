@@ -1,0 +1,203 @@
+/** A user's model and tensors as a {@link Task}. */
+import * as tf from '@tensorflow/tfjs';
+import type { Model, Scalar } from '../../parallel/ddp/flatten.ts';
+import { confusedClasses } from '../../protocol/confusion.ts';
+import { UsageError } from '../../util/errors.ts';
+import { hashState } from '../../util/hash.ts';
+import type { Task } from './task.ts';
+
+export interface Samples {
+  /** [samples, ...inputShape] */
+  xs: tf.Tensor;
+  /** [samples, ...outputShape] for losses by name; a loss of one's own gets it as it is. */
+  ys: tf.Tensor;
+}
+
+/**
+ * Losses by sample, [batch], or with further dimensions, over which their mean is taken; or the mean over all samples
+ * as a scalar. Labels come as they are in {@link Samples}.
+ */
+export type Loss = (labels: tf.Tensor, outputs: tf.Tensor) => tf.Tensor;
+
+/**
+ * Losses by TensorFlow.js's names. `categoricalCrossentropy` and `binaryCrossentropy` take a model's probabilities,
+ * `softmaxCrossEntropy` its logits; labels of the categorical ones are one-hot. Labels have the outputs' shape, or are
+ * [samples] where outputs are [samples, 1].
+ */
+const LOSSES = {
+  meanSquaredError: (labels, outputs) => tf.metrics.meanSquaredError(labels, outputs),
+  meanAbsoluteError: (labels, outputs) => tf.metrics.meanAbsoluteError(labels, outputs),
+  binaryCrossentropy: (labels, outputs) => tf.metrics.binaryCrossentropy(labels, outputs),
+  categoricalCrossentropy: (labels, outputs) => tf.metrics.categoricalCrossentropy(labels, outputs),
+  softmaxCrossEntropy: (labels, outputs) => tf.neg(tf.sum(tf.mul(labels, tf.logSoftmax(outputs)), -1)),
+} as const satisfies Record<string, Loss>;
+
+export type LossName = keyof typeof LOSSES;
+
+/** Losses for which the largest output is an answer. */
+const CLASSIFIES: readonly unknown[] = ['categoricalCrossentropy', 'softmaxCrossEntropy'];
+/** Most held-out samples per forward pass. */
+const EVALUATION_BATCH = 256;
+
+export interface FitOptions {
+  loss: LossName | Loss;
+  /** Held out: the loss over them is told, and for losses that classify the accuracy. */
+  validation?: Samples;
+  /**
+   * The samples are this tab's own, and other tabs have others, of the same shapes: as many as there are, one at least. A step takes the
+   * same part of every tab's. By default all tabs have all samples, and each computes its share.
+   */
+  shard?: boolean;
+}
+
+/**
+ * The loss is trained with the layers' regularizers added to it, as by TensorFlow.js's `model.fit`; held-out losses are
+ * without.
+ *
+ * @throws UsageError where inputs and labels are not of one number, labels are not of the outputs' shape, there is no loss of that
+ *   name, or the model has several inputs or outputs.
+ */
+export function createTensorTask(model: Model, train: Samples, { loss, validation, shard = false }: FitOptions): Task {
+  if (model.inputs.length !== 1 || model.outputs.length !== 1) {
+    throw new UsageError(
+      'Trainer takes models of one input and one output: train others with DistributedDataParallel.',
+    );
+  }
+  const sets = validation ? [train, validation] : [train];
+  const lossOf = lossNamed(loss);
+  for (const { xs, ys } of sets) {
+    if (xs.shape[0] !== ys.shape[0] || xs.shape[0] === 0) {
+      throw new UsageError(`xs has ${xs.shape[0]} samples and ys ${ys.shape[0]}: give one label for each sample.`);
+    }
+    if (typeof loss !== 'function') checkLabels(ys, model.outputs[0]!.shape);
+  }
+  // A Sequential knows its layers' regularizers only once it is built, and a pass in stages does not build it.
+  if (!model.built) model.build(model.inputs[0]!.shape);
+  const classifies = CLASSIFIES.includes(loss);
+  const { shape } = model.outputs[0]!;
+  // Of a sample with several answers, as a sequence has, none is the sample's.
+  const classes = classifies && shape.length === 2 ? confusedClasses(shape[1]!) : undefined;
+  return {
+    model,
+    trainSamples: train.xs.shape[0],
+    testSamples: validation?.xs.shape[0] ?? 0,
+    testBatch: EVALUATION_BATCH,
+    classifies,
+    classes,
+    isShard: shard,
+    dataHash: () => (shard ? Promise.resolve(hashShapes(train)) : hashEnds(sets)),
+    dataAdvice: shard
+      ? 'give every tab samples of the same shapes'
+      : 'give every tab the same samples, in the same order',
+    async withBatch(indices, use) {
+      const [inputs, labels] = gather(train, indices);
+      const summed = (outputs: tf.Tensor): Scalar => {
+        const data = sumOverSamples(lossOf(labels, outputs), indices.length);
+        // One by one: WebGPU's addN needs a buffer for each, of which there may be too few.
+        return model.calculateLosses().reduce((sum, value) => sum.add(value.mul<Scalar>(indices.length)), data);
+      };
+      try {
+        return await use({ inputs, loss: summed });
+      } finally {
+        tf.dispose([inputs, labels]);
+      }
+    },
+    async evaluate(indices) {
+      if (!validation || indices.length === 0) return { lossSum: 0, correct: 0 };
+      const sums = tf.tidy(() => {
+        const [inputs, labels] = gather(validation, indices);
+        const outputs = model.apply(inputs, { training: false }) as tf.Tensor;
+        const isRight = (): tf.Tensor => outputs.argMax(-1).equal(labels.argMax(-1)).cast('float32');
+        const both = tf.stack([
+          sumOverSamples(lossOf(labels, outputs), indices.length),
+          classifies ? sumOverSamples(isRight(), indices.length) : tf.scalar(0),
+        ]);
+        return classes ? tf.concat([both, countConfusion(labels, outputs, classes.length)]) : both;
+      });
+      try {
+        const [lossSum, correct, ...confusion] = await sums.data();
+        return { lossSum: lossSum!, correct: correct!, confusion };
+      } finally {
+        sums.dispose();
+      }
+    },
+    // The model and the tensors are the user's.
+    dispose: () => {},
+  };
+}
+
+/** @throws UsageError where there is no such loss. */
+function lossNamed(loss: LossName | Loss): Loss {
+  if (typeof loss === 'function') return loss;
+  if (!Object.hasOwn(LOSSES, loss)) {
+    throw new UsageError(
+      `There is no loss "${loss}": take ${Object.keys(LOSSES).join(', ')}, or a function of labels and outputs.`,
+    );
+  }
+  const named: Loss = LOSSES[loss];
+  return (labels, outputs) => {
+    checkLabels(labels, outputs.shape);
+    // Labels [n] beside outputs [n, 1] would broadcast to [n, n].
+    return named(labels.reshape(outputs.shape), outputs);
+  };
+}
+
+/**
+ * @param outputs their shape, null where it is not known yet.
+ * @throws UsageError
+ */
+function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): void {
+  const { shape } = labels;
+  // As model.fit does, [n] counts as [n, 1].
+  const sides = shape.length === 1 ? [...shape, 1] : shape;
+  if (sides.length === outputs.length && outputs.every((side, i) => side === null || side === sides[i])) return;
+  throw new UsageError(
+    `The model's outputs are [${outputs.map((side) => side ?? '*').join(', ')}], and labels [${shape.join(', ')}]: ` +
+      'give labels of the shape of the outputs, one-hot for classes.',
+  );
+}
+
+/**
+ * @param values [samples, ...], with further dimensions their mean is taken; or the mean over all as a scalar.
+ * @throws UsageError where there is not a value for each sample.
+ */
+function sumOverSamples(values: tf.Tensor, samples: number): Scalar {
+  if (values.rank === 0) return values.mul<Scalar>(samples);
+  if (values.shape[0] !== samples) {
+    throw new UsageError(
+      `The loss of ${samples} samples is of shape [${values.shape.join(', ')}]: give one value for each sample, or their mean.`,
+    );
+  }
+  return values.rank === 1 ? values.sum<Scalar>() : values.reshape([samples, -1]).mean(1).sum<Scalar>();
+}
+
+/** How many samples of each class are answered with each: float32 [classes * classes], exact below 2 ** 24 samples. */
+function countConfusion(labels: tf.Tensor, outputs: tf.Tensor, classes: number): tf.Tensor {
+  // Cast, as in jobs/loss.ts.
+  const chosen = (values: tf.Tensor): tf.Tensor => tf.oneHot(values.argMax(-1), classes).cast('float32');
+  return tf.matMul(chosen(labels), chosen(outputs), true).flatten();
+}
+
+function gather({ xs, ys }: Samples, indices: Uint32Array): [inputs: tf.Tensor, labels: tf.Tensor] {
+  return tf.tidy(() => {
+    const at = tf.tensor1d(Int32Array.from(indices), 'int32');
+    return [xs.gather(at), ys.gather(at)];
+  });
+}
+
+/** What samples have in common of which every tab has its own. */
+function hashShapes({ xs, ys }: Samples): string {
+  const shapes = [xs, ys].map(({ shape }) => shape.slice(1));
+  return hashState([new TextEncoder().encode(JSON.stringify(shapes))]);
+}
+
+/** Digest of shapes, the first sample and the last: enough to tell data sets apart. */
+async function hashEnds(sets: readonly Samples[]): Promise<string> {
+  const parts: ArrayBufferView[] = [];
+  for (const tensor of sets.flatMap(({ xs, ys }) => [xs, ys])) {
+    const ends = tf.tidy(() => tf.concat([tensor.slice([0], [1]), tensor.slice([tensor.shape[0] - 1], [1])]));
+    parts.push(Int32Array.from(tensor.shape), await ends.data());
+    ends.dispose();
+  }
+  return hashState(parts);
+}

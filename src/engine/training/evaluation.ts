@@ -1,0 +1,119 @@
+/** What comes after a step, once all ranks agree: testing held-out samples, and comparing ranks. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { dealWindow } from '../../parallel/data/cursor.ts';
+import type { Progress } from '../../parallel/recovery/progress.ts';
+import type { Confusion } from '../../protocol/confusion.ts';
+import type { TrainingPlan } from '../../spec/job.ts';
+import type { Metrics } from '../../spec/measures.ts';
+import type { Task } from '../tasks/task.ts';
+
+/** Held-out samples within a pass: +- 1 point is enough for a curve. */
+export const INTERMEDIATE_SAMPLES = 500;
+/** Held-out samples are tested about this often in a run, and all of them at the end of every pass over the data. */
+const EVALUATIONS_PER_RUN = 8;
+
+export interface Duties {
+  /** Held-out samples to test. */
+  samples: number;
+  /** Whether to compare ranks. */
+  comparison: boolean;
+}
+
+export const NO_DUTIES: Duties = { samples: 0, comparison: false };
+
+/** What is due after the last step that was applied. */
+export function dutiesAfter(
+  { step, position, evaluateEvery }: Progress,
+  { hashEvery, patience }: Pick<TrainingPlan, 'hashEvery' | 'patience'>,
+  isOver: boolean,
+): Duties {
+  if (step === 0) return NO_DUTIES;
+  const endsPass = position.offset === 0;
+  // Losses of more or fewer samples cannot be compared.
+  const testsAll = patience !== null;
+  const isTest = isOver || endsPass || step % evaluateEvery === 0;
+  return {
+    samples: isOver || endsPass || (isTest && testsAll) ? Infinity : isTest ? INTERMEDIATE_SAMPLES : 0,
+    comparison: isOver || step % hashEvery === 0,
+  };
+}
+
+/**
+ * Steps between two tests within a pass, of a run of `totalSteps` that learn from `globalBatch` samples each. No more samples are
+ * tested than learned from meanwhile: testing, of which each sample costs a third of a step's, must not outlast training.
+ */
+export function testInterval(
+  { train, test }: { train: number; test: number },
+  { patience }: Pick<TrainingPlan, 'patience'>,
+  globalBatch: number,
+  totalSteps: number,
+): number {
+  const stepsPerPass = Math.ceil(train / globalBatch);
+  const tested = patience === null ? Math.min(INTERMEDIATE_SAMPLES, test) : test;
+  const learned = Math.ceil(tested / globalBatch);
+  return Math.min(stepsPerPass, Math.max(learned, Math.ceil(totalSteps / EVALUATIONS_PER_RUN)));
+}
+
+/** Both of them. */
+export function joined(a: Duties, b: Duties): Duties {
+  return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
+}
+
+/** How well held-out samples are answered. */
+export interface Tested {
+  /** Of all ranks. */
+  samples: number;
+  /** Mean. */
+  loss: number;
+  /** Share of right answers; `null` where nothing is classified. */
+  accuracy: number | null;
+  /** What else is told. */
+  metrics?: Metrics;
+  /** Of all held-out samples, where the task has few classes. */
+  confusion?: Confusion;
+}
+
+/**
+ * Of the first `samples` held-out ones: each rank tests its share, the sums are summed. Where every rank has its own, all test the same
+ * part of them, rounded up.
+ *
+ * @param tell is told how many of its share this rank has done: on a slow machine minutes pass.
+ * @param held what all ranks have together.
+ */
+export async function testHeldOut(
+  group: ProcessGroup,
+  task: Task,
+  samples: number,
+  tell: (done: number, share: number) => void | Promise<void> = () => {},
+  held = task.testSamples,
+): Promise<Tested> {
+  const firsts = task.isShard ? Math.ceil((task.testSamples * samples) / held) : samples;
+  const indices = Uint32Array.from({ length: firsts }, (_, i) => i);
+  const share = task.isShard ? indices : dealWindow(indices, group.rank, group.worldSize);
+  const classes = samples === held ? (task.classes ?? []) : [];
+  const { score } = task;
+  const first = 3 + (score?.sums ?? 0);
+  const own = new Float64Array(first + classes.length ** 2);
+  own[0] = share.length;
+  for (let at = 0; at < share.length; at += task.testBatch) {
+    const told = await task.evaluate(share.subarray(at, at + task.testBatch));
+    const { lossSum, correct, sums = [], confusion = [] } = told;
+    for (const [i, sum] of [lossSum, correct, ...sums].entries()) own[i + 1]! += sum;
+    for (let i = first; i < own.length; i++) own[i]! += confusion[i - first]!;
+    await tell(Math.min(at + task.testBatch, share.length), share.length);
+  }
+  const all = Array.from(await group.allReduce(own));
+  const [tested, lossSum, correct, ...sums] = all.slice(0, first);
+  const counts = all.slice(first);
+  const metrics = score?.told(sums, tested!) ?? {};
+  return {
+    ...{ samples: tested!, loss: lossSum! / tested!, accuracy: task.classifies ? correct! / tested! : null },
+    ...(Object.keys(metrics).length > 0 && { metrics }),
+    ...(classes.length > 0 && {
+      confusion: {
+        classes: [...classes],
+        counts: classes.map((_, i) => counts.slice(i * classes.length, (i + 1) * classes.length)),
+      },
+    }),
+  };
+}

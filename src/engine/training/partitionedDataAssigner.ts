@@ -1,0 +1,48 @@
+/** Deals out samples of which every rank has its own. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { CursorPosition } from '../../parallel/data/cursor.ts';
+import { ShardCursor } from '../../parallel/data/shardCursor.ts';
+import type { Dealer, DealerOptions, HeldGradient, Turn } from './sampleAssigner.ts';
+
+export class ShardDealer implements Dealer {
+  readonly #batchSize: number;
+  readonly #seed: number;
+  #cursor: ShardCursor;
+
+  constructor({ group, samples, seed, batchSize }: DealerOptions) {
+    this.#batchSize = batchSize;
+    this.#seed = seed;
+    this.#cursor = this.#cursorOf(group, samples);
+  }
+
+  enter(group: ProcessGroup, samples: readonly number[]): void {
+    this.#cursor = this.#cursorOf(group, samples);
+  }
+
+  deal(position: CursorPosition): Turn {
+    const { dataEpoch, offset, size, indices, next } = this.#cursor.windowAt(position, this.#batchSize);
+    return { window: { dataEpoch, offset, size, next }, indices, rounds: 1 };
+  }
+
+  /** Nothing: with other ranks a step has other samples, and a gradient cannot be taken apart. */
+  holdingOf(): null {
+    return null;
+  }
+
+  dealAgain(position: CursorPosition, held: HeldGradient): Turn {
+    held.drop();
+    return this.deal(position);
+  }
+
+  get stepSamples(): number {
+    return Math.ceil(this.#cursor.datasetSize / this.#cursor.partsOf(this.#batchSize));
+  }
+
+  stepsLeft(position: CursorPosition, epochs: number): number {
+    return this.#cursor.stepsLeft(position, epochs, this.#batchSize);
+  }
+
+  #cursorOf({ rank }: ProcessGroup, sizes: readonly number[]): ShardCursor {
+    return new ShardCursor({ sizes, rank, seed: this.#seed });
+  }
+}

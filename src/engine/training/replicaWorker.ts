@@ -1,0 +1,33 @@
+/** Entry of the worker of one of `data-parallel`'s further replicas: trains like any rank, and tells nothing but failures. */
+import { ProcessGroup } from '../../collectives/processGroup.ts';
+import { systemClock } from '../../util/clock.ts';
+import { asError } from '../../util/errors.ts';
+import { openDevice } from '../device/device.ts';
+import { loadJobTask } from '../tasks/loadJobTask.ts';
+import { meshOf, type ReplicaStart } from './replicas.ts';
+import { SYNCING_TIMEOUT_MS } from './runParticipant.ts';
+import { TrainingRun } from './trainingLoop.ts';
+import { transportOf } from '../membership/transport.ts';
+
+async function train({ rank, worldSize, epoch, job, files, baseUrl, ports }: ReplicaStart): Promise<void> {
+  const { mesh } = meshOf(rank, worldSize, epoch, ports);
+  const group = new ProcessGroup(mesh, { clock: systemClock, timeoutMs: SYNCING_TIMEOUT_MS });
+  try {
+    const opened = await openDevice(systemClock);
+    const task = await loadJobTask(job, { files, baseUrl }, worldSize);
+    const run = await TrainingRun.prepare({
+      ...{ plan: job, task, clock: systemClock },
+      device: opened.device,
+      emit: () => {},
+      checkDevice: () => opened.check(),
+    });
+    const transport = await transportOf(group);
+    await run.enter({ group, transport, signal: new AbortController().signal });
+    await run.run();
+  } catch (error) {
+    // The first replica hears it, and tells.
+    group.abort(asError(error));
+  }
+}
+
+globalThis.addEventListener('message', ({ data }: MessageEvent<ReplicaStart>) => void train(data), { once: true });

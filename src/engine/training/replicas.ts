@@ -1,0 +1,85 @@
+/**
+ * `data-parallel`: several replicas of the model in one tab, each in a worker with a device of its own, joined by message ports.
+ * What torch.nn.DataParallel is (https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html): gradients are
+ * gathered to the first, which updates and hands the parameters back.
+ */
+import { Mesh } from '../../collectives/mesh.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import type { Link } from '../../transport/link.ts';
+import { createPortLink } from '../../transport/portLink.ts';
+import { PeergradError } from '../../util/errors.ts';
+
+/** What a replica's worker is started with. */
+export interface ReplicaStart {
+  rank: number;
+  worldSize: number;
+  epoch: number;
+  job: JobSpec;
+  files: File[];
+  baseUrl: string;
+  /** To every other replica, by rank. */
+  ports: [rank: number, port: MessagePort][];
+}
+
+export interface Replicas {
+  /** The first replica's: the caller's. */
+  readonly mesh: Mesh;
+  readonly links: ReadonlyMap<number, Link>;
+  /** Ends the others. */
+  stop(): void;
+}
+
+/** Starts replicas 1 .. worldSize-1; `onfailure` is called if one of their workers stops. */
+export function startReplicas(
+  { worldSize, epoch, job, files, baseUrl }: Omit<ReplicaStart, 'rank' | 'ports'>,
+  onfailure: (error: Error) => void,
+): Replicas {
+  const ports = portsOf(worldSize);
+  const workers = ports.slice(1).map((mine, i) => {
+    const rank = i + 1;
+    const worker = new Worker(new URL('./replicaWorker.ts', import.meta.url), { type: 'module' });
+    worker.addEventListener('error', ({ message }) => {
+      onfailure(
+        new PeergradError(`Replica ${rank} stopped (${message || 'it could not be loaded'}): reload the page.`),
+      );
+    });
+    const start: ReplicaStart = { rank, worldSize, epoch, job, files, baseUrl, ports: mine };
+    worker.postMessage(
+      start,
+      mine.map(([, port]) => port),
+    );
+    return worker;
+  });
+  const { mesh, links } = meshOf(0, worldSize, epoch, ports[0]!);
+  return {
+    mesh,
+    links,
+    stop() {
+      for (const worker of workers) worker.terminate();
+    },
+  };
+}
+
+/** One replica's mesh over its ports. */
+export function meshOf(
+  rank: number,
+  worldSize: number,
+  epoch: number,
+  ports: ReplicaStart['ports'],
+): Pick<Replicas, 'mesh' | 'links'> {
+  const links = new Map(ports.map(([peer, port]) => [peer, createPortLink(port)]));
+  return { mesh: new Mesh({ rank, worldSize, epoch, links }), links };
+}
+
+/** Channels between all pairs, by rank. */
+function portsOf(worldSize: number): ReplicaStart['ports'][] {
+  const ports: ReplicaStart['ports'][] = Array.from({ length: worldSize }, () => []);
+  for (let a = 0; a < worldSize; a++) {
+    for (let b = a + 1; b < worldSize; b++) {
+      const { port1, port2 } = new MessageChannel();
+      ports[a]!.push([b, port1]);
+      ports[b]!.push([a, port2]);
+    }
+  }
+  return ports;
+}

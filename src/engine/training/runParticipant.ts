@@ -1,0 +1,424 @@
+/** One tab's part in one run, over all of its epochs: its data, its model, and the group it trains with at present. */
+import * as tf from '@tensorflow/tfjs';
+import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
+import type { KeptModel } from '../../jobs/index.ts';
+import { checkFacts, fitWeights, type WeightsFile } from '../../jobs/weights/index.ts';
+import type { EngineEvent, RunResult, WrittenSample } from '../../protocol/events.ts';
+import type { FlightRecording } from '../../protocol/flightRecording.ts';
+import { keepsModel, type JobSpec } from '../../spec/job.ts';
+import type { SampleFacts } from '../../spec/dataFacts.ts';
+import type { Progress } from '../../parallel/recovery/progress.ts';
+import type { Vocabulary } from '../../spec/vocabulary.ts';
+import type { Clock } from '../../util/clock.ts';
+import { unlessAborted } from '../../util/deadline.ts';
+import { asError, UsageError } from '../../util/errors.ts';
+import { hashState } from '../../util/hash.ts';
+import type { OpenedDevice } from '../device/device.ts';
+import { Author } from '../inference/textGenerator.ts';
+import type { JobTask } from '../tasks/jobTask.ts';
+import { loadJobTask } from '../tasks/loadJobTask.ts';
+import { OwnShard } from './ownShard.ts';
+import type { StateReport } from '../membership/membership.ts';
+import { copyModel, type ModelCopy, type TrainedModel } from '../files/modelFiles.ts';
+import type { Epoch } from '../membership/rendezvous.ts';
+import { startReplicas, type Replicas } from './replicas.ts';
+import { Samples } from '../inference/sampleTexts.ts';
+import type { SharedFiles } from '../files/sharedFiles.ts';
+import { SpreadFromHolders } from '../files/fileDistribution.ts';
+import { TrainingRun, type RunState } from './trainingLoop.ts';
+import { transportOf } from '../membership/transport.ts';
+
+/**
+ * Loading data and compiling shaders take as long as the slowest rank. Less than the server's own deadline for SYNCING, which
+ * cannot tell whom all others wait for.
+ */
+export const SYNCING_TIMEOUT_MS = 105_000;
+/** The least deadline of a collective there, however much of that time has gone. */
+const MIN_SYNCING_TIMEOUT_MS = 10_000;
+
+/** What a tab keeps of a run beside its state: who sets its GPU up anew goes on with it. */
+export interface Keepsakes {
+  /** The model that tested best, where the job asks for it. */
+  best: ModelCopy | null;
+  /** Of a language model. */
+  samples: readonly WrittenSample[];
+  /** What it began with: who has no state yet begins with it again. */
+  weights: WeightsFile | null;
+}
+
+export interface TrainingOptions {
+  job: JobSpec;
+  /** The room's number for the run. */
+  run: number;
+  /** Ranks that are expected: held-out samples are tested in batches that they share evenly. */
+  worldSize: number;
+  files: File[];
+  /** Of data that ranks hand on to each other: what this tab has of it. */
+  shared: SharedFiles | null;
+  /** What relative data URLs are relative to. */
+  baseUrl: string;
+  opened: OpenedDevice;
+  clock: Clock;
+  emit: (event: EngineEvent) => void;
+  /** A saved state to go on from. */
+  from: RunState | null;
+  /** Of the same run, from before. */
+  keepsakes: Keepsakes | null;
+  /** What the model begins with, where it goes on from nothing. */
+  weights: WeightsFile | null;
+  isHidden: () => boolean;
+  /** Ranks have compared their states after `step`, and all are equal: the run waits for it. */
+  onagreed?: (step: number) => Promise<void>;
+}
+
+/** What it takes to train: once the data is here. */
+interface Built {
+  task: JobTask;
+  /** Of a language model. */
+  samples: Samples | null;
+  trainingRun: TrainingRun;
+}
+
+export class Training {
+  readonly run: number;
+  readonly #options: TrainingOptions;
+  readonly #spreading: SpreadFromHolders | null;
+  /** Where every rank has data of its own. */
+  readonly #shard: OwnShard | null;
+  #building: Promise<Built> | null = null;
+  #built: Built | null = null;
+  #isDisposed = false;
+  #group: ProcessGroup | null = null;
+  #replicas: Replicas | null = null;
+  #hasState: boolean;
+  #result: RunResult | null = null;
+  /** Of a language model that is gone on with, as this rank or another has it; `null`: the text's own. */
+  #vocabulary: Vocabulary | null;
+  #best: ModelCopy | null;
+  /** What it goes on from, as long as that is of any use. */
+  #from: RunState | null;
+
+  private constructor(options: TrainingOptions) {
+    const { run, job, files, shared, clock, emit, from } = options;
+    this.run = run;
+    this.#options = options;
+    this.#from = from;
+    this.#spreading = shared && new SpreadFromHolders({ shared, clock, emit });
+    const begun = { agreed: from?.agreed, vocabulary: options.weights?.vocabulary };
+    this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, begun) : null;
+    this.#hasState = from !== null || options.weights !== null;
+    this.#best = options.keepsakes?.best ?? null;
+    this.#vocabulary = from?.vocabulary ?? options.weights?.vocabulary ?? null;
+  }
+
+  /**
+   * Loads the data, builds the model and compiles its shaders. Nothing is sent to other ranks. Data that ranks hand on to each other
+   * is left to {@link prepareAhead} and `enter`; of data of which each has its own, what ranks have to agree on is left to `enter`.
+   *
+   * @throws (rejects) DataError, also where the weights are not this model's; DeviceError.
+   */
+  static async prepare(options: TrainingOptions): Promise<Training> {
+    const training = new Training(options);
+    if (training.#shard) await training.#shard.open();
+    else if (options.shared === null) await training.#build();
+    return training;
+  }
+
+  /** Does all of it before `enter`, as others wait for it there, if the data is here. @throws (rejects) as `prepare`. */
+  async prepareAhead(): Promise<void> {
+    const isThere = this.#shard ? this.#learned !== null : (this.#options.shared?.isWhole ?? true);
+    if (isThere) await this.#build();
+  }
+
+  /** Whether there is a state that a newcomer could be given. */
+  get hasState(): boolean {
+    return this.#hasState;
+  }
+
+  /** Of the run's end. */
+  get result(): RunResult | null {
+    return this.#result;
+  }
+
+  get recording(): FlightRecording | null {
+    return this.#group && { ...this.#group.flightRecording, ...structuredClone(this.#built?.trainingRun.recorded) };
+  }
+
+  get keepsakes(): Keepsakes {
+    const samples = this.#built?.samples?.written ?? this.#options.keepsakes?.samples ?? [];
+    return { best: this.#best, samples: [...samples], weights: this.#options.weights };
+  }
+
+  /** Of the latest epoch. */
+  get worldSize(): number {
+    return this.#group?.worldSize ?? this.#options.worldSize;
+  }
+
+  /** To be asked what the model has learned by now; `null` before there is one. */
+  get answerer(): TrainedModel | null {
+    if (!this.#built) return null;
+    const { task, trainingRun: run } = this.#built;
+    const { job } = this.#options;
+    const standing = () => ({ steps: run.steps, stateHash: run.stateHash() });
+    return { job, model: task.learned, standing, best: this.#best };
+  }
+
+  /** A copy of the state after the last step that was applied. */
+  async snapshot(): Promise<RunState> {
+    // What it goes on from, until there is more.
+    if (this.#built === null && this.#from) return this.#from;
+    const { task, trainingRun } = await this.#build();
+    const state = await trainingRun.snapshot();
+    const agreed = this.#shard ? this.#shard.agreed : factsOf(task);
+    return {
+      ...state,
+      ...(agreed && { agreed }),
+      ...(task.learned instanceof Author && { vocabulary: task.learned.vocabulary }),
+    };
+  }
+
+  /** SYNCING: makes the epoch's group, gives all ranks the data that is to go round, and makes this rank's state that of the others. */
+  async enter(epoch: Epoch): Promise<StateReport> {
+    const { job, emit, clock } = this.#options;
+    this.#leaveGroup();
+    const world = this.#worldOf(epoch);
+    const { rank, worldSize, localRank, localWorldSize, members, parted, mesh, links, signal } = world;
+    emit({
+      type: 'epoch',
+      epoch: epoch.epoch,
+      run: this.run,
+      rank,
+      worldSize,
+      localRank,
+      localWorldSize,
+      members,
+      ...(parted.length > 0 && { parted }),
+      job,
+    });
+    let begunAt = clock.now();
+    const timeLeft = (): number => Math.max(MIN_SYNCING_TIMEOUT_MS, begunAt + SYNCING_TIMEOUT_MS - clock.now());
+    const group = new ProcessGroup(mesh, { localRank, localWorldSize, clock, timeoutMs: SYNCING_TIMEOUT_MS });
+    this.#group = group;
+    signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
+    await this.#tellLinks(links);
+    return this.#checked(async () => {
+      const transport = await transportOf(group);
+      // Who has the data builds meanwhile, and its failure is heard below.
+      this.prepareAhead().catch(() => {});
+      await this.#spreading?.run(group, members);
+      // The server counts from then on.
+      if (this.#spreading) begunAt = clock.now();
+      group.timeoutMs = timeLeft();
+      const learned = this.#learned;
+      if (await this.#shard?.agree(group, learned)) {
+        if (learned) this.#best = null;
+        this.#dropBuilt();
+      }
+      await unlessAborted(signal, this.#agreeOnTokens(group));
+      // The others do not wait for a rank that compiles for an epoch that has ended.
+      const { trainingRun } = await unlessAborted(signal, this.#build());
+      group.timeoutMs = timeLeft();
+      const state = await trainingRun.enter({ group, transport, signal });
+      this.#hasState = true;
+      group.timeoutMs = DEFAULT_OP_TIMEOUT_MS;
+      return state;
+    });
+  }
+
+  /** RUNNING: trains to the end of the run, or of the epoch. */
+  async train(): Promise<StateReport> {
+    return this.#checked(async () => {
+      const { trainingRun } = await this.#build();
+      const trained = await trainingRun.run();
+      const result = { ...trained, ...(await this.#written(trained.steps)) };
+      this.#result = result;
+      return { step: result.steps, stateHash: result.stateHash[this.#group!.rank]! };
+    });
+  }
+
+  dispose(): void {
+    this.#isDisposed = true;
+    this.#leaveGroup();
+    if (this.#built) free(this.#built);
+    this.#built = null;
+  }
+
+  /** Frees all but the model, which is the caller's to ask and to dispose of; all, where there is none. */
+  retire(): TrainedModel | null {
+    const { answerer } = this;
+    if (!this.#built || !answerer) {
+      this.dispose();
+      return null;
+    }
+    const last = answerer.standing();
+    this.#leaveGroup();
+    this.#built.trainingRun.dispose();
+    return { ...answerer, standing: () => last };
+  }
+
+  /** A language model that is gone on with has tokens of its own, which who has only the text builds it anew by. */
+  async #agreeOnTokens(group: ProcessGroup): Promise<void> {
+    if (this.#options.job.job !== 'gpt' || this.#shard) return;
+    const built = await this.#build();
+    const { learned } = built.task;
+    if (!(learned instanceof Author)) return;
+    const { vocabulary } = learned;
+    const hash = hashState([new TextEncoder().encode(JSON.stringify(vocabulary))]);
+    const told = await group.allGatherObject({ hash, hasState: this.#hasState });
+    const first = told.findIndex(({ hasState }) => hasState);
+    if (first === -1 || told.every((one) => one.hash === told[0]!.hash)) return;
+    const theirs = await group.broadcastObject(vocabulary, group.ranks[first]!);
+    // Of two that have a state, one is refused by what they compare next.
+    if (this.#hasState || hash === told[first]!.hash) return;
+    this.#vocabulary = theirs;
+    this.#dropBuilt();
+  }
+
+  /** How far its state is, where it has taken a step or goes on from others'. */
+  get #learned(): Pick<Progress, 'step' | 'appliedIn'> | null {
+    const reached = this.#built?.trainingRun.reached ?? this.#from?.progress;
+    return reached && (reached.step > 0 || this.#from !== null) ? reached : null;
+  }
+
+  /** It is made for something else, and so is the state that it has or was to go on from. */
+  #dropBuilt(): void {
+    if (this.#built) free(this.#built);
+    [this.#building, this.#built, this.#from] = [null, null, null];
+    this.#hasState = this.#options.weights !== null;
+  }
+
+  /** What it takes to train, made once; anew where that failed. */
+  #build(): Promise<Built> {
+    if (this.#building) return this.#building;
+    const building: Promise<Built> = this.#make().then(
+      (built) => {
+        if (this.#isDisposed || this.#building !== building) free(built);
+        else this.#built = built;
+        return built;
+      },
+      (error: unknown) => {
+        if (this.#building === building) this.#building = null;
+        throw error;
+      },
+    );
+    this.#building = building;
+    return building;
+  }
+
+  async #make(): Promise<Built> {
+    const { job, worldSize, files, shared, baseUrl, opened, clock, emit, isHidden } = this.#options;
+    const { weights, keepsakes } = this.#options;
+    emit(
+      job.data.kind === 'drawn'
+        ? { type: 'warmup', stage: 'drawing', message: 'Drawing digits' }
+        : { type: 'warmup', stage: 'data', message: 'Loading the data' },
+    );
+    const ranks = job.strategy === 'data-parallel' ? job.replicas : worldSize;
+    const task = this.#shard
+      ? await this.#shard.task()
+      : await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks, this.#vocabulary);
+    const writes = task.learned instanceof Author && keepsModel(job);
+    const samples = writes ? new Samples(task.learned, emit, keepsakes?.samples ?? []) : null;
+    const tell = async (event: EngineEvent): Promise<void> => {
+      emit(event);
+      await samples?.observe(event);
+      if (event.type === 'hashes' && event.agree) await this.#options.onagreed?.(event.step);
+    };
+    try {
+      const facts = factsOf(task);
+      if (this.#from?.agreed) checkFacts('The checkpoint', this.#from.agreed, facts);
+      if (weights) {
+        if (weights.facts) checkFacts(weights.file, weights.facts, facts);
+        setWeights(task.learned.jobModel, weights);
+      }
+      const trainingRun = await TrainingRun.prepare({
+        ...{ plan: job, task, clock, emit: tell, isHidden, from: weights ? 'model' : this.#from },
+        device: opened.device,
+        checkDevice: () => opened.check(),
+        keepBest: async () => {
+          const { answerer } = this;
+          if (answerer) this.#best = await copyModel(answerer);
+        },
+      });
+      return { task, samples, trainingRun };
+    } catch (error) {
+      task.dispose();
+      throw error;
+    }
+  }
+
+  /** What a language model's result has beside the others'. */
+  async #written(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
+    const { task, samples } = await this.#build();
+    if (!(task.learned instanceof Author) || samples === null) return {};
+    return { bigramLoss: task.learned.bigramLoss, samples: await samples.finish(steps) };
+  }
+
+  /** What a lost GPU breaks says something else first. */
+  async #checked<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      this.#options.opened.check();
+      throw error;
+    }
+  }
+
+  #leaveGroup(): void {
+    this.#group?.destroy();
+    this.#group = null;
+    this.#replicas?.stop();
+    this.#replicas = null;
+  }
+
+  /** The room's ranks; by `data-parallel` this tab's own replicas. */
+  #worldOf(epoch: Epoch): Omit<Epoch, 'epoch' | 'run' | 'job'> {
+    const { job, files, baseUrl } = this.#options;
+    if (job.strategy !== 'data-parallel') return epoch;
+    if (epoch.worldSize > 1) {
+      throw new UsageError(
+        `The strategy data-parallel runs in one tab, and this room has ${epoch.worldSize}: choose ring for several tabs.`,
+      );
+    }
+    const lost = new AbortController();
+    this.#replicas = startReplicas({ worldSize: job.replicas, epoch: epoch.epoch, job, files, baseUrl }, (error) =>
+      lost.abort(error),
+    );
+    const [self] = epoch.members;
+    return {
+      ...{ rank: 0, worldSize: job.replicas, localRank: 0, localWorldSize: job.replicas },
+      members: Array.from({ length: job.replicas }, (_, i) => ({ ...self!, name: `replica ${i}` })),
+      parted: [],
+      ...{ mesh: this.#replicas.mesh, links: this.#replicas.links },
+      signal: AbortSignal.any([epoch.signal, lost.signal]),
+    };
+  }
+
+  async #tellLinks(links: Epoch['links']): Promise<void> {
+    for (const [peerRank, link] of links) {
+      const { route, roundTripMs } = await link.describe();
+      this.#options.emit({ type: 'link', peerRank, up: link.state === 'open', route, roundTripMs });
+    }
+  }
+}
+
+function free({ task, trainingRun }: Built): void {
+  trainingRun.dispose();
+  task.dispose();
+}
+
+/** The meaning of its samples; `null` where the job defines it. */
+function factsOf({ learned }: JobTask): SampleFacts | null {
+  return learned instanceof Author ? null : learned.facts;
+}
+
+/** @throws DataError where they are not of this model. */
+function setWeights({ names, variables, topology }: KeptModel, weights: WeightsFile): void {
+  const shapes = variables.map(({ shape }) => shape);
+  const values = fitWeights(weights, { names, shapes, topology });
+  for (const [i, variable] of variables.entries()) {
+    const tensor = tf.tensor(values[i]!, variable.shape);
+    variable.assign(tensor);
+    tensor.dispose();
+  }
+}

@@ -1,0 +1,71 @@
+/** What a run counts and times on this rank, over all of its worlds. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { RankStatistics, RunResult } from '../../protocol/events.ts';
+import type { StepTimes } from '../../protocol/stepTrace.ts';
+import { median, quantile } from '../../util/statistics.ts';
+import { memoryBytes } from '../device/memory.ts';
+
+export class RunFigures {
+  readonly #times: StepTimes[] = [];
+  #timesTold = 0;
+  #gradientBytes = { sent: 0, received: 0 };
+  #group: ProcessGroup | null = null;
+  /** Sent in worlds before this one. */
+  #earlierBytesSent = 0;
+  /** The group's bytes up to here are counted: what comes before the next mark is the strategy's, or is not. */
+  #mark = { sent: 0, received: 0 };
+
+  enter(group: ProcessGroup): void {
+    if (this.#group) this.#earlierBytesSent += this.#group.bytesSent;
+    this.#group = group;
+  }
+
+  took(ms: StepTimes): void {
+    this.#times.push(ms);
+  }
+
+  /** Leaves out what was sent since the last time. */
+  skipBytes(): void {
+    const { bytesSent: sent, bytesReceived: received } = this.#group!;
+    this.#mark = { sent, received };
+  }
+
+  /** Counts what was sent since the last time as gradients. */
+  countBytes(): void {
+    const { bytesSent, bytesReceived } = this.#group!;
+    this.#gradientBytes.sent += bytesSent - this.#mark.sent;
+    this.#gradientBytes.received += bytesReceived - this.#mark.received;
+    this.skipBytes();
+  }
+
+  /** Of the steps since the last time. */
+  statistics(): Omit<RankStatistics, 'rank'> {
+    const recent = this.#times.slice(this.#timesTold);
+    this.#timesTold = this.#times.length;
+    const { sent, received } = this.#gradientBytes;
+    return {
+      computeMs: median(recent.map(({ compute }) => compute)),
+      communicateMs: median(recent.map(({ communicate }) => communicate)),
+      stepMs: median(recent.map(({ total }) => total)),
+      gradientBytesSent: sent,
+      gradientBytesReceived: received,
+      otherBytesSent: this.#earlierBytesSent + this.#group!.bytesSent - sent,
+      memoryBytes: memoryBytes(),
+    };
+  }
+
+  /** Of the whole run. */
+  get stepMs(): RunResult['stepMs'] {
+    const all = (pick: (ms: StepTimes) => number): number[] => this.#times.map(pick);
+    return {
+      median: median(all(({ total }) => total)),
+      p95: quantile(
+        all(({ total }) => total),
+        0.95,
+      ),
+      compute: median(all(({ compute }) => compute)),
+      communicate: median(all(({ communicate }) => communicate)),
+      exposed: median(all(({ exposed }) => exposed)),
+    };
+  }
+}

@@ -1,0 +1,43 @@
+/** A rank's part of the next step, and who deals it out. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { CursorPosition } from '../../parallel/data/cursor.ts';
+import type { Holding } from '../../parallel/recovery/sampleReassignment.ts';
+import type { Ring } from '../../parallel/strategies/index.ts';
+
+export interface Turn {
+  /** All ranks' part: where it lies in the pass, how many samples it has, and where the next step begins. */
+  window: { dataEpoch: number; offset: number; size: number; next: CursorPosition };
+  /** Samples of this rank: first those whose gradients it holds, then what it is to compute. */
+  indices: Uint32Array;
+  /** Micro-batches, at least one, the same number on all ranks. */
+  rounds: number;
+}
+
+/** What a rank holds of a step that was not applied. */
+export type HeldGradient = Pick<Ring, 'heldSamples' | 'drop'>;
+
+export interface DealerOptions {
+  /** The run's first world. */
+  group: ProcessGroup;
+  /** Training samples by rank. */
+  samples: readonly number[];
+  seed: number;
+  /** Most samples of a rank in a step. */
+  batchSize: number;
+}
+
+/** Deals out a run's steps in one world after the other, to every rank its own part. */
+export interface Dealer {
+  /** Another world. @param samples by rank. */
+  enter(group: ProcessGroup, samples: readonly number[]): void;
+  /** Of a step that nobody has tried. */
+  deal(position: CursorPosition): Turn;
+  /** What this rank has of the last step that was dealt, where it was not applied. */
+  holdingOf(held: HeldGradient): Holding | null;
+  /** Deals out a step of which ranks may hold parts, by rank. What this one holds in vain is dropped. */
+  dealAgain(position: CursorPosition, held: HeldGradient, holdings: readonly (Holding | null)[]): Turn;
+  /** Samples of a step, of all ranks together, where the pass does not end in it. */
+  readonly stepSamples: number;
+  /** Steps from `position` to the end of so many passes. */
+  stepsLeft(position: CursorPosition, epochs: number): number;
+}

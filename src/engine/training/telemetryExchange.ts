@@ -1,0 +1,103 @@
+/**
+ * What ranks tell each other beside training: a digest of the state, statistics and telemetry, in one all-gather. Integers below
+ * 2^53 are exact in float64.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { EdgeReport, LinkRoute, RankStatistics } from '../../protocol/events.ts';
+import type { StepLane } from '../../protocol/stepTrace.ts';
+import type { Span } from '../../telemetry/clocks.ts';
+import { packLanes, unpackLanes } from '../../telemetry/stepLane.ts';
+
+const FIELDS = [
+  'computeMs',
+  'communicateMs',
+  'stepMs',
+  'gradientBytesSent',
+  'gradientBytesReceived',
+  'otherBytesSent',
+  'memoryBytes',
+] as const satisfies readonly (keyof RankStatistics)[];
+
+const ROUTES = ['unknown', 'direct', 'relayed', 'memory'] as const satisfies readonly LinkRoute[];
+
+/** Steps of which a rank tells the others, the newest. */
+export const TOLD_STEPS = 16;
+
+/** What a rank tells, as it knows it by itself: times on its own clock. */
+export interface OwnTelemetry {
+  isHidden: boolean;
+  waitMs: number;
+  right: Omit<EdgeReport, 'transitMs'> | null;
+  /** Means over the chunks of second rounds since the last exchange, as many on every rank; `null` where there were none. */
+  chunks: { sentAt: number; receivedAt: number } | null;
+  /** A collective that all have ended, to compare clocks by. */
+  span: Span;
+  lanes: readonly StepLane[];
+}
+
+export interface Told extends OwnTelemetry {
+  hash: string;
+  statistics: RankStatistics;
+}
+
+/**
+ * Every rank's, in rank order.
+ *
+ * @param hash of the state, 16 hexadecimal digits.
+ * @param steps most steps told of, the same on all ranks.
+ */
+export async function exchangeTelemetry(
+  group: ProcessGroup,
+  hash: string,
+  statistics: Omit<RankStatistics, 'rank'>,
+  own: OwnTelemetry,
+  steps: number,
+): Promise<Told[]> {
+  const count = Math.min(steps, TOLD_STEPS);
+  const { isHidden, waitMs, right, chunks, span, lanes } = own;
+  const mine = Float64Array.from([
+    ...[hash.slice(0, HALF), hash.slice(HALF)].map((half) => parseInt(half, 16)),
+    ...FIELDS.map((field) => statistics[field]),
+    ...[Number(isHidden), waitMs, span.begin, span.end],
+    ...[chunks?.sentAt ?? NaN, chunks?.receivedAt ?? NaN],
+    ...[right ? ROUTES.indexOf(right.route) : NaN, right?.roundTripMs ?? NaN],
+    ...[right?.bytesSent ?? NaN, right?.bytesReceived ?? NaN],
+    ...packLanes(lanes, count),
+  ]);
+  const rows = await group.allGather(mine);
+  return rows.map((all, rank) => {
+    const halves = all.subarray(0, HALVES);
+    const row = all.subarray(HALVES);
+    const numbers = [...row.subarray(0, FIELDS.length)] as [number, number, number, number, number, number, number];
+    const [computeMs, communicateMs, stepMs, ...bytes] = numbers;
+    const [gradientBytesSent, gradientBytesReceived, otherBytesSent, memoryBytes] = bytes;
+    const [hidden, wait, begin, end, sentAt, receivedAt, route, roundTripMs, bytesSent, bytesReceived] = [
+      ...row.subarray(FIELDS.length, FIELDS.length + OWN_NUMBERS),
+    ] as [number, number, number, number, number, number, number, number, number, number];
+    return {
+      hash: Array.from(halves, (half) => half.toString(16).padStart(HALF, '0')).join(''),
+      statistics: {
+        ...{ rank, computeMs, communicateMs, stepMs },
+        ...{ gradientBytesSent, gradientBytesReceived, otherBytesSent, memoryBytes },
+      },
+      isHidden: hidden === 1,
+      waitMs: wait,
+      right: Number.isNaN(route)
+        ? null
+        : { route: ROUTES[route]!, roundTripMs: orNull(roundTripMs), bytesSent, bytesReceived },
+      chunks: Number.isNaN(sentAt) ? null : { sentAt, receivedAt },
+      span: { begin, end },
+      lanes: unpackLanes(row.subarray(FIELDS.length + OWN_NUMBERS)),
+    };
+  });
+}
+
+/** A hash is two numbers of as many hexadecimal digits each. */
+const HALVES = 2;
+const HALF = 8;
+/** Between the statistics and the lanes. */
+const OWN_NUMBERS = 10;
+
+function orNull(value: number): number | null {
+  return Number.isNaN(value) ? null : value;
+}

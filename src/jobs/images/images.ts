@@ -1,0 +1,279 @@
+/** The `images` job's data: pictures in folders, as they are or zipped, images and labels as IDX files, or arrays in an npz file. */
+import type { JobSpec } from '../../spec/job.ts';
+import type { ImagesPreview } from '../../spec/preview.ts';
+import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../../spec/dataFacts.ts';
+import { DataError } from '../../util/errors.ts';
+import { ArrayDataset, checkNumbers, readLabels, sampleShape, sumsOf, type LabelledArrays } from '../arrays.ts';
+import type { Dataset } from '../dataset.ts';
+import type { StoredArray } from '../formats/array.ts';
+import { openIdx } from '../formats/idx.ts';
+import { openNpz } from '../formats/npz.ts';
+import { decodePicture, type DecodePicture } from '../formats/picture.ts';
+import { openZip } from '../formats/zip.ts';
+import { checkImages, inOrder } from './imagesFacts.ts';
+import {
+  classFolders,
+  countsOf,
+  DecodedPictures,
+  PictureDataset,
+  type ClassFolders,
+  type PathFile,
+} from './pictures.ts';
+import { splitOf } from '../split.ts';
+
+/** Pictures that a preview shows. */
+const SHOWN = 12;
+const IDX = /idx\d?(-ubyte)?(\.gz)?$|-ubyte(\.gz)?$/i;
+/** Which of two pairs is held out. */
+const HELD_OUT = /t10k|test|val/i;
+/** The names that arrays have, samples and labels: as Keras and MedMNIST save them, and as people do. */
+const TRAIN_NAMES = [
+  ['x_train', 'y_train'],
+  ['train_images', 'train_labels'],
+  ['x', 'y'],
+  ['images', 'labels'],
+] as const;
+const TEST_NAMES = [
+  ['x_test', 'y_test'],
+  ['test_images', 'test_labels'],
+] as const;
+
+export type ImagesJob = Pick<JobSpec, 'model' | 'seed' | 'side' | 'channels'>;
+
+export interface OpenedImages {
+  preview: ImagesPreview;
+  facts: ImagesFacts;
+  /** @param facts of all tabs' images, of which these are a part; by default of these alone. */
+  load(facts?: ImagesFacts): { train: Dataset; test: Dataset };
+}
+
+/** How images are opened; another way to decode is for where browsers' is not. */
+interface OpenOptions {
+  /** They are one tab's of several: what only all together have to have, such as two classes, is not asked of them. */
+  isShard?: boolean;
+  decode?: DecodePicture;
+}
+
+/**
+ * @param files with their folders in their names, as `cats/1.png`.
+ * @throws (rejects) DataError naming the file, where in it, and what to do.
+ */
+export async function openImages(
+  files: readonly File[],
+  job: ImagesJob,
+  { isShard = false, decode = decodePicture }: OpenOptions = {},
+): Promise<OpenedImages> {
+  const archives = files.filter(({ name }) => /\.(npz|zip)$/i.test(name));
+  const [archive] = archives;
+  if (archives.length > 1 || (archive !== undefined && files.length > 1)) {
+    throw new DataError(
+      `${files
+        .map(({ name }) => name)
+        .slice(0, 4)
+        .join(', ')}: choose one npz or zip file, and nothing beside it.`,
+    );
+  }
+  if (archive !== undefined && /\.npz$/i.test(archive.name)) return ofArrays(await npzPairs(archive), job, isShard);
+  if (archive !== undefined) {
+    return ofPictures(archive.name, await openZip(archive.name, archive), job, { isShard, decode });
+  }
+  const idx = files.filter(({ name }) => IDX.test(name));
+  if (idx.length > 0) return ofArrays(await idxPairs(idx), job, isShard);
+  const paths = files.map((file): PathFile => ({
+    path: file.name,
+    size: file.size,
+    blob: () => Promise.resolve(file),
+  }));
+  return ofPictures(files.length === 0 ? 'The choice' : 'The folder', paths, job, { isShard, decode });
+}
+
+interface Pair {
+  x: StoredArray;
+  y: StoredArray;
+}
+
+/** The second is what is held out, where the files say. */
+type Pairs = readonly [train: Pair, test: Pair | null];
+
+async function npzPairs(file: File): Promise<Pairs> {
+  const npz = await openNpz(file.name, file);
+  const byName = new Map(npz.names.map((name) => [name.toLowerCase(), name]));
+  const pairOf = async (candidates: readonly (readonly [string, string])[]): Promise<Pair | null> => {
+    for (const [x, y] of candidates) {
+      const names = [byName.get(x), byName.get(y)];
+      if (names[0] === undefined || names[1] === undefined) continue;
+      return { x: await npz.open(names[0]), y: await npz.open(names[1]) };
+    }
+    return null;
+  };
+  const train = await pairOf(TRAIN_NAMES);
+  if (train !== null) return [train, await pairOf(TEST_NAMES)];
+  throw new DataError(
+    `${file.name} has the arrays ${npz.names.length === 0 ? '(none)' : npz.names.slice(0, 8).join(', ')}, and x and y, or x_train, ` +
+      'y_train, x_test and y_test are needed: save them by these names.',
+  );
+}
+
+async function idxPairs(files: readonly File[]): Promise<Pairs> {
+  const opened = await Promise.all(files.map((file) => openIdx(file.name, file)));
+  const pairOf = (isHeldOut: boolean): Pair | null => {
+    const own = opened.filter(({ name }) => files.length <= 2 || HELD_OUT.test(name) === isHeldOut);
+    const [x, ...otherX] = own.filter(({ shape }) => shape.length > 1);
+    const [y, ...otherY] = own.filter(({ shape }) => shape.length === 1);
+    if (own.length === 0) return null;
+    if (x !== undefined && y !== undefined && otherX.length + otherY.length === 0) return { x, y };
+    throw new DataError(
+      `${own.map(({ name, shape }) => `${name} (${shape.join(' x ')})`).join(', ')}: one IDX file of images and one of labels are ` +
+        'needed, or two such pairs, of which one has "t10k" or "test" in its names.',
+    );
+  };
+  if (files.length <= 2) return [pairOf(false)!, null];
+  const [train, test] = [pairOf(false), pairOf(true)];
+  return train === null ? [test!, null] : [train, test];
+}
+
+async function ofArrays([given, held]: Pairs, { model, seed }: ImagesJob, isShard: boolean): Promise<OpenedImages> {
+  const shape = sampleShape(given.x);
+  if (model === 'cnn' && given.x.shape.length === 2) {
+    throw new DataError(
+      `${given.x.name} holds rows of ${shape[2]} numbers, and the model cnn needs images: choose mlp, or reshape it.`,
+    );
+  }
+  if (held !== null && held.x.shape.slice(1).join() !== given.x.shape.slice(1).join()) {
+    throw new DataError(
+      `${held.x.name} has shape (${held.x.shape.join(', ')}), and ${given.x.name} (${given.x.shape.join(', ')}): samples must be alike.`,
+    );
+  }
+  if (held !== null && scaleOf(held.x) !== scaleOf(given.x)) {
+    throw new DataError(
+      `${held.x.name} is of type ${held.x.type}, and ${given.x.name} of ${given.x.type}: save both with one type, as their scale may ` +
+        'differ.',
+    );
+  }
+  const all = await arraysOf(given);
+  checkEnough(given.x.name, all.rows.length, isShard);
+  const split = splitOf(all.rows.length, seed);
+  const train = held === null ? { ...all, rows: split.train } : all;
+  const test = held === null ? { ...all, rows: split.test } : await arraysOf(held);
+  if (test.rows.length === 0)
+    throw new DataError(`${test.x.name} holds no samples to test on. Leave it out, or add some.`);
+  const counts = countsOfLabels([train, test]);
+  checkImages(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) }, isShard);
+  if (!isShard) checkHeldOut(all, test);
+  const classes = inOrder([...counts.keys()].map(String), true);
+  const known = new Set(all.y);
+  const untrained = classes.filter((label) => !known.has(Number(label)));
+  await checkNumbers(test);
+  const facts: ImagesFacts = {
+    kind: 'images',
+    shape,
+    isNumbered: true,
+    classes,
+    untrained,
+    sums: await sumsOf(train),
+  };
+  const trained = new ArrayDataset(train, facts);
+  const isPicture = given.x.shape.length > 2 && shape[2] !== 2;
+  const shown = isPicture
+    ? firsts(
+        Array.from(train.rows, (row) => classes.indexOf(String(train.y[row]!))),
+        classes.length,
+      )
+    : [];
+  return {
+    facts,
+    load: (agreed = facts) => ({ train: new ArrayDataset(train, agreed), test: new ArrayDataset(test, agreed) }),
+    preview: {
+      ...{ kind: 'images', samples: train.rows.length + test.rows.length, heldOut: test.rows.length, shape },
+      classes: classes.map((name) => ({ name, count: counts.get(Number(name))! })),
+      pictures: await Promise.all(shown.map((index) => trained.preview(index))),
+      ignored: 0,
+      leftOut: [],
+    },
+  };
+}
+
+/** Types with the same result have one scale: floats do, but bytes (0 to 255) and floats (often 0 to 1) do not. */
+function scaleOf({ type }: StoredArray): string {
+  return type === 'u1' ? type : type.slice(0, 1);
+}
+
+/** @throws DataError */
+function checkEnough(name: string, samples: number, isShard: boolean): void {
+  const least = isShard ? LEAST_OWN_SAMPLES : 2;
+  if (samples >= least) return;
+  const few = samples === 1 ? '1 sample is' : `${samples} samples are`;
+  throw new DataError(
+    `${name}: ${few} too few to train and to test on${isShard ? `, where ${least} are asked of each tab` : ''}. Add some.`,
+  );
+}
+
+function countsOfLabels(parts: readonly LabelledArrays[]): Map<number, number> {
+  const counts = new Map<number, number>();
+  for (const { rows, y } of parts) for (const row of rows) counts.set(y[row]!, (counts.get(y[row]!) ?? 0) + 1);
+  return counts;
+}
+
+/** @throws DataError, with the row, where held-out samples, maybe of another file, have a label that no other has. */
+function checkHeldOut({ x, y }: LabelledArrays, test: LabelledArrays): void {
+  const known = new Set(y);
+  const odd = test.rows.find((row) => !known.has(test.y[row]!));
+  if (odd === undefined) return;
+  throw new DataError(
+    `${test.x.name}: held-out row ${odd} has label ${test.y[odd]}, and no sample of ${x.name} has. Add such samples, or take it out.`,
+  );
+}
+
+async function arraysOf({ x, y }: Pair): Promise<LabelledArrays> {
+  const labels = await readLabels(x, y);
+  return { x, y: labels, rows: Uint32Array.from(labels, (_, i) => i) };
+}
+
+async function ofPictures(
+  name: string,
+  files: readonly PathFile[],
+  { seed, side, channels }: ImagesJob,
+  { isShard, decode }: Required<OpenOptions>,
+): Promise<OpenedImages> {
+  const folders: ClassFolders = classFolders(name, files, { seed, isShard });
+  const classes = [...folders.classes];
+  checkEnough(name, folders.pictures.length, isShard);
+  checkImages(name, { isNumbered: false, classes }, isShard);
+  const decoded = new DecodedPictures(folders, { side, channels }, decode);
+  const digest = await decoded.decodeAll();
+  const { train, test } = folders.split;
+  const shown = firsts(
+    folders.pictures.map(({ label }) => label),
+    folders.classes.length,
+  );
+  const facts: ImagesFacts = {
+    kind: 'images',
+    shape: [side, side, channels],
+    isNumbered: false,
+    classes,
+    untrained: [...folders.untrained],
+    sums: null,
+  };
+  return {
+    facts,
+    load: (agreed = facts) => ({
+      train: new PictureDataset(decoded, train, agreed, digest),
+      test: new PictureDataset(decoded, test, agreed, digest),
+    }),
+    preview: {
+      ...{ kind: 'images', samples: folders.pictures.length, heldOut: test.length, shape: [side, side, channels] },
+      classes: countsOf(folders),
+      pictures: await Promise.all(shown.map((at) => decoded.preview(at))),
+      ignored: folders.ignored,
+      leftOut: folders.leftOut,
+    },
+  };
+}
+
+/** Some samples by their labels: the first of each class, then the second, until there are enough. */
+function firsts(labels: readonly number[], classes: number): number[] {
+  const each = Math.ceil(SHOWN / classes);
+  const byClass = Array.from({ length: Math.min(classes, SHOWN) }, (): number[] => []);
+  for (const [i, label] of labels.entries()) if ((byClass[label]?.length ?? each) < each) byClass[label]!.push(i);
+  return byClass.flat().slice(0, SHOWN);
+}

@@ -1,0 +1,309 @@
+/** Pictures in folders as samples: a folder's name is the class of what is in it. */
+import type { FolderCount, PreviewClass, PreviewPicture } from '../../spec/preview.ts';
+import type { ImagesFacts } from '../../spec/dataFacts.ts';
+import { DataError } from '../../util/errors.ts';
+import { hashState } from '../../util/hash.ts';
+import { checkRead, type Dataset, type Labels } from '../dataset.ts';
+import { isPicture, type DecodePicture, type PictureSize } from '../formats/picture.ts';
+import { splitOf, type Split } from '../split.ts';
+
+/** Decoded pictures that stay in memory: 80 000 of 32 x 32 in colour. Others are decoded whenever they are asked for. */
+const KEPT_BYTES = 256 * 1024 * 1024;
+/** Pictures decoded side by side. */
+const DECODERS = 8;
+/** Bytes of a picture's file: a small zip file may say that it holds gigabytes. */
+const MAX_PICTURE_BYTES = 64 * 1024 * 1024;
+
+/** A file in a folder, or in a zip file. */
+export interface PathFile {
+  /** With its folders: `train/cats/1.png`. */
+  path: string;
+  /** Bytes. */
+  size: number;
+  blob: () => Promise<Blob>;
+}
+
+interface Picture extends PathFile {
+  label: number;
+}
+
+export interface ClassFolders {
+  classes: readonly string[];
+  /** Classes that only held-out pictures have. */
+  untrained: readonly string[];
+  pictures: readonly Picture[];
+  /** Pictures by number. */
+  split: Split;
+  /** Files that are no pictures. */
+  ignored: number;
+  /** Pictures without a class. */
+  leftOut: readonly FolderCount[];
+}
+
+type Part = keyof Split;
+
+/** A picture and where it lies. */
+interface Placed extends PathFile {
+  file: string;
+  /** All folders that it is in; empty at the top. */
+  folder: string;
+  /** The folder that it is in directly; `undefined` at the top. */
+  of: string | undefined;
+  /** The purpose that a folder above {@link of} states. */
+  part: Part | null;
+}
+
+interface Sample extends Placed {
+  of: string;
+}
+
+/** Exact names of folders with held-out pictures. */
+const HELD_OUT = /^(test(ing)?|val(id|idation)?)$/i;
+/** The words within names of folders, as Kaggle has them: `seg_train`, `training_set`, `test1`. */
+const PARTS = [
+  ['train', /(^|[\d._-])train(ing)?($|[\d._-])/i],
+  ['test', /(^|[\d._-])(test(ing)?|val(id|idation)?)($|[\d._-])/i],
+] as const;
+/** Classes that an error names. */
+const MOST_NAMED = 6;
+
+/**
+ * The class of each picture. Where folders called `train` and `test` (or `val`) are above the classes, they say what is held out, and
+ * pictures elsewhere have no class.
+ *
+ * @param name of what the files are in, for errors
+ * @param isShard others may have training pictures of classes that only held-out pictures have here.
+ * @throws DataError, naming a file, where there are no pictures, one is too large, or the class of one is unclear.
+ */
+export function classFolders(
+  name: string,
+  files: readonly PathFile[],
+  { seed, isShard }: { seed: number; isShard: boolean },
+): ClassFolders {
+  const visible = files.filter(
+    ({ path }) => !path.split('/').some((part) => part.startsWith('.') || part === '__MACOSX'),
+  );
+  const placed = visible.filter(({ path }) => isPicture(path)).map((file) => ({ ...file, ...placeOf(file.path) }));
+  if (placed.length === 0) {
+    throw new DataError(
+      `${name} holds no pictures${visible.length === 0 ? '' : `: ${visible[0]!.path} is none`}. Put png, jpg, gif, webp, bmp or avif ` +
+        'files into a folder for each class.',
+    );
+  }
+  const found = placed.some(({ part }) => part === 'train') ? inParts(placed) : inFolders(name, placed);
+  checkNesting(name, found);
+  const large = found.find(({ size }) => size > MAX_PICTURE_BYTES);
+  if (large !== undefined) {
+    throw new DataError(
+      `${name}: ${large.path} has ${large.size} bytes, and a picture may have ${MAX_PICTURE_BYTES}. Make it smaller, or take it out.`,
+    );
+  }
+  // By what is the same in a folder and in a zip file of it, on every machine.
+  found.sort((a, b) => compare(a.of, b.of) || compare(a.file, b.file) || compare(a.path, b.path));
+  const classes = [...new Set(found.map((one) => one.of))];
+  const numbersOf = (part: Part): Uint32Array =>
+    Uint32Array.from(found.flatMap((one, i) => (one.part === part ? [i] : [])));
+  const said = { train: numbersOf('train'), test: numbersOf('test') };
+  const isSaid = said.train.length > 0 && said.test.length > 0;
+  const trained = new Set(found.flatMap((one) => (one.part === 'train' ? [one.of] : [])));
+  const untrained = isSaid ? classes.filter((one) => !trained.has(one)) : [];
+  if (untrained.length > 0 && !isShard) throw strangerIn(name, found, trained);
+  const kept = new Set(found.map(({ path }) => path));
+  return {
+    classes,
+    untrained,
+    pictures: found.map(({ path, size, blob, of }) => ({ path, size, blob, label: classes.indexOf(of) })),
+    split: isSaid ? said : splitOf(found.length, seed),
+    ignored: visible.length - placed.length,
+    leftOut: countByFolder(placed.filter(({ path }) => !kept.has(path))),
+  };
+}
+
+/** Samples where a folder `train` has folders of classes: pictures beside them, and unlabelled ones to test on, have no class. */
+function inParts(placed: readonly Placed[]): Sample[] {
+  const trained = new Set(placed.flatMap(({ part, of }) => (part === 'train' ? [of] : [])));
+  return placed.filter(
+    (one): one is Sample =>
+      // Kaggle's archives often have a folder twice: test/test/1.png.
+      one.part === 'train' || (one.part === 'test' && (trained.has(one.of) || partOf([one.of!]) !== 'test')),
+  );
+}
+
+/** Samples where every folder with pictures is a class. @throws DataError */
+function inFolders(name: string, placed: readonly Placed[]): Sample[] {
+  const folders = [...new Set(placed.map(({ of }) => of))];
+  const top = placed.find(({ of }) => of === undefined);
+  if (top !== undefined) {
+    throw new DataError(
+      `${name}: ${top.path} is in no folder, and a folder's name is the class of its pictures. Put each picture into a folder.`,
+    );
+  }
+  const parts = folders.map((of) => partOf([of!]));
+  if (parts.includes('train') && parts.includes('test') && !parts.includes(null)) {
+    throw new DataError(
+      `${name}: the class of ${placed[0]!.path} is unknown, as the folder ${JSON.stringify(placed[0]!.of)} says only what its pictures ` +
+        'are for. Put each picture into a folder of its class: train/cats/1.png.',
+    );
+  }
+  // With two folders, "test" may be a class: test and control, valid and invalid.
+  const isClass = (of: string): boolean => !HELD_OUT.test(of) || folders.length <= 2;
+  return placed.filter((one): one is Sample => isClass(one.of!));
+}
+
+/** @throws DataError where a folder has both pictures and folders of them: it may be a class, or what classes are in. */
+function checkNesting(name: string, found: readonly Sample[]): void {
+  const inner = new Map<string, string>();
+  for (const { folder } of found) {
+    const steps = folder.split('/');
+    for (let depth = 1; depth < steps.length; depth++) inner.set(steps.slice(0, depth).join('/'), folder);
+  }
+  const odd = found.find(({ folder }) => inner.has(folder));
+  if (odd === undefined) return;
+  throw new DataError(
+    `${name}: the class of ${odd.path} is unclear, as ${odd.folder} has pictures and the folder ${inner.get(odd.folder)} has, too. ` +
+      'Move the picture into a folder of its class, or take it out.',
+  );
+}
+
+function strangerIn(name: string, found: readonly Sample[], trained: ReadonlySet<string>): DataError {
+  const odd = found.find(({ of }) => !trained.has(of))!;
+  const twin = [...trained].find((one) => one.toLowerCase() === odd.of.toLowerCase());
+  const some = [...trained].slice(0, MOST_NAMED).join(', ');
+  return new DataError(
+    `${name}: ${odd.path} is held out, and no training picture is in a folder ${JSON.stringify(odd.of)}: the classes are ${some}` +
+      `${trained.size > MOST_NAMED ? ', ...' : ''}. ` +
+      (twin === undefined
+        ? 'Add such pictures to train, or take the folder out.'
+        : `Rename the folder to ${JSON.stringify(twin)}, or take it out.`),
+  );
+}
+
+function countByFolder(pictures: readonly Placed[]): FolderCount[] {
+  const counts = new Map<string, number>();
+  for (const { folder } of pictures) counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  return [...counts].map(([folder, count]) => ({ folder, pictures: count }));
+}
+
+export function countsOf({ classes, pictures }: ClassFolders): PreviewClass[] {
+  const counts = classes.map((name) => ({ name, count: 0 }));
+  for (const { label } of pictures) counts[label]!.count++;
+  return counts;
+}
+
+function placeOf(path: string): Omit<Placed, keyof PathFile> {
+  const folders = path.split('/');
+  const file = folders.pop()!;
+  return { file, folder: folders.join('/'), of: folders.at(-1), part: partOf(folders.slice(0, -1)) };
+}
+
+/** The purpose of the innermost of `folders` that states one. */
+function partOf(folders: readonly string[]): Part | null {
+  for (const folder of folders.toReversed()) {
+    const said = PARTS.filter(([, pattern]) => pattern.test(folder));
+    if (said.length === 1) return said[0]![0];
+  }
+  return null;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Decodes pictures and keeps them, as far as there is room. */
+export class DecodedPictures {
+  readonly size: PictureSize;
+  readonly folders: ClassFolders;
+  readonly #decode: DecodePicture;
+  readonly #kept: (Uint8Array | undefined)[] = [];
+  /** Pictures that there is room for: the first ones. */
+  readonly #room: number;
+
+  constructor(folders: ClassFolders, size: PictureSize, decode: DecodePicture) {
+    this.folders = folders;
+    this.size = size;
+    this.#decode = decode;
+    this.#room = Math.min(folders.pictures.length, Math.floor(KEPT_BYTES / (size.side * size.side * size.channels)));
+  }
+
+  /**
+   * Decodes all that there is room for, so that what is damaged is told before a run.
+   *
+   * @returns digest of the files' bytes, as pixels may differ between browsers; of those beyond the room names and sizes count.
+   */
+  async decodeAll(): Promise<string> {
+    const digests: string[] = [];
+    let next = 0;
+    const work = async (): Promise<void> => {
+      for (let at = next++; at < this.#room; at = next++) {
+        const { path, blob } = this.folders.pictures[at]!;
+        const bytes = await blob();
+        digests[at] = hashState([new Uint8Array(await bytes.arrayBuffer())]);
+        this.#kept[at] = await this.#decode(path, bytes, this.size);
+      }
+    };
+    await Promise.all(Array.from({ length: DECODERS }, work)).finally(() => (next = Infinity));
+    const facts = this.folders.pictures.map(({ path, size, label }, at) => [
+      path.split('/').at(-1),
+      size,
+      label,
+      digests[at],
+    ]);
+    return hashState([new TextEncoder().encode(JSON.stringify([this.size, this.folders.classes, facts]))]);
+  }
+
+  /** @throws (rejects) DataError, naming the file, where it is damaged. */
+  async pixels(at: number): Promise<Uint8Array> {
+    const kept = this.#kept[at];
+    if (kept !== undefined) return kept;
+    const { path, blob } = this.folders.pictures[at]!;
+    const pixels = await this.#decode(path, await blob(), this.size);
+    if (at < this.#room) this.#kept[at] = pixels;
+    return pixels;
+  }
+
+  async preview(at: number): Promise<PreviewPicture> {
+    const { side, channels } = this.size;
+    const label = this.folders.classes[this.folders.pictures[at]!.label]!;
+    return { pixels: (await this.pixels(at)).slice(), height: side, width: side, channels, label };
+  }
+}
+
+/** Some of the pictures as samples, 0 read as 0.0 and 255 as 1.0. */
+export class PictureDataset implements Dataset {
+  readonly size: number;
+  readonly inputShape: readonly [number, number, number];
+  readonly classes: number;
+  readonly classNames: readonly string[];
+  readonly facts: ImagesFacts;
+  readonly digest: string;
+  readonly #pictures: DecodedPictures;
+  readonly #chosen: Uint32Array;
+  /** By the folders' numbers. */
+  readonly #labels: readonly number[];
+
+  /** @param facts with the pictures' classes, maybe among others. */
+  constructor(pictures: DecodedPictures, chosen: Uint32Array, facts: ImagesFacts, digest: string) {
+    const { classes } = facts;
+    const { side, channels } = pictures.size;
+    this.size = chosen.length;
+    this.inputShape = [side, side, channels];
+    this.classNames = classes;
+    this.classes = classes.length;
+    this.facts = facts;
+    this.#labels = pictures.folders.classes.map((name) => classes.indexOf(name));
+    this.digest = digest;
+    this.#pictures = pictures;
+    this.#chosen = chosen;
+  }
+
+  async read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): Promise<void> {
+    checkRead(this, indices, inputs, labels);
+    const chosen = Array.from(indices, (index) => this.#chosen[index]!);
+    const all = await Promise.all(chosen.map((at) => this.#pictures.pixels(at)));
+    let to = 0;
+    for (const [i, pixels] of all.entries()) {
+      labels[i] = this.#labels[this.#pictures.folders.pictures[chosen[i]!]!.label]!;
+      for (const value of pixels) inputs[to++] = value / 255;
+    }
+  }
+}

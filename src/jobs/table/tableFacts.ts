@@ -1,0 +1,175 @@
+/**
+ * What is learned of a table beside its rows: which columns are inputs and how they are scaled. Of one table, or of several put together,
+ * of which each rank has one: then this is all that others hear of it.
+ */
+import { sentenceOf } from '../../spec/fields.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { unfitMeasure, type TaskName } from '../../spec/measures.ts';
+import type { DecimalMark } from '../../spec/preview.ts';
+import type { ColumnFacts, TableFacts } from '../../spec/dataFacts.ts';
+import { DataError } from '../../util/errors.ts';
+import { MAX_CATEGORIES } from './columns.ts';
+import { deviationOf, joinSums } from '../sums.ts';
+
+/** With more different numbers than this, a target is an amount and no class. */
+const MAX_NUMBERED_CLASSES = 10;
+/** Inputs of one sample: a first layer of 64 units has 4 MB then. */
+const MAX_INPUTS = 16_384;
+
+/** What one column gives a sample. */
+function inputsOf({ kind, values, isMissing }: ColumnFacts): number {
+  if (kind === 'number') return isMissing ? 2 : 1;
+  return kind === 'category' ? values!.length : 0;
+}
+
+export function targetOf({ columns, target }: TableFacts): ColumnFacts {
+  return columns.find(({ name }) => name === target)!;
+}
+
+/** What is learned of the target, unless the job says it; `null` where it is neither. */
+export function taskOf(
+  { kind, values }: Pick<ColumnFacts, 'kind' | 'values'>,
+  { task }: Pick<JobSpec, 'task'>,
+): TaskName | null {
+  if (task !== null) return task;
+  if (kind === 'number')
+    return values !== null && values.length <= MAX_NUMBERED_CLASSES ? 'classification' : 'regression';
+  return kind === 'category' ? 'classification' : null;
+}
+
+/**
+ * @param name of the table, or of all of them.
+ * @param isShard it is one of several: what all together may have is not asked of it.
+ * @throws DataError where nothing can be learned.
+ */
+export function checkTable(
+  name: string,
+  facts: TableFacts,
+  job: Pick<JobSpec, 'loss' | 'metrics'>,
+  isShard = false,
+): void {
+  const target = targetOf(facts);
+  const { task } = facts;
+  const column = `column ${JSON.stringify(target.name)}`;
+  const fail = (what: string): never => {
+    throw new DataError(`${name}${what}`);
+  };
+  if (task === 'regression' && target.kind !== 'number') {
+    return fail(
+      `: ${column} is not of numbers, and a regression predicts a number. Choose classification, or another column.`,
+    );
+  }
+  if (target.kind === 'empty') return fail(`: ${column} is empty. Choose another column to predict.`);
+  if (task !== 'regression' && target.values === null) {
+    return fail(
+      `: ${column} has more than ${MAX_CATEGORIES} different values, too many for classes. Choose another column to predict.`,
+    );
+  }
+  if (!isShard && target.values?.length === 1) {
+    return fail(`: ${column} says the same in every row. Choose another column to predict.`);
+  }
+  const unfit = unfitMeasure(job, task!);
+  if (unfit !== null) return fail(`, ${column}: the job says ${sentenceOf(unfit)}.`);
+  if (!isShard && task === 'regression' && target.sums.count > 0 && deviationOf(target.sums) === 0) {
+    return fail(`: ${column} says the same in every row that is learned from. Choose another column to predict.`);
+  }
+  const inputs = facts.columns.reduce((sum, one) => sum + (one === target ? 0 : inputsOf(one)), 0);
+  if (!isShard && inputs === 0) {
+    return fail(`, line 1: no column is left to predict ${column} from. Add columns of numbers or of categories.`);
+  }
+  if (inputs > MAX_INPUTS) {
+    return fail(
+      `, line 1: the columns make ${inputs} inputs, and at most ${MAX_INPUTS} can be learned from. Leave columns out.`,
+    );
+  }
+}
+
+/** What tables must have in common to be put together. */
+export function keyOfTable({ columns, target }: TableFacts): string {
+  return JSON.stringify([target, columns.map(({ name }) => name)]);
+}
+
+/**
+ * Of tables with the same {@link keyOfTable}, the same in whatever order they are. A column that is numbers in most of them is numbers;
+ * {@link tableMisfit} then says which do not fit.
+ */
+export function joinTables(tables: readonly TableFacts[]): TableFacts {
+  const { target, columns, task } = tables[0]!;
+  return {
+    kind: 'table',
+    target,
+    task,
+    columns: columns.map((_, i) => joinColumns(tables.map((one) => one.columns[i]!))),
+  };
+}
+
+function joinColumns(columns: readonly ColumnFacts[]): ColumnFacts {
+  const all = columns.filter(({ kind }) => kind !== 'empty');
+  const isNumber = 2 * all.filter(isOfNumbers).length >= all.length;
+  const alike = all.filter((one) => isOfNumbers(one) === isNumber);
+  const isTold = alike.every(({ values }) => values !== null);
+  const values = [...new Set(alike.flatMap((one) => one.values ?? []))].sort();
+  const isFew = isTold && values.length <= MAX_CATEGORIES;
+  const words = isFew ? 'category' : 'text';
+  return {
+    name: columns[0]!.name,
+    kind: alike.length === 0 ? 'empty' : isNumber ? 'number' : words,
+    mark: markOfMost(alike),
+    values: isFew ? values : null,
+    isMissing: columns.some(({ isMissing }) => isMissing),
+    sums: joinSums(alike.map(({ sums }) => sums)),
+  };
+}
+
+/** The decimal mark that most columns have; where as many have the other, it is the point. */
+function markOfMost(columns: readonly ColumnFacts[]): DecimalMark | null {
+  const points = columns.filter(({ mark }) => mark === 'point').length;
+  const commas = columns.filter(({ mark }) => mark === 'comma').length;
+  if (commas > points) return 'comma';
+  return points === 0 ? null : 'point';
+}
+
+/** Why a table cannot be learned from with what was agreed on; `null`: it can. */
+export function tableMisfit(agreed: TableFacts, own: TableFacts): string | null {
+  if (keyOfTable(agreed) !== keyOfTable(own)) {
+    return `its columns are ${namesOf(own)}, and the others' ${namesOf(agreed)}`;
+  }
+  for (const [i, column] of own.columns.entries()) {
+    const theirs = agreed.columns[i]!;
+    const name = `its column ${JSON.stringify(column.name)}`;
+    if ([column, theirs].every(({ kind }) => kind !== 'empty') && isOfNumbers(column) !== isOfNumbers(theirs)) {
+      const [here, there] = isOfNumbers(column) ? ['numbers', 'words'] : ['words', 'numbers'];
+      return `${name} is of ${here}, and the others' of ${there}`;
+    }
+    if (column.mark !== null && theirs.mark !== null && column.mark !== theirs.mark) {
+      return `${name} has decimal ${column.mark}s, and the others' decimal ${theirs.mark}s`;
+    }
+    if (column.name !== own.target || agreed.task !== 'classification') continue;
+    if (column.values === null) return `${name} has too many different values for classes`;
+    const stranger = column.values.find((value) => !theirs.values!.includes(value));
+    if (stranger !== undefined) return `${name} has the class ${JSON.stringify(stranger)}, which the run does not know`;
+  }
+  return null;
+}
+
+/** Of tables that suggest different tasks, who says which; `null`: all the same. */
+export function tasksApart(tables: readonly TableFacts[]): string | null {
+  const ranksOf = (task: TaskName): string =>
+    tables.flatMap((one, rank) => (one.task === task ? [rank] : [])).join(', ');
+  const [classes, amounts] = [ranksOf('classification'), ranksOf('regression')];
+  if (classes === '' || amounts === '') return null;
+  const column = `column ${JSON.stringify(tables[0]!.target)}`;
+  return `${column} looks like a class in the table of rank ${classes}, and like an amount in that of rank ${amounts}. Say in the job which it is.`;
+}
+
+function isOfNumbers({ kind }: ColumnFacts): boolean {
+  return kind === 'number';
+}
+
+/** Names told one by one. */
+const MOST_NAMED = 8;
+
+export function namesOf({ columns }: TableFacts): string {
+  const names = columns.slice(0, MOST_NAMED).map(({ name }) => name);
+  return `${names.join(', ')}${columns.length > MOST_NAMED ? ' and others' : ''}`;
+}

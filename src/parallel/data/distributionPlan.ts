@@ -1,0 +1,87 @@
+/**
+ * Who hands which slice to whom: a pure function of who has which, so that all ranks come to the same plan from the same reports.
+ *
+ * A rank gets what it lacks from its left neighbour, which has it or gets it first. So each slice goes down the ring from whoever
+ * has it, every rank gets it once and sends it once at most, and all of it goes at the rate of one link. Only who got a slice
+ * damaged asks another, one that has it.
+ */
+import { modulo } from '../../collectives/plans/ringPlan.ts';
+
+/** What a rank has when a round begins, told to all. */
+export interface SpreadReport {
+  /** One byte a slice: whether the rank has it. */
+  readonly has: Uint8Array;
+  /** Who has sent the rank a slice damaged, and how often. */
+  readonly damaged: readonly { slice: number; from: number; times: number }[];
+}
+
+export interface Transfer {
+  readonly slice: number;
+  readonly from: number;
+  readonly to: number;
+  /** Ranks that the slice passes on its way here: what passes fewer goes first, so that nothing waits for what waits for it. */
+  readonly hops: number;
+}
+
+export interface SpreadPlan {
+  /** Of one rank, in the order in which both ends of a link take them. */
+  readonly receives: readonly Transfer[];
+  readonly sends: readonly Transfer[];
+  /** Slices that no rank has. */
+  readonly missing: readonly number[];
+}
+
+/** @param reports by rank. */
+export function planSpread(rank: number, reports: readonly SpreadReport[]): SpreadPlan {
+  const n = reports.length;
+  const damaged = reports.map(damageBySlice);
+  const receives: Transfer[] = [];
+  const sends: Transfer[] = [];
+  const missing: number[] = [];
+  for (let slice = 0; slice < reports[0]!.has.length; slice++) {
+    const holders = reports.flatMap(({ has }, holder) => (has[slice] === 1 ? [holder] : []));
+    const [first] = holders;
+    if (first === undefined) {
+      missing.push(slice);
+      continue;
+    }
+    if (holders.length === n) continue;
+    let hops = 0;
+    for (let i = 1; i < n; i++) {
+      const to = modulo(first + i, n);
+      if (reports[to]!.has[slice] === 1) {
+        hops = 0;
+        continue;
+      }
+      const bad = damaged[to]!.get(slice);
+      const from = bad === undefined ? modulo(to - 1, n) : leastBad(holders, bad, to, n);
+      hops = bad === undefined ? hops + 1 : 1;
+      const transfer = { slice, from, to, hops };
+      if (to === rank) receives.push(transfer);
+      else if (from === rank) sends.push(transfer);
+    }
+  }
+  const inOrder = (a: Transfer, b: Transfer): number => a.hops - b.hops || a.slice - b.slice;
+  return { receives: receives.sort(inOrder), sends: sends.sort(inOrder), missing };
+}
+
+type Times = ReadonlyMap<number, number>;
+
+/** By slice: how often each rank has sent it damaged. */
+function damageBySlice({ damaged }: SpreadReport): Map<number, Times> {
+  const bySlice = new Map<number, Map<number, number>>();
+  for (const { slice, from, times } of damaged) {
+    bySlice.set(slice, (bySlice.get(slice) ?? new Map<number, number>()).set(from, times));
+  }
+  return bySlice;
+}
+
+/** Who has sent it damaged least often; of several the nearest to the left. */
+function leastBad(holders: readonly number[], bad: Times, to: number, n: number): number {
+  const timesOf = (holder: number): number => bad.get(holder) ?? 0;
+  const wayFrom = (holder: number): number => modulo(to - holder, n);
+  return holders.reduce((best, one) => {
+    const order = timesOf(one) - timesOf(best) || wayFrom(one) - wayFrom(best);
+    return order < 0 ? one : best;
+  });
+}

@@ -1,0 +1,109 @@
+/** Text data, a line a sample, dealt out to ranks while it is read. */
+import { systemClock, type Clock } from '../../util/clock.ts';
+import { within } from '../../util/deadline.ts';
+import { DataError, messageOf, TimeoutError } from '../../util/errors.ts';
+import { checkRank } from '../checks.ts';
+
+export interface ReadShardOptions {
+  /** This rank, 0 .. worldSize-1. */
+  rank: number;
+  /** Number of ranks that share the lines. */
+  worldSize: number;
+  clock?: Clock;
+}
+
+/** Silence of a source after which it is given up: what a download on a slow link may need for its next piece. */
+export const READ_TIMEOUT_MS = 60_000;
+
+/**
+ * One rank's lines of a text: line i, counted from 0, belongs to rank i mod worldSize. All ranks read the whole text, as
+ * where a line starts is known only then; only a piece of it and one line are ever in memory.
+ *
+ * The text is UTF-8, with or without a byte order mark; a sequence that is not valid becomes U+FFFD. Lines end with \n or
+ * \r\n, the last one with or without. Can be iterated once; a loop that is left early closes the source.
+ *
+ * @param source a file, a stream of bytes, or the URL of a file to fetch.
+ * @throws UsageError if `rank` is not in 0 .. worldSize-1; (from the iteration) DataError where the source cannot be read to
+ *   its end, TimeoutError where it falls silent.
+ */
+export function readShard(
+  source: Blob | ReadableStream<Uint8Array> | string,
+  { rank, worldSize, clock = systemClock }: ReadShardOptions,
+): AsyncIterable<string> {
+  checkRank(rank, worldSize);
+  return linesOf(source, rank, worldSize, clock);
+}
+
+async function* linesOf(
+  source: Blob | ReadableStream<Uint8Array> | string,
+  rank: number,
+  worldSize: number,
+  clock: Clock,
+): AsyncGenerator<string, void> {
+  let line = 0;
+  /** The beginning of a line whose end has not come yet. */
+  let begun = '';
+  for await (const text of textOf(source, clock)) {
+    let start = 0;
+    for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', start)) {
+      if (line % worldSize === rank) yield (begun + text.slice(start, end)).replace(/\r$/, '');
+      line += 1;
+      begun = '';
+      start = end + 1;
+    }
+    begun += text.slice(start);
+  }
+  if (begun !== '' && line % worldSize === rank) yield begun;
+}
+
+/** The source's text as it comes, in pieces that end anywhere. */
+async function* textOf(source: Blob | ReadableStream<Uint8Array> | string, clock: Clock): AsyncGenerator<string, void> {
+  const name = typeof source === 'string' ? source : 'The data';
+  const abort = new AbortController();
+  let reader: ReadableStreamDefaultReader<Uint8Array> | null = null;
+  const inTime = <T>(next: Promise<T>): Promise<T> =>
+    within(
+      clock,
+      READ_TIMEOUT_MS,
+      next,
+      () =>
+        new TimeoutError(
+          `Timed out: ${name} sent nothing for ${READ_TIMEOUT_MS} ms. Check its server, or copy it nearer.`,
+        ),
+    );
+  try {
+    const file = typeof source === 'string' ? await inTime(open(source, abort.signal)) : source;
+    reader = (file instanceof Blob ? file.stream() : file).getReader();
+    const decoder = new TextDecoder();
+    for (;;) {
+      const { done, value } = await inTime(reader.read());
+      yield decoder.decode(value, { stream: !done });
+      if (done) return;
+    }
+  } catch (cause) {
+    if (cause instanceof DataError || cause instanceof TimeoutError) throw cause;
+    throw new DataError(`${name} could not be read to its end (${messageOf(cause)}): try again.`, {}, { cause });
+  } finally {
+    abort.abort();
+    // Of what has failed already nothing more is to be said.
+    reader?.cancel().catch(() => {});
+  }
+}
+
+async function open(url: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+  let response: Response;
+  try {
+    response = await fetch(url, { signal });
+  } catch (cause) {
+    throw new DataError(
+      `${url} could not be fetched (${messageOf(cause)}). Check the address, that the server runs and, if it is another ` +
+        "one than this page's, that it allows requests from here (CORS: Access-Control-Allow-Origin).",
+      {},
+      { cause },
+    );
+  }
+  if (!response.ok) {
+    throw new DataError(`${url}: the server answered ${response.status}. Check the address and its permissions.`);
+  }
+  return response.body ?? new Blob([]).stream();
+}

@@ -1,0 +1,134 @@
+/**
+ * How parameters lie in the flat gradient, and which of them travel together. A tensor an all-reduce would drown in
+ * round trips, one of all tensors could not overlap with anything; buckets are the middle, as in PyTorch DDP
+ * (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.3).
+ */
+import type { Range } from '../../util/range.ts';
+
+/** First bucket: small, so that communication starts early. */
+export const FIRST_BUCKET_BYTES = 64 * 1024;
+/**
+ * Other buckets, unless ranks choose (`bucketChoice.ts`): DDP's 25 MiB suit NCCL. Over lines of 4 Mbit/s a step took as long with
+ * 256 KiB as with 64, 6 % longer with 1 MiB, and 28 % longer in one piece (`bench step`, docs/buckets.png): of the best the largest,
+ * as every bucket costs an op.
+ */
+export const BUCKET_CAP_BYTES = 256 * 1024;
+
+interface BucketItem {
+  bytes: number;
+  dtype: string;
+}
+
+/**
+ * Assigns tensors to buckets, as `compute_bucket_assignment_by_size` of PyTorch's reducer does: in the order given, one
+ * dtype a bucket; a tensor that brings its bucket to the limit closes it; the n-th bucket of a dtype has the n-th limit,
+ * the last limit holding from then on.
+ *
+ * @returns indices into `items`; buckets ordered by their first index.
+ */
+export function assignBuckets(items: readonly BucketItem[], limits: readonly number[]): number[][] {
+  interface Open {
+    indices: number[];
+    bytes: number;
+    limitIndex: number;
+  }
+  const open = new Map<string, Open>();
+  const done: number[][] = [];
+  items.forEach(({ bytes, dtype }, index) => {
+    const bucket = open.get(dtype) ?? { indices: [], bytes: 0, limitIndex: 0 };
+    open.set(dtype, bucket);
+    bucket.indices.push(index);
+    bucket.bytes += bytes;
+    if (bucket.bytes < limits[bucket.limitIndex]!) return;
+    done.push(bucket.indices);
+    bucket.indices = [];
+    bucket.bytes = 0;
+    bucket.limitIndex = Math.min(bucket.limitIndex + 1, limits.length - 1);
+  });
+  for (const { indices } of open.values()) if (indices.length > 0) done.push(indices);
+  return done.sort((a, b) => a[0]! - b[0]!);
+}
+
+/** Bytes of each bucket, by those of the parameters in flat order. */
+export function cutSizes(
+  parameterBytes: readonly number[],
+  firstBucketBytes: number,
+  bucketCapBytes: number,
+): number[] {
+  const items = parameterBytes.map((bytes) => ({ bytes, dtype: 'float32' }));
+  return assignBuckets(items, [firstBucketBytes, bucketCapBytes]).map((indices) =>
+    indices.reduce((sum, index) => sum + parameterBytes[index]!, 0),
+  );
+}
+
+/** One parameter's place. */
+export interface Slot {
+  /** Index in the list of parameters, forward order. */
+  parameter: number;
+  /** First element in the flat arrays. */
+  offset: number;
+  size: number;
+}
+
+/** Parameters, gradients and optimizer state share one order, so that every bucket is one stretch. */
+export interface FlatLayout {
+  /** In flat order. */
+  slots: Slot[];
+  /** Elements of all parameters. */
+  size: number;
+  buckets: { slots: Slot[]; start: number; end: number }[];
+}
+
+interface LayoutOptions {
+  firstBucketBytes?: number | undefined;
+  bucketCapBytes?: number | undefined;
+  /** Indices of all parameters in the order to lay them out; reversed by default: backward reaches the last layers first. */
+  order?: readonly number[] | undefined;
+}
+
+/** Lays parameters of `sizes` elements (forward order, float32) out flat and cuts them into buckets. */
+export function createLayout(
+  sizes: readonly number[],
+  {
+    firstBucketBytes = FIRST_BUCKET_BYTES,
+    bucketCapBytes = BUCKET_CAP_BYTES,
+    order = [...sizes.keys()].reverse(),
+  }: LayoutOptions = {},
+): FlatLayout {
+  let size = 0;
+  const slots = order.map((parameter): Slot => {
+    const slot = { parameter, offset: size, size: sizes[parameter]! };
+    size += slot.size;
+    return slot;
+  });
+  const items = slots.map((slot) => ({ bytes: slot.size * Float32Array.BYTES_PER_ELEMENT, dtype: 'float32' }));
+  const buckets = assignBuckets(items, [firstBucketBytes, bucketCapBytes]).map((indices) => {
+    const members = indices.map((index) => slots[index]!);
+    const last = members.at(-1)!;
+    return { slots: members, start: members[0]!.offset, end: last.offset + last.size };
+  });
+  return { slots, size, buckets };
+}
+
+/** Moves every parameter's elements in `flat` from its place in `from` to its place in `to`. */
+export function rearrange(flat: Float32Array, from: FlatLayout, to: FlatLayout): void {
+  const old = flat.slice();
+  const offsets = new Map(from.slots.map(({ parameter, offset }) => [parameter, offset]));
+  for (const { parameter, offset, size } of to.slots) {
+    const start = offsets.get(parameter)!;
+    flat.set(old.subarray(start, start + size), offset);
+  }
+}
+
+/** The stretches of the slots that `keeps` wants, in flat order, neighbours merged. */
+export function rangesOf(slots: readonly Slot[], keeps: (slot: Slot) => boolean): Range[] {
+  const ranges: Range[] = [];
+  for (const slot of slots) {
+    if (!keeps(slot)) continue;
+    const end = slot.offset + slot.size;
+    const last = ranges.at(-1);
+    if (last?.end === slot.offset) ranges[ranges.length - 1] = { start: last.start, end };
+    else ranges.push({ start: slot.offset, end });
+  }
+  return ranges;
+}

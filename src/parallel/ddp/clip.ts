@@ -1,0 +1,26 @@
+/** Gradient clipping. */
+import { UsageError } from '../../util/errors.ts';
+import type { Range } from '../../util/range.ts';
+
+/** Keeps the scale finite where the gradient is zero. PyTorch's value. */
+const EPSILON = 1e-6;
+
+/**
+ * Scales `gradient` down in place so that its L2 norm is at most `maxNorm`, as torch.nn.utils.clip_grad_norm_
+ * (https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html). Sums in float64 in the array's order:
+ * the same bits on every machine.
+ *
+ * @param ranges what of `gradient` counts and is scaled.
+ * @returns the norm before; one that is not finite spoils the gradient, as in PyTorch.
+ * @throws UsageError where `maxNorm` is not a number from 0 on.
+ */
+export function clipGradNorm(gradient: Float32Array, ranges: readonly Range[], maxNorm: number): number {
+  if (!(maxNorm >= 0)) throw new UsageError(`maxNorm is ${maxNorm}; give a number from 0 on.`);
+  let squares = 0;
+  for (const { start, end } of ranges) for (let i = start; i < end; i++) squares += gradient[i]! * gradient[i]!;
+  const norm = Math.sqrt(squares);
+  const scale = maxNorm / (norm + EPSILON);
+  if (scale >= 1) return norm;
+  for (const { start, end } of ranges) for (let i = start; i < end; i++) gradient[i]! *= scale;
+  return norm;
+}

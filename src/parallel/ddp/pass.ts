@@ -1,0 +1,132 @@
+/** One forward and backward pass of a rank, however its caller gives it. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { UsageError } from '../../util/errors.ts';
+import {
+  emptyInputs,
+  gradientsOf,
+  type Gradients,
+  type Model,
+  type ModelPass,
+  type ModelVariables,
+  type Scalar,
+  type Tensor,
+  type Variable,
+} from './flatten.ts';
+import { stagedGradientsOf } from '../syncBatchNorm/stagedGradients.ts';
+import { hasSyncLayers } from '../syncBatchNorm/stages.ts';
+import type { GradientListener } from './tape.ts';
+
+/** A function that gives the loss, or, for a LayersModel, inputs to apply it to and the loss of its outputs. */
+export type Pass<Outputs extends Tensor | Tensor[] = Tensor> = (() => Scalar) | ModelPass<Outputs>;
+
+export interface PassOptions {
+  /** Samples that this rank's loss covers; 0 is fine, the others' count. */
+  samples: number;
+  /** Whether the loss function gives the mean over those samples (default) or their sum. */
+  reduction?: 'mean' | 'sum';
+  /**
+   * The samples of all ranks in this reduction, including those of `noSync`; the same on every rank. Optional: a codec or a hook
+   * takes averages, so without it ranks add up their samples first, which takes 2(n-1) hops. Ignored inside `join`.
+   */
+  totalSamples?: number;
+}
+
+/**
+ * Differentiates the sum of the loss over samples, or with `wanted: 'mean'` its mean. Without samples nothing is computed, but a
+ * pass through a model still takes part in what its SyncBatchNormalization layers send.
+ *
+ * @param onfinal see {@link gradientsOfPass}.
+ * @returns `null` without samples. The caller disposes of the result.
+ * @throws (rejects) UsageError where the number of samples is none, inputs are given for a model that is not known, or a
+ *   function for one with SyncBatchNormalization layers in a group of several ranks; what {@link gradientsOfPass} rejects with.
+ */
+export async function differentiate<Outputs extends Tensor | Tensor[]>(
+  pass: Pass<Outputs>,
+  { samples, reduction = 'mean' }: PassOptions,
+  { model, parameters }: ModelVariables,
+  group: ProcessGroup,
+  wanted: 'sum' | 'mean' = 'sum',
+  onfinal?: GradientListener,
+): Promise<Gradients | null> {
+  if (!(samples >= 0 && samples < Infinity)) {
+    throw new UsageError(`samples is ${samples}; give the number of samples that the loss covers.`);
+  }
+  const scale = reduction === wanted ? 1 : wanted === 'sum' ? samples : 1 / samples;
+  if (typeof pass === 'function') {
+    if (model && exchangesStatistics(model, group)) {
+      throw new UsageError(
+        `The model "${model.name}" has SyncBatchNormalization layers, and a loss that is a function applies them to this ` +
+          "rank's samples alone. Give its inputs and the loss of its outputs instead: { inputs, loss: (outputs) => .. }.",
+      );
+    }
+    return samples > 0 ? gradientsOf(pass, parameters, scale, onfinal) : null;
+  }
+  if (!model) {
+    throw new UsageError(
+      'This was made with a list of variables, not a model: give a function that computes the loss.',
+    );
+  }
+  if (samples > 0) return gradientsOfPass(model, pass, parameters, scale, group, onfinal);
+  await attendPass({ model, parameters }, group);
+  return null;
+}
+
+/**
+ * Runs `model` on `inputs` (without samples only for a model with SyncBatchNormalization layers) in training mode and differentiates `scale`
+ * times the loss by each of `variables`, with the statistics of SyncBatchNormalization layers taken over all ranks' samples.
+ * Every rank must call it: a model with such layers issues collectives, the same ones on all ranks.
+ *
+ * The gradients are this rank's part: summed over ranks they are those of the sum over ranks of `scale` times loss. With a loss
+ * that is a mean, `scale` is this rank's number of samples.
+ *
+ * `onfinal` hears of gradients as {@link gradientsOf} tells it, which is not at all where the model runs in stages.
+ *
+ * Moving averages are updated last, once everything has succeeded, and on the CPU: they stay equal on all ranks bit for bit.
+ * The caller disposes of the result.
+ *
+ * @throws (rejects) UsageError for a wrong number of inputs; what {@link stagedGradientsOf} rejects with; DeviceError.
+ */
+export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
+  model: Model,
+  { inputs, loss }: ModelPass<Outputs>,
+  variables: readonly Variable[],
+  scale: number,
+  group: ProcessGroup,
+  onfinal?: GradientListener,
+): Promise<Gradients> {
+  const tensors = [inputs].flat();
+  if (tensors.length !== model.inputs.length) {
+    throw new UsageError(
+      `The model "${model.name}" has ${model.inputs.length} input(s), but the pass gives it ${tensors.length}: ` +
+        'give one tensor for each.',
+    );
+  }
+  const lossOf = (outputs: Tensor[]): Scalar => loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs);
+  if (exchangesStatistics(model, group))
+    return stagedGradientsOf(model, { inputs: tensors, loss: lossOf }, variables, scale, group);
+  const outputs = (): Tensor[] => [model.apply(tensors, { training: true }) as Tensor | Tensor[]].flat();
+  return gradientsOf(() => lossOf(outputs()), variables, scale, onfinal);
+}
+
+/** Takes part in the others' passes through a model, without samples. */
+export async function attendPass(
+  { model, parameters }: Pick<ModelVariables, 'model' | 'parameters'>,
+  group: ProcessGroup,
+): Promise<void> {
+  if (!model || !exchangesStatistics(model, group)) return;
+  const { inputs, dispose } = emptyInputs(model);
+  try {
+    (await gradientsOfPass(model, { inputs, loss: noLoss }, parameters, 0, group)).dispose();
+  } finally {
+    dispose();
+  }
+}
+
+function exchangesStatistics(model: Model, { worldSize }: ProcessGroup): boolean {
+  return worldSize > 1 && hasSyncLayers(model);
+}
+
+/** Not called where there are no samples. */
+function noLoss(): never {
+  throw new UsageError('A pass without samples has no loss.');
+}

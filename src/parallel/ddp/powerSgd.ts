@@ -1,0 +1,348 @@
+/**
+ * PowerSGD: gradients travel as products of two thin matrices. For a matrix M whose sum over ranks is wanted, all ranks
+ * hold the same Q; P = sum(M Q) is made orthonormal, Q = sum(M^T P), and P Q^T is the sum of M projected onto P's columns:
+ * one step of a power iteration towards the best approximation of that rank.
+ *
+ * Vogels, Karimireddy, Jaggi: "PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization", NeurIPS 2019
+ * (https://arxiv.org/abs/1905.13727). Options as in torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
+ * (https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html#powersgd-communication-hook).
+ *
+ * Sums are float64 in a fixed order, rounded once when stored as float32, and whatever decides what is sent comes out of an
+ * all-reduce: ranks stay equal bit for bit.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { UsageError } from '../../util/errors.ts';
+import { createRng, type Rng } from '../../util/rng.ts';
+import { sizeOf } from '../../util/shape.ts';
+import { checkCount } from '../checks.ts';
+import type { CommHook, GradBucket } from './commHooks.ts';
+
+export interface PowerSgdOptions {
+  /** Columns of P and Q: more approximate better and cost more bytes. Default 1. */
+  matrixApproximationRank?: number;
+  /** Steps of plain all-reduce before the first compressed one. Default 10. */
+  startPowerSgdIter?: number;
+  /** Add what a step left out to the next one's gradient. Default true; without it training may not converge. */
+  useErrorFeedback?: boolean;
+  /** Begin with the last step's Q, so that the power iteration goes on over the steps, instead of a random one. Default true. */
+  warmStart?: boolean;
+  /** A matrix is compressed only if it shrinks by more than this, >= 1. Default 2. */
+  minCompressionRate?: number;
+  /** Of the random directions; the same on all ranks. Default 0. */
+  seed?: number;
+}
+
+/**
+ * The first gradients change the most from one step to the next and are the worst to approximate. torch waits for 1000
+ * steps, of runs with 100 000; runs here have some hundreds over links that are the bottleneck.
+ */
+export const START_POWER_SGD_ITER = 10;
+
+/** As torch's: what shrinks less is not worth the two round trips more. */
+const MIN_COMPRESSION_RATE = 2;
+
+/**
+ * A column that keeps no more than this share of its length when the others' directions are taken out of it is made of rounding
+ * errors, and a random direction takes its place. A float32 resolves 1.2e-7 of itself; sums over ranks lose a little more.
+ */
+const ORTHOGONALIZATION_EPSILON = 1e-6;
+
+/** A parameter seen as a matrix, row after row in the bucket's buffer. */
+interface Matrix {
+  readonly parameter: number;
+  readonly start: number;
+  readonly end: number;
+  readonly rows: number;
+  readonly cols: number;
+  /** Whether any rank used it in this step. */
+  readonly isUsed: boolean;
+}
+
+/** What all ranks of a group must hold the same of. */
+interface SharedState {
+  readonly group: ProcessGroup;
+  readonly rng: Rng;
+  /** Steps done. */
+  iteration: number;
+  /** Q of the last step, by parameter. */
+  readonly lastQ: Map<number, Float32Array>;
+}
+
+/**
+ * A hook that sends each matrix as P and Q, of (rows + cols) * rank elements instead of rows * cols. A bucket takes two
+ * all-reduces: what is not compressed (vectors, and tensors that would not shrink enough) and all Ps, then all Qs.
+ *
+ * A tensor of more than two dimensions is cut into rows and columns between those dimensions where P and Q are smallest:
+ * kernels [in, out] as they are, kernels [kh, kw, in, out] mostly as [kh * kw * in, out]. (torch's view(shape[0], -1) would
+ * cut these into kh rows and save next to nothing.)
+ *
+ * With error feedback, each rank keeps what its own gradient lost, M - P P^T M. Over all ranks, that is the sum of the inputs
+ * less the output, as it is of torch's M - output / n, but without how the ranks differ, which would pile up for nothing. The
+ * plain steps send it too. What was kept of a parameter that no rank uses in a step stays for the next one that does.
+ *
+ * Buckets are reduced one after another, in the order of the calls, as several all-reduces each would else be issued in
+ * different orders on different ranks. For the same reason nothing else may be issued on the group until a step's hooks
+ * are done. A hook belongs to one model. On another group it begins anew, plain steps first: ranks that were not in the
+ * old one could not know what it shared; each keeps its own memory, as of the last step that was applied, so that a step that
+ * failed can be tried again from the same gradients.
+ *
+ * @throws UsageError where an option is out of its range.
+ */
+export function createPowerSgdHook({
+  matrixApproximationRank = 1,
+  startPowerSgdIter = START_POWER_SGD_ITER,
+  useErrorFeedback = true,
+  warmStart = true,
+  minCompressionRate = MIN_COMPRESSION_RATE,
+  seed = 0,
+}: PowerSgdOptions = {}): CommHook {
+  checkCount('matrixApproximationRank', matrixApproximationRank, 1);
+  checkCount('startPowerSgdIter', startPowerSgdIter, 0);
+  if (!(minCompressionRate >= 1 && minCompressionRate < Infinity)) {
+    throw new UsageError(`minCompressionRate is ${minCompressionRate}; give a finite number from 1 on.`);
+  }
+
+  /** What this rank has not sent yet, by parameter. */
+  const memories = new Map<number, Float32Array>();
+  /** Memories after the latest step, which replace {@link memories} once it is known to be applied; `null`: nothing is left. */
+  const staged = new Map<number, Float32Array | null>();
+  /** Whether the latest step has reduced its last bucket. */
+  let isWhole = false;
+  let shared: SharedState | null = null;
+  let previous: Promise<void> = Promise.resolve();
+
+  const hook: CommHook = (bucket, group) => {
+    const reduced = previous.then(() => reduce(bucket, group));
+    // Who awaits that one hears of its failure; the next bucket only waits for its end.
+    previous = reduced.catch(() => {});
+    return reduced;
+  };
+  const forget = (): void => {
+    memories.clear();
+    staged.clear();
+  };
+  return Object.assign(hook, { forget });
+
+  async function reduce(bucket: GradBucket, group: ProcessGroup): Promise<void> {
+    if (bucket.index === 0) {
+      if (isWhole && !bucket.isRetry) commit();
+      staged.clear();
+      isWhole = false;
+    }
+    if (shared?.group !== group) shared = { group, rng: createRng(seed), iteration: 0, lastQ: new Map() };
+    const matrices = bucket.parameters.map(matrixOf).filter(pays);
+    if (matrices.length > 0 && shared.iteration >= startPowerSgdIter) await compress(bucket.buffer, matrices, shared);
+    else await allReduce(bucket.buffer, matrices, group);
+    if (!bucket.isLast) return;
+    shared.iteration += 1;
+    isWhole = true;
+  }
+
+  function commit(): void {
+    for (const [parameter, memory] of staged) {
+      // One step's infinity must not spoil all later ones.
+      if (memory && isFinite(memory)) memories.set(parameter, memory);
+      else memories.delete(parameter);
+    }
+  }
+
+  function pays({ rows, cols }: Matrix): boolean {
+    return paysFor(rows, cols, matrixApproximationRank, minCompressionRate);
+  }
+
+  async function allReduce(buffer: Float32Array, matrices: readonly Matrix[], group: ProcessGroup): Promise<void> {
+    const used = matrices.filter(({ isUsed }) => isUsed);
+    for (const { parameter, start, end } of used) addTo(buffer.subarray(start, end), memories.get(parameter));
+    await group.allReduce(buffer);
+    for (const { parameter } of used) staged.set(parameter, null);
+  }
+
+  async function compress(buffer: Float32Array, all: readonly Matrix[], state: SharedState): Promise<void> {
+    const { group, rng, lastQ } = state;
+    const gaps = gapsBetween(all, buffer.length);
+    const matrices = all.filter(({ isUsed }) => isUsed);
+    const { flat, parts } = allocate([
+      ...gaps.map(({ start, end }) => end - start),
+      ...matrices.map(({ rows }) => rows * matrixApproximationRank),
+    ]);
+    const rest = parts.slice(0, gaps.length);
+    const ps = parts.slice(gaps.length);
+    const qs = allocate(matrices.map(({ cols }) => cols * matrixApproximationRank));
+
+    gaps.forEach(({ start, end }, i) => rest[i]!.set(buffer.subarray(start, end)));
+    const inputs = matrices.map(({ parameter, start, end, cols }, i) => {
+      const input = addTo(buffer.slice(start, end), memories.get(parameter));
+      const q = qs.parts[i]!;
+      const last = lastQ.get(parameter);
+      if (last) q.set(last);
+      else fillRandomly(q, rng);
+      orthogonalize(q, cols, rng);
+      multiply(input, q, cols, ps[i]!);
+      return input;
+    });
+    await addUp(flat, group);
+
+    matrices.forEach(({ rows, cols }, i) => {
+      orthogonalize(ps[i]!, rows, rng);
+      multiplyTransposed(inputs[i]!, ps[i]!, cols, qs.parts[i]!);
+      // From here on, what stays behind.
+      if (useErrorFeedback) addProduct(inputs[i]!, ps[i]!, qs.parts[i]!, cols, -1);
+    });
+    await addUp(qs.flat, group);
+
+    gaps.forEach(({ start }, i) => buffer.set(rest[i]!, start));
+    matrices.forEach(({ parameter, start, end, cols }, i) => {
+      addProduct(buffer.subarray(start, end).fill(0), ps[i]!, qs.parts[i]!, cols, 1);
+      if (warmStart) lastQ.set(parameter, qs.parts[i]!);
+      if (useErrorFeedback) staged.set(parameter, inputs[i]!);
+    });
+  }
+}
+
+/**
+ * Elements that a compressed step sends in place of a parameter of this shape.
+ *
+ * @param rank the option matrixApproximationRank; the others at their defaults.
+ */
+export function compressedSize(shape: readonly number[], rank: number): number {
+  const { rows, cols } = cutOf(shape);
+  return paysFor(rows, cols, rank, MIN_COMPRESSION_RATE) ? (rows + cols) * rank : rows * cols;
+}
+
+/** Cuts a shape where rows + cols is smallest, of equals at the last dimension; a vector is one column. */
+function cutOf(shape: readonly number[]): Pick<Matrix, 'rows' | 'cols'> {
+  const size = sizeOf(shape);
+  let best = { rows: 1, cols: size };
+  let rows = 1;
+  for (const length of shape) {
+    rows *= length;
+    const cols = size / rows;
+    if (rows + cols <= best.rows + best.cols) best = { rows, cols };
+  }
+  return best;
+}
+
+function matrixOf({ index, offset, shape, isUsed }: GradBucket['parameters'][number]): Matrix {
+  const { rows, cols } = cutOf(shape);
+  return { parameter: index, start: offset, end: offset + rows * cols, isUsed, rows, cols };
+}
+
+/** Whether P and Q are that much smaller than what they stand for. */
+function paysFor(rows: number, cols: number, rank: number, minRate: number): boolean {
+  return (rows + cols) * rank * minRate < rows * cols;
+}
+
+/** The stretches of a buffer that none of `matrices` covers. */
+function gapsBetween(matrices: readonly Matrix[], length: number): { start: number; end: number }[] {
+  const covered = [...matrices].sort((a, b) => a.start - b.start);
+  return [...covered, { start: length }]
+    .map(({ start }, i) => ({ start: covered[i - 1]?.end ?? 0, end: start }))
+    .filter(({ start, end }) => start < end);
+}
+
+/** One array for one all-reduce, and a part of it for each of `sizes`. */
+function allocate(sizes: readonly number[]): { flat: Float32Array; parts: Float32Array[] } {
+  const flat = new Float32Array(sizes.reduce((sum, size) => sum + size, 0));
+  let end = 0;
+  return { flat, parts: sizes.map((size) => flat.subarray(end, (end += size))) };
+}
+
+/** Adds up all ranks' values, if there are any. */
+async function addUp(values: Float32Array, group: ProcessGroup): Promise<void> {
+  if (values.length > 0) await group.allReduce(values);
+}
+
+function addTo(values: Float32Array, memory: Float32Array | undefined): Float32Array {
+  if (memory) for (let i = 0; i < values.length; i++) values[i]! += memory[i]!;
+  return values;
+}
+
+function isFinite(values: Float32Array): boolean {
+  // An infinity or a NaN minus itself is NaN.
+  for (let i = 0; i < values.length; i++) if (values[i]! - values[i]! !== 0) return false;
+  return true;
+}
+
+/** Numbers in [-1, 1); uniform is as good as normal here, and exact everywhere. */
+function fillRandomly(values: Float32Array, rng: Rng): void {
+  for (let i = 0; i < values.length; i++) values[i] = 2 * rng.next() - 1;
+}
+
+// P and Q are stored one column after the other, so that these loops run along memory.
+
+/** `p = m q`: `m` has rows of `cols` elements, `q` columns of as many. */
+function multiply(m: Float32Array, q: Float32Array, cols: number, p: Float32Array): void {
+  const rows = m.length / cols;
+  for (let i = 0; i < rows; i++) {
+    for (let k = 0; k * cols < q.length; k++) {
+      let sum = 0;
+      for (let j = 0; j < cols; j++) sum += m[i * cols + j]! * q[k * cols + j]!;
+      p[k * rows + i] = sum;
+    }
+  }
+}
+
+/** `q = m^T p`. */
+function multiplyTransposed(m: Float32Array, p: Float32Array, cols: number, q: Float32Array): void {
+  const rows = m.length / cols;
+  const sums = new Float64Array(cols);
+  for (let k = 0; k * rows < p.length; k++) {
+    sums.fill(0);
+    for (let i = 0; i < rows; i++) {
+      const factor = p[k * rows + i]!;
+      for (let j = 0; j < cols; j++) sums[j]! += factor * m[i * cols + j]!;
+    }
+    q.set(sums, k * cols);
+  }
+}
+
+/** `m += scale p q^T`. */
+function addProduct(m: Float32Array, p: Float32Array, q: Float32Array, cols: number, scale: number): void {
+  const rows = m.length / cols;
+  const sums = new Float64Array(cols);
+  for (let i = 0; i < rows; i++) {
+    sums.set(m.subarray(i * cols, (i + 1) * cols));
+    for (let k = 0; k * rows < p.length; k++) {
+      const factor = scale * p[k * rows + i]!;
+      for (let j = 0; j < cols; j++) sums[j]! += factor * q[k * cols + j]!;
+    }
+    m.set(sums, i * cols);
+  }
+}
+
+/** Makes columns of `length` elements orthonormal, by modified Gram-Schmidt. */
+function orthogonalize(columns: Float32Array, length: number, rng: Rng): void {
+  for (let start = 0; start < columns.length; start += length) {
+    const column = columns.subarray(start, start + length);
+    const before = norm(column);
+    const takeOut = (): void => {
+      for (let other = 0; other < start; other += length) project(column, columns.subarray(other, other + length));
+    };
+    takeOut();
+    // Put so that it holds for NaN as well: one step's must not stay in Q for ever.
+    if (!(norm(column) > ORTHOGONALIZATION_EPSILON * before)) {
+      fillRandomly(column, rng);
+      takeOut();
+    }
+    // Once more, as little may be left and that not orthogonal: twice is enough (Giraud et al., 2005).
+    takeOut();
+    const scale = 1 / norm(column);
+    for (let i = 0; i < length; i++) column[i]! *= scale;
+  }
+}
+
+/** Takes the direction of `unit` out of `column`. */
+function project(column: Float32Array, unit: Float32Array): void {
+  const share = dot(column, unit);
+  for (let i = 0; i < column.length; i++) column[i]! -= share * unit[i]!;
+}
+
+function norm(a: Float32Array): number {
+  return Math.sqrt(dot(a, a));
+}
+
+function dot(a: Float32Array, b: Float32Array): number {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!;
+  return sum;
+}

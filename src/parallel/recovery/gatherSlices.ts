@@ -1,0 +1,32 @@
+/** An array that some ranks have, on all ranks. */
+import { evenCuts } from '../../collectives/plans/plans.ts';
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+
+/**
+ * Each of `sources` sends its slice of `values`, all at once round the ring: K(n-1)/n bytes a rank, however many have the array. It
+ * is the second half of van de Geijn's broadcast (Barnett et al., "Interprocessor Collective Communication Library", 1994),
+ * whose first half, the scatter, the sources have behind them. Every rank must call it.
+ *
+ * @param values what the sources have, the same on each; elsewhere of the same length.
+ * @param sources ranks in the group.
+ * @returns a new array.
+ */
+export async function gatherSlices(
+  group: ProcessGroup,
+  values: Float32Array,
+  sources: readonly number[],
+): Promise<Float32Array<ArrayBuffer>> {
+  if (values.length === 0) return new Float32Array();
+  const cuts = evenCuts(values.length, sources.length);
+  const sizes = group.ranks.map(() => 0);
+  for (const [i, source] of sources.entries()) sizes[source] = cuts[i + 1]! - cuts[i]!;
+  const mine = sources.indexOf(group.rank);
+  const slice = mine < 0 ? new Float32Array() : values.subarray(cuts[mine], cuts[mine + 1]);
+  const whole = new Float32Array(values.length);
+  let at = 0;
+  for (const part of await group.allGather(slice, { sizes })) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

@@ -1,0 +1,137 @@
+/** One rank's copy of the model for strategies that do not reduce gradients in buckets: flat parameters, flat gradient. */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Clock } from '../../util/clock.ts';
+import { divide } from '../../util/divide.ts';
+import { createLayout, type Slot } from '../ddp/buckets.ts';
+import {
+  readVariables,
+  TensorReader,
+  variablesOf,
+  writeVariables,
+  type Model,
+  type ModelVariables,
+  type Tensor,
+  type Variable,
+} from '../ddp/flatten.ts';
+import { ModelBuffers } from '../ddp/modelBuffers.ts';
+import { differentiate, type Pass, type PassOptions } from '../ddp/pass.ts';
+import { verifyModel } from '../ddp/verifyModel.ts';
+
+/** Behind the gradient: the summed loss and the sample count. */
+const EXTRA_ELEMENTS = 2;
+
+export interface LocalGradient {
+  /** Mean over this rank's samples; 0 without any. */
+  loss: number;
+  samples: number;
+  /** Milliseconds until gradients were here. */
+  compute: number;
+}
+
+interface ReplicaOptions {
+  /** See {@link DistributedDataParallel.create}. */
+  model: Model | readonly Variable[];
+  group: ProcessGroup;
+  clock: Clock;
+  /** Called when gradients are read; throws if they are void, as after a GPU error. */
+  checkGradients: () => void;
+}
+
+export class Replica {
+  readonly size: number;
+  readonly parameters: Float32Array<ArrayBuffer>;
+  /** The gradient summed over samples, then the summed loss and the number of samples: what ranks can add up. */
+  readonly sums: Float32Array<ArrayBuffer>;
+  /** The gradient part of {@link sums}. */
+  readonly gradient: Float32Array<ArrayBuffer>;
+  readonly #variables: ModelVariables;
+  readonly #buffers: ModelBuffers;
+  readonly #slots: readonly Slot[];
+  readonly #reader = new TensorReader();
+  readonly #options: ReplicaOptions;
+  #group: ProcessGroup;
+
+  private constructor(variables: ModelVariables, options: ReplicaOptions) {
+    const layout = createLayout(variables.parameters.map(({ size }) => size));
+    this.size = layout.size;
+    this.parameters = new Float32Array(layout.size);
+    this.sums = new Float32Array(layout.size + EXTRA_ELEMENTS);
+    this.gradient = this.sums.subarray(0, layout.size);
+    this.#variables = variables;
+    this.#buffers = new ModelBuffers(variables.buffers, options.group);
+    this.#slots = layout.slots;
+    this.#options = options;
+    this.#group = options.group;
+  }
+
+  /** As DDP's `create`, see {@link attach}. */
+  static async create(options: ReplicaOptions): Promise<Replica> {
+    const { model, group } = options;
+    const replica = new Replica(variablesOf(model), options);
+    await replica.attach(group);
+    return replica;
+  }
+
+  /**
+   * Goes on in `group`: checks that its ranks have the same model, and gives every rank rank 0's variables.
+   *
+   * @throws (rejects) as DDP's `create`.
+   */
+  async attach(group: ProcessGroup): Promise<void> {
+    const { parameters } = this.#variables;
+    await verifyModel(group, this.#variables, {});
+    if (group.rank === 0) await readVariables(parameters, this.#slots, this.parameters);
+    await group.broadcast(this.parameters, group.ranks[0]!);
+    if (group.rank !== 0) this.write();
+    this.#group = group;
+    this.#buffers.regroup(group);
+    await this.#buffers.broadcast(0);
+  }
+
+  /** Computes {@link sums} of this rank's samples; zeros where it has none. */
+  async compute<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<LocalGradient> {
+    const { clock, checkGradients } = this.#options;
+    const { samples } = options;
+    const startedAt = clock.now();
+    this.sums.fill(0);
+    const computed = await differentiate(pass, options, this.#variables, this.#group);
+    if (computed) {
+      try {
+        const tensors = [...this.#slots.map(({ parameter }) => computed.gradients[parameter]!), computed.value];
+        await this.#reader.read(0, tensors, this.sums.subarray(0, this.size + 1));
+        checkGradients();
+      } finally {
+        computed.dispose();
+      }
+      this.sums[this.size + 1] = samples;
+    }
+    const loss = samples > 0 ? this.sums[this.size]! / samples : 0;
+    return { loss, samples, compute: clock.now() - startedAt };
+  }
+
+  /** Makes a gradient of sums a mean, in place; returns the mean loss. Without samples both are zero. */
+  static average(sums: Float32Array): { loss: number; samples: number } {
+    const size = sums.length - EXTRA_ELEMENTS;
+    const samples = sums[size + 1]!;
+    if (samples === 0) return { loss: 0, samples };
+    divide(sums.subarray(0, size), samples);
+    return { loss: sums[size]! / samples, samples };
+  }
+
+  /** Gives the model {@link parameters}. */
+  write(): void {
+    writeVariables(this.#variables.parameters, this.#slots, this.parameters);
+  }
+
+  /** Gives every rank rank 0's values of those buffers that any rank has changed since the last time. */
+  async shareBuffers(): Promise<void> {
+    if (this.#buffers.count === 0) return;
+    const changes = await this.#group.allReduce(Float32Array.from(this.#buffers.changes()));
+    await this.#buffers.broadcast(0, changes);
+  }
+
+  dispose(): void {
+    this.#reader.dispose();
+    this.#buffers.dispose();
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * `SyncBatchNormalization`: batch normalization by the statistics of all ranks' samples, as torch.nn.SyncBatchNorm
+ * (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html); for what trains it, see `stagedGradients.ts`.
+ */
+import * as tf from '@tensorflow/tfjs';
+import { UsageError } from '../../util/errors.ts';
+import type { Model } from '../ddp/flatten.ts';
+
+type BatchNormalizationArgs = Parameters<typeof tf.layers.batchNormalization>[0];
+type Kwargs = Parameters<tf.layers.Layer['call']>[1];
+
+/** TensorFlow.js's own layer, whose fields its types hide. */
+interface BatchNormalizationLayer extends tf.layers.Layer {
+  readonly axis: number;
+  readonly momentum: number;
+  readonly epsilon: number;
+  /** Undefined with `scale: false`. */
+  readonly gamma?: tf.LayerVariable;
+  /** Undefined with `center: false`. */
+  readonly beta?: tf.LayerVariable;
+  readonly movingMean: tf.LayerVariable;
+  readonly movingVariance: tf.LayerVariable;
+}
+
+type BatchNormalizationConstructor = (new (args?: BatchNormalizationArgs) => BatchNormalizationLayer) &
+  Pick<tf.serialization.SerializableConstructor<BatchNormalizationLayer>, 'className' | 'fromConfig'>;
+
+/** Only a function that makes one is exported: the class itself is where layers are registered. */
+const BatchNormalization = tf.serialization.SerializationMap.getMap().classNameMap[
+  'BatchNormalization'
+]![0] as unknown as BatchNormalizationConstructor;
+
+/**
+ * Takes the same arguments and has the same weights, config and meaning as `tf.layers.batchNormalization`, except that a pass
+ * of `gradientsOfPass` normalizes by the mean and variance of the samples of all ranks. Applied in any other way it
+ * knows only this rank's samples, and uses those in training, as torch does without a process group; in inference it uses
+ * the moving averages. Unlike TensorFlow.js's layer it also trains with an axis other than the last and without gamma or beta.
+ */
+export class SyncBatchNormalization extends BatchNormalization {
+  static override className = 'SyncBatchNormalization';
+
+  /** Length of the normalized axis, once built. */
+  get channels(): number {
+    return this.movingMean.shape[0]!;
+  }
+
+  /** The axes that statistics are taken over: all but the normalized one. */
+  reducedAxes({ rank }: tf.Tensor): number[] {
+    return Array.from({ length: rank }, (_, axis) => axis).filter((axis) => axis !== this.#axisOf(rank));
+  }
+
+  /** A value per channel, [channels], in a shape that broadcasts over `x`. */
+  alongAxis(x: tf.Tensor, perChannel: tf.Tensor): tf.Tensor {
+    const axis = this.#axisOf(x.rank);
+    return perChannel.reshape(x.shape.map((size, i) => (i === axis ? size : 1)));
+  }
+
+  /** (x - mean) / sqrt(variance + epsilon) * gamma + beta; `mean` and `variance` of [channels]. */
+  normalize(x: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor): tf.Tensor {
+    const deviation = variance.add(this.epsilon).sqrt();
+    const normalized = x.sub(this.alongAxis(x, mean)).div(this.alongAxis(x, deviation));
+    const scaled = this.gamma ? normalized.mul(this.alongAxis(x, this.gamma.read())) : normalized;
+    return this.beta ? scaled.add(this.alongAxis(x, this.beta.read())) : scaled;
+  }
+
+  override call(inputs: tf.Tensor | tf.Tensor[], kwargs: Kwargs): tf.Tensor {
+    return tf.tidy(() => {
+      const x = Array.isArray(inputs) ? inputs[0]! : inputs;
+      if (!kwargs['training']) return this.normalize(x, this.movingMean.read(), this.movingVariance.read());
+      const { mean, variance } = tf.moments(x, this.reducedAxes(x));
+      for (const [average, value] of [
+        [this.movingMean, mean],
+        [this.movingVariance, variance],
+      ] as const) {
+        const before = average.read();
+        average.write(before.sub(before.sub(value).mul(1 - this.momentum)));
+      }
+      return this.normalize(x, mean, variance);
+    });
+  }
+
+  #axisOf(rank: number): number {
+    return this.axis < 0 ? rank + this.axis : this.axis;
+  }
+}
+tf.serialization.registerClass(SyncBatchNormalization);
+
+/**
+ * The same model with a SyncBatchNormalization in the place of every BatchNormalization, in nested models too, and a copy of
+ * all weights; as torch.nn.SyncBatchNorm.convert_sync_batchnorm
+ * (https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html#torch.nn.SyncBatchNorm.convert_sync_batchnorm).
+ * `model` stays as it was and its caller's to dispose of. The new model is not compiled.
+ *
+ * @throws UsageError where the model cannot be rebuilt from its config, for a layer of the caller's own that is not registered.
+ */
+export function convertSyncBatchNorm(model: Model): Model {
+  let converted;
+  try {
+    const cls = model.constructor as typeof tf.LayersModel & tf.serialization.SerializableConstructor<Model>;
+    // The weights are overwritten at once, so the last argument spares drawing random ones.
+    converted = cls.fromConfig<Model>(cls, renamed(model.getConfig()) as tf.serialization.ConfigDict, {}, true);
+  } catch (error) {
+    throw new UsageError(
+      `The model "${model.name}" cannot be converted, as TensorFlow.js cannot rebuild it from its config: register ` +
+        'layers of your own with tf.serialization.registerClass, or build the model with SyncBatchNormalization.',
+      {},
+      { cause: error },
+    );
+  }
+  copyWeights(model, converted);
+  return converted;
+}
+
+/** A copy of a config with the other class's name wherever a layer has BatchNormalization's. */
+function renamed(config: tf.serialization.ConfigDictValue): tf.serialization.ConfigDictValue {
+  if (Array.isArray(config)) return config.map(renamed);
+  if (config === null || typeof config !== 'object') return config;
+  return Object.fromEntries(
+    Object.entries(config).map(([key, value]) => [
+      key,
+      key === 'className' && value === BatchNormalization.className ? SyncBatchNormalization.className : renamed(value),
+    ]),
+  );
+}
+
+function copyWeights(from: Model, to: Model): void {
+  for (const [i, layer] of from.layers.entries()) {
+    const target = to.layers[i]!;
+    if (layer instanceof tf.LayersModel) copyWeights(layer, target as Model);
+    else target.setWeights(layer.getWeights());
+  }
+  // A layer's config says whether it is frozen, a model's does not.
+  if (!from.trainable) to.trainable = false;
+}

@@ -1,0 +1,35 @@
+/** Networks to simulate, from the cost model's constants. */
+import type { Costs } from '../collectives/plans/costModel.ts';
+import type { Network, Path } from './simulate.ts';
+
+type Lines = Pick<Path, 'first' | 'second'>;
+
+/** Tabs of one machine: whatever any of them sends, its cores carry one after the other. */
+export function oneMachine(n: number, costs: Costs): Network {
+  const { sharedMsPerByte, crowdMsPerByte, sharedMsPerFrame } = costs;
+  const cores = { msPerByte: sharedMsPerByte + n * crowdMsPerByte, msPerFrame: sharedMsPerFrame };
+  return network(costs, [cores], () => ({ first: 0, second: null }));
+}
+
+/** Each rank on a machine of its own, all behind a switch that is never in the way: what one sends and receives is its own line's. */
+export function switched(n: number, costs: Costs, downMsPerByte = costs.msPerByte): Network {
+  const ups = Array.from({ length: n }, () => ({ msPerByte: costs.msPerByte, msPerFrame: costs.sharedMsPerFrame }));
+  const downs = Array.from({ length: n }, () => ({ msPerByte: downMsPerByte, msPerFrame: 0 }));
+  return network(costs, [...ups, ...downs], (from, to) => ({ first: from, second: n + to }));
+}
+
+/** Neighbours share an access point, so many a point: a frame passes the sender's radio channel, then the receiver's. */
+export function wireless(n: number, costs: Costs, perPoint: number): Network {
+  const points = Array.from({ length: Math.ceil(n / perPoint) }, () => ({ msPerByte: costs.msPerByte, msPerFrame: 0 }));
+  const pointOf = (rank: number): number => Math.floor(rank / perPoint);
+  return network(costs, points, (from, to) => ({ first: pointOf(from), second: pointOf(to) }));
+}
+
+function network(costs: Costs, lines: Network['lines'], linesOf: (from: number, to: number) => Lines): Network {
+  const latency = { latencyMs: costs.hopMs, latencyMsPerByte: costs.hopMsPerByte };
+  return {
+    lines,
+    pathOf: (from, to) => ({ ...linesOf(from, to), ...latency }),
+    combineMsPerByte: costs.combineMsPerByte,
+  };
+}

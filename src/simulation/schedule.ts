@@ -1,0 +1,146 @@
+/**
+ * All ranks' plans of one collective, laid out for a simulation: which move waits for which, as in `planOp.ts` (in place), and which
+ * send is which receive. Numbers in flat arrays, as a ring of 1024 ranks has four million moves.
+ */
+import { dependencies } from '../collectives/plans/dependencies.ts';
+import type { Planner } from '../collectives/plans/plans.ts';
+import { Ints } from './ints.ts';
+
+export interface Schedule {
+  readonly n: number;
+  /** Moves of rank r are `firstMove[r]` .. `firstMove[r+1]`-1, in the plan's order. Those of no elements are left out. */
+  readonly firstMove: Int32Array;
+  readonly rank: Int32Array;
+  readonly step: Int32Array;
+  readonly start: Int32Array;
+  readonly end: Int32Array;
+  readonly kind: Int32Array;
+  /** Of a send: its lane. */
+  readonly lane: Int32Array;
+  /** Of a send: the receive at its other end. */
+  readonly partner: Int32Array;
+  /** Moves that each waits for, and that wait for it. */
+  readonly before: Lists;
+  readonly after: Lists;
+  readonly lanes: Lanes;
+}
+
+/** Kinds of moves. */
+export const SEND = 0;
+const COPY = 1;
+export const COMBINE = 2;
+
+/** Of list i the items `first[i]` .. `first[i+1]`-1. */
+export interface Lists {
+  readonly first: Int32Array;
+  readonly items: Int32Array;
+}
+
+/** What one rank sends another, in order. */
+export interface Lanes extends Lists {
+  readonly from: Int32Array;
+  readonly to: Int32Array;
+}
+
+/** @throws Error where a send has no receive of the same step and length, or the other way round: the plan is wrong. */
+export function scheduleOf(planner: Planner, n: number): Schedule {
+  const fields = { rank: new Ints(), step: new Ints(), start: new Ints(), end: new Ints(), kind: new Ints() };
+  const lane = new Ints();
+  const firstMove = new Ints();
+  const before = { first: new Ints(), items: new Ints() };
+  const lanes = { first: new Ints(), items: new Ints(), from: new Ints(), to: new Ints() };
+  /** Receives by sender and receiver, in the plan's order. */
+  const receives = new Map<number, number[]>();
+  for (let rank = 0; rank < n; rank++) {
+    const plan = planner(rank).filter(({ start, end }) => end > start);
+    const base = fields.rank.length;
+    firstMove.push(base);
+    for (const needs of dependencies(plan)) {
+      before.first.push(before.items.length);
+      for (const move of needs.before) before.items.push(base + move);
+    }
+    const sends = new Map<number, { lane: number; moves: number[] }>();
+    plan.forEach((move, i) => {
+      const { kind, peer, how } = move;
+      fields.rank.push(rank);
+      fields.step.push(move.step);
+      fields.start.push(move.start);
+      fields.end.push(move.end);
+      fields.kind.push(kind === 'send' ? SEND : how === 'copy' ? COPY : COMBINE);
+      if (kind === 'receive') {
+        lane.push(-1);
+        const list = receives.get(peer * n + rank);
+        if (list) list.push(base + i);
+        else receives.set(peer * n + rank, [base + i]);
+        return;
+      }
+      const known = sends.get(peer) ?? { lane: lanes.from.length + sends.size, moves: [] };
+      sends.set(peer, known);
+      known.moves.push(base + i);
+      lane.push(known.lane);
+    });
+    for (const [peer, { moves }] of sends) {
+      lanes.first.push(lanes.items.length);
+      lanes.from.push(rank);
+      lanes.to.push(peer);
+      for (const move of moves) lanes.items.push(move);
+    }
+  }
+  firstMove.push(fields.rank.length);
+  before.first.push(before.items.length);
+  lanes.first.push(lanes.items.length);
+  const moves = { ...valuesOf(fields), lane: lane.values };
+  return {
+    ...{ n, firstMove: firstMove.values, ...moves },
+    partner: partners(n, moves, valuesOf(lanes), receives),
+    ...{ before: valuesOf(before), after: reversed(valuesOf(before)), lanes: valuesOf(lanes) },
+  };
+}
+
+function valuesOf<Key extends string>(lists: Record<Key, Ints>): Record<Key, Int32Array> {
+  const values = Object.entries<Ints>(lists).map(([key, list]) => [key, list.values]);
+  return Object.fromEntries(values) as Record<Key, Int32Array>;
+}
+
+type Moves = Pick<Schedule, 'step' | 'start' | 'end'>;
+
+/** By step: the two ends of a link give a transfer the same. */
+function partners(n: number, moves: Moves, lanes: Lanes, receives: Map<number, number[]>): Int32Array {
+  const { step, start, end } = moves;
+  const partner = new Int32Array(step.length).fill(-1);
+  const byStep = (a: number, b: number): number => step[a]! - step[b]!;
+  for (const [lane, from] of lanes.from.entries()) {
+    const key = from * n + lanes.to[lane]!;
+    const sends = lanes.items.slice(lanes.first[lane], lanes.first[lane + 1]).sort(byStep);
+    const received = (receives.get(key) ?? []).sort(byStep);
+    receives.delete(key);
+    sends.forEach((send, i) => {
+      const receive = received[i];
+      const fits = receive !== undefined && step[receive] === step[send] && received.length === sends.length;
+      if (!fits || end[receive]! - start[receive]! !== end[send]! - start[send]!) {
+        throw new Error(
+          `Rank ${from} sends rank ${lanes.to[lane]} in step ${step[send]} what that one does not receive.`,
+        );
+      }
+      partner[send] = receive;
+    });
+  }
+  const [alone] = receives.keys();
+  if (alone !== undefined) {
+    throw new Error(`Rank ${alone % n} waits for what rank ${Math.floor(alone / n)} does not send.`);
+  }
+  return partner;
+}
+
+/** Who waits for whom, the other way round. */
+function reversed({ first, items }: Lists): Lists {
+  const starts = new Int32Array(first.length);
+  for (const item of items) starts[item + 1]! += 1;
+  for (let i = 1; i < starts.length; i++) starts[i]! += starts[i - 1]!;
+  const next = starts.slice();
+  const lists = new Int32Array(items.length);
+  for (let owner = 0; owner + 1 < first.length; owner++) {
+    for (let i = first[owner]!; i < first[owner + 1]!; i++) lists[next[items[i]!]!++] = owner;
+  }
+  return { first: starts, items: lists };
+}

@@ -1,0 +1,174 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { cellsAfter, chunkName, frameAt, includes, timelineOf } from '../../../src/app/ring/frameAt.ts';
+import { chunkOnEdge, holderOf, moveOf, narrate, narratePicked } from '../../../src/app/ring/narrate.ts';
+import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
+import { ringStepCount, transfersAt } from '../../../src/collectives/plans/ringPlan.ts';
+import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
+
+/** Three ranks, four ring steps: chunks leave at 11, 21, 31, 41 and arrive at 20, 30, 40, 50; the clock began at 10. */
+const TRACE: RecordedTrace = {
+  step: 7,
+  bucket: 0,
+  bytes: 1200,
+  startedAt: 10,
+  hops: [0, 1, 2, 3].map((ringStep) => ({
+    ringStep,
+    sentChunk: 0,
+    receivedChunk: 0,
+    sentAt: 11 + 10 * ringStep,
+    receivedAt: 20 + 10 * ringStep,
+  })),
+};
+
+const worlds = fc.integer({ min: 2, max: 17 });
+
+describe('timelineOf', () => {
+  test('counts from the start of the all-reduce', () => {
+    expect(timelineOf(TRACE, 3)).toEqual({ leaves: [1, 11, 21, 31], arrives: [10, 20, 30, 40], duration: 40 });
+  });
+
+  test('never goes back, whatever the clock said, and lets every chunk travel', () => {
+    const time = fc.option(fc.double({ min: -5, max: 100, noNaN: true }), { nil: null });
+    fc.assert(
+      fc.property(worlds, fc.array(fc.tuple(time, time), { minLength: 32, maxLength: 32 }), (n, times) => {
+        const hops = Array.from({ length: ringStepCount(n) }, (_, ringStep) => ({
+          ringStep,
+          sentChunk: 0,
+          receivedChunk: 0,
+          sentAt: times[ringStep]![0],
+          receivedAt: times[ringStep]![1],
+        }));
+        const { leaves, arrives, duration } = timelineOf({ ...TRACE, startedAt: 0, hops }, n);
+        let before = 0;
+        arrives.forEach((arrive, i) => {
+          expect(leaves[i]).toBeGreaterThanOrEqual(before);
+          expect(leaves[i]).toBeLessThanOrEqual(arrive);
+          if (duration > 1e-6) expect(leaves[i]).toBeLessThan(arrive);
+          before = arrive;
+        });
+        expect(duration).toBe(arrives.at(-1));
+      }),
+    );
+  });
+});
+
+describe('frameAt', () => {
+  test('shows chunks on their way by the plan', () => {
+    const frame = frameAt(TRACE, 3, 5.5);
+    expect(frame.completed).toBe(0);
+    expect(frame.phase).toBe('reduce-scatter');
+    expect(frame.flights.map(({ from, to, chunk }) => ({ from, to, chunk }))).toEqual(
+      transfersAt(3, 0).map(({ from, to, chunk }) => ({ from, to, chunk })),
+    );
+    for (const flight of frame.flights) expect(flight.progress).toBeCloseTo(0.5);
+  });
+
+  test('between two ring steps nothing travels', () => {
+    expect(frameAt(TRACE, 3, 0.5).flights).toEqual([]);
+    expect(frameAt(TRACE, 3, 10.5)).toMatchObject({ completed: 1, flights: [] });
+  });
+
+  test('turns from adding up to handing out after n - 1 ring steps, and ends done', () => {
+    expect(frameAt(TRACE, 3, 19.9).phase).toBe('reduce-scatter');
+    expect(frameAt(TRACE, 3, 20).phase).toBe('all-gather');
+    expect(frameAt(TRACE, 3, 40)).toMatchObject({ completed: 4, phase: 'done', flights: [] });
+    expect(frameAt(TRACE, 3, 1e9).phase).toBe('done');
+  });
+
+  test('a chunk is never drawn off its edge, and time only completes ring steps', () => {
+    fc.assert(
+      fc.property(worlds, fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 20 }), (n, places) => {
+        const trace = simulatedTrace(n);
+        const { duration } = timelineOf(trace, n);
+        let completed = 0;
+        for (const place of places.sort((a, b) => a - b)) {
+          const frame = frameAt(trace, n, place * duration);
+          expect(frame.completed).toBeGreaterThanOrEqual(completed);
+          completed = frame.completed;
+          for (const flight of frame.flights) {
+            expect(flight.to).toBe((flight.from + 1) % n);
+            expect(flight.progress).toBeGreaterThanOrEqual(0);
+            expect(flight.progress).toBeLessThanOrEqual(1);
+            expect(flight.parts).toEqual(frame.cells[flight.from]![flight.chunk]);
+          }
+        }
+      }),
+    );
+  });
+});
+
+describe('cellsAfter', () => {
+  test('starts with everybody’s own, ends with everybody’s sum', () => {
+    fc.assert(
+      fc.property(worlds, (n) => {
+        cellsAfter(n, 0).forEach((row, rank) => {
+          for (const parts of row) expect(parts).toEqual({ first: rank, count: 1 });
+        });
+        for (const row of cellsAfter(n, ringStepCount(n))) for (const parts of row) expect(parts.count).toBe(n);
+      }),
+    );
+  });
+
+  test('after adding up, rank r owns the whole sum of chunk r, and no rank is in a sum twice', () => {
+    fc.assert(
+      fc.property(worlds, fc.nat(32), (n, steps) => {
+        const completed = Math.min(steps, ringStepCount(n));
+        cellsAfter(n, completed).forEach((row, rank) => {
+          row.forEach((parts) => {
+            expect(parts.count).toBeLessThanOrEqual(n);
+            expect(includes(parts, n, rank)).toBe(true);
+          });
+        });
+        cellsAfter(n, n - 1).forEach((row, rank) => expect(row[rank]!.count).toBe(n));
+      }),
+    );
+  });
+});
+
+test('chunks are named by letters', () => {
+  expect([0, 1, 25, 26, 27, 63].map(chunkName)).toEqual(['A', 'B', 'Z', 'AA', 'AB', 'BL']);
+});
+
+describe('narrate', () => {
+  test('says what this rank does, by the plan, until the next ring step begins', () => {
+    // Ring step 1 of 3 ranks: rank 0 sends chunk B (0 - 1 - 1 = -2 = 1), rank 2 sends chunk A to it.
+    for (const t of [15, 20.5]) {
+      expect(narrate(frameAt(TRACE, 3, t), 3, 0).text).toBe(
+        'You send chunk B to rank 1, and add your numbers to chunk A from rank 2.',
+      );
+    }
+  });
+
+  test('has a beginning and an end', () => {
+    expect(narrate(frameAt(TRACE, 3, 0), 3, 0).text).toContain('cut it into 3 chunks');
+    expect(narrate(frameAt(TRACE, 3, 40), 3, 0).title).toBe('all the same');
+    expect(narrate(frameAt(TRACE, 3, 25), 3, null)).toMatchObject({ title: 'handing out 1/2' });
+  });
+});
+
+describe('the chunk that somebody looks at', () => {
+  test('is the one that travels: until it has arrived its sender’s copy, then its receiver’s', () => {
+    const travelling = { chunk: 0, rank: null };
+    // Chunk A goes from rank 1 to rank 2, and on to rank 0.
+    expect(moveOf(frameAt(TRACE, 3, 5), 0)).toMatchObject({ from: 1, to: 2, ringStep: 0 });
+    expect([0, 5, 10.5, 15, 20.5].map((t) => holderOf(frameAt(TRACE, 3, t), travelling))).toEqual([1, 1, 2, 2, 0]);
+    expect(chunkOnEdge(frameAt(TRACE, 3, 15), 2)).toBe(0);
+  });
+
+  test('is told with all that is in it', () => {
+    const numbers = [4, 5, -6].map((own) => [own, 0, 0]);
+    const said = [
+      { t: 5, rank: null },
+      { t: 10.5, rank: null },
+      { t: 40, rank: 1 },
+    ].map(({ t, rank }) => narratePicked(frameAt(TRACE, 3, t), { chunk: 0, rank }, numbers));
+    expect(said[0]).toBe('Chunk A, on its way: the numbers of rank 1 only, 5.');
+    expect(said[1]).toBe('Rank 2, chunk A: the sum of ranks 1 and 2 so far, 5 + (−6) = −1.');
+    expect(said[2]).toBe('Rank 1, chunk A: the finished sum of all 3 ranks, 5 + (−6) + 4 = 3.');
+    const crowd = frameAt(simulatedTrace(16), 16, 4 * 9);
+    expect(narratePicked(crowd, { chunk: 3, rank: 12 }, undefined)).toBe(
+      'Rank 12, chunk D: the sum of 9 of 16 ranks so far, 4 round to 12.',
+    );
+  });
+});

@@ -1,0 +1,73 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { cellsAfter, frameAt } from '../../../src/app/ring/frameAt.ts';
+import { currentValues, extentOf, formatValue, sumsOf, valuesOf } from '../../../src/app/ring/numbers.ts';
+import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
+import { ringStepCount } from '../../../src/collectives/plans/ringPlan.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+
+const NUMBERS = [[3], [5], [2], [7]].map(([own]) => [own!, 0, 0, 0]);
+
+describe('the numbers of a chunk', () => {
+  test('are added in the order of the ring, from the chunk’s first sender on', () => {
+    // Chunk A starts at rank 1, and rank 0 ends with its sum.
+    const done = frameAt(simulatedTrace(4), 4, Infinity);
+    expect(valuesOf(done.cells[2]![0]!, NUMBERS, 0)).toEqual({
+      ranks: [1, 2, 3, 0],
+      elements: [{ terms: [5, 2, 7, 3], sums: [5, 7, 14, 17] }],
+    });
+    const begun = frameAt(simulatedTrace(4), 4, 0);
+    expect(valuesOf(begun.cells[2]![0]!, NUMBERS, 0)).toEqual({ ranks: [2], elements: [{ terms: [2], sums: [2] }] });
+  });
+
+  test('are written out as a sum, negative ones in brackets, without the noise of binary fractions', () => {
+    const numbers = [
+      [3, 0.1],
+      [-5, 0.2],
+      [2, 0],
+    ].map((own) => [...own, 0]);
+    expect(sumsOf({ first: 0, count: 3 }, numbers, 0)).toEqual(['3 + (−5) + 2 = 0']);
+    expect(sumsOf({ first: 0, count: 2 }, numbers, 1)).toEqual(['0.1 + 0.2 = 0.3']);
+    expect(sumsOf({ first: 1, count: 1 }, numbers, 0)).toEqual(['−5']);
+  });
+
+  test('a vector shorter than the world has chunks without numbers', () => {
+    expect(valuesOf({ first: 0, count: 3 }, [[1], [2], [3]], 1).elements).toEqual([]);
+  });
+
+  test('none on the way is larger or longer than the largest and the longest', () => {
+    const vectors = fc.tuple(fc.integer({ min: 2, max: 6 }), fc.integer({ min: 1, max: 9 })).chain(([n, length]) =>
+      fc.array(fc.array(fc.integer({ min: -99, max: 99 }), { minLength: length, maxLength: length }), {
+        minLength: n,
+        maxLength: n,
+      }),
+    );
+    fc.assert(
+      fc.property(vectors, fc.nat(10), (numbers, steps) => {
+        const n = numbers.length;
+        const { largest, letters } = extentOf(numbers);
+        cellsAfter(n, Math.min(steps, ringStepCount(n))).forEach((row) =>
+          row.forEach((parts, chunk) => {
+            const values = currentValues(parts, numbers, chunk);
+            for (const value of values) expect(Math.abs(value)).toBeLessThanOrEqual(largest);
+            expect(values.map(formatValue).join(', ').length).toBeLessThanOrEqual(letters);
+          }),
+        );
+      }),
+    );
+  });
+
+  test('end as the all-reduce itself leaves them', async () => {
+    const numbers = Array.from({ length: 3 }, (_, rank) => Array.from({ length: 7 }, (__, i) => 10 * rank + i));
+    const reduced = await runWorld(3, async (group) => {
+      const values = Float32Array.from(numbers[group.rank]!);
+      await group.allReduce(values);
+      return [...values];
+    });
+    const done = frameAt(simulatedTrace(3), 3, Infinity);
+    const shown = reduced.map((_, rank) =>
+      [0, 1, 2].flatMap((chunk) => currentValues(done.cells[rank]![chunk]!, numbers, chunk)),
+    );
+    expect(shown).toEqual(reduced);
+  });
+});

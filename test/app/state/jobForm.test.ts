@@ -1,0 +1,165 @@
+import { describe, expect, test } from 'vitest';
+import {
+  describeJob,
+  presetOf,
+  withJob,
+  withOptimizer,
+  withPreset,
+  withRate,
+  withSchedule,
+  withSource,
+  withStrategy,
+} from '../../../src/app/state/jobForm.ts';
+import { SETTINGS } from '../../../src/app/state/strategies.ts';
+import { PRESET_NAMES } from '../../../src/spec/gpt.ts';
+import { DEFAULT_JOB, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
+
+const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
+
+describe('another strategy', () => {
+  test.each(STRATEGY_NAMES)('%s is the job that its name alone would give, and back again', (strategy) => {
+    const job = withStrategy(DEFAULT_JOB, strategy);
+    expect(job).toEqual(parseJob({ strategy }));
+    expect(withStrategy(job, 'ring')).toEqual(DEFAULT_JOB);
+  });
+
+  test('leaves an optimizer that somebody chose', () => {
+    const chosen = withOptimizer(DEFAULT_JOB, 'sgd');
+    expect(withStrategy(chosen, 'diloco')).toMatchObject({ optimizer: 'sgd', learningRate: 0.1 });
+    const inner = withOptimizer(withStrategy(DEFAULT_JOB, 'diloco'), 'momentum');
+    expect(withStrategy(inner, 'ring').optimizer).toBe('momentum');
+    const gpt = parseJob({ job: 'gpt' });
+    expect(withStrategy(withStrategy(gpt, 'diloco'), 'ring')).toEqual(gpt);
+  });
+
+  test('takes no settings of the last one along, and picking the same keeps them', () => {
+    const set = { ...withStrategy(DEFAULT_JOB, 'local-sgd'), syncEvery: 3 };
+    expect(withStrategy(set, 'diloco').syncEvery).toBeNull();
+    expect(withStrategy(set, 'local-sgd')).toBe(set);
+    const workers = { ...withStrategy(DEFAULT_JOB, 'data-parallel'), replicas: 8 };
+    expect(withStrategy(workers, 'ring').replicas).toBe(DEFAULT_JOB.replicas);
+  });
+
+  test('in one tab takes the files of that tab, and hands none on', () => {
+    const spread = withSource(withJob(DEFAULT_JOB, 'mnist', null), 'spread', '/data/');
+    expect(spread.data).toEqual({ kind: 'spread', files: [] });
+    expect(parseJob({ ...withStrategy(spread, 'data-parallel') }).data).toEqual({ kind: 'files' });
+    const own = parseJob({ job: 'table', data: { kind: 'federated' } });
+    expect(parseJob({ ...withStrategy(own, 'data-parallel') }).data).toEqual({ kind: 'files' });
+    expect(withStrategy(own, 'local-sgd').data).toEqual({ kind: 'federated' });
+    expect(withStrategy(spread, 'diloco').data).toEqual(spread.data);
+    expect(() => parseJob({ ...spread, strategy: 'data-parallel' })).toThrow(/workers in one tab have its files/);
+  });
+
+  test('keeps job, data and lengths', () => {
+    const mnist = { ...withJob(DEFAULT_JOB, 'mnist', '/data/'), epochs: 3, maxSteps: 20, seed: 7 };
+    expect(withStrategy(mnist, 'local-sgd')).toEqual({ ...mnist, strategy: 'local-sgd' });
+  });
+});
+
+describe('another job', () => {
+  test('of a table goes with the mlp, and forgets what was asked of the one before', () => {
+    const table = withJob({ ...DEFAULT_JOB, model: 'cnn', epochs: 3 }, 'table', '/data/');
+    expect(table).toMatchObject({ job: 'table', model: 'mlp', epochs: 3, data: { kind: 'files' } });
+    const images = withJob(
+      { ...table, target: 'price', task: 'regression', loss: 'huber', metrics: ['r2'] },
+      'images',
+      null,
+    );
+    expect(parseJob(images)).toMatchObject({
+      target: null,
+      task: null,
+      loss: null,
+      metrics: null,
+      data: { kind: 'files' },
+    });
+  });
+
+  test('is the job that its name alone would give, and back again', () => {
+    const gpt = withJob(DEFAULT_JOB, 'gpt', null);
+    expect(gpt).toEqual(parseJob({ job: 'gpt' }));
+    expect(withJob(gpt, 'digits', null)).toEqual(DEFAULT_JOB);
+  });
+
+  test('of a text takes it from all the places that there are', () => {
+    const gpt = parseJob({ job: 'gpt' });
+    const folder = '/data/';
+    const places = (['files', 'spread', 'url'] as const).map((kind) => withSource(gpt, kind, folder));
+    const data = [{ kind: 'files' }, { kind: 'spread', files: [] }, { kind: 'url', url: folder }];
+    expect(places.map((job) => parseJob(job).data)).toEqual(data);
+    for (const job of places) expect(withSource(job, 'built-in', folder)).toEqual(gpt);
+    expect(withJob(places[1]!, 'digits', null)).toEqual(DEFAULT_JOB);
+  });
+
+  test('leaves what somebody set', () => {
+    const set = { ...DEFAULT_JOB, epochs: 3, seed: 7 };
+    expect(withJob(set, 'gpt', null)).toEqual(parseJob({ job: 'gpt', epochs: 3, seed: 7 }));
+  });
+
+  test.each(PRESET_NAMES)('of the size %s is told as such, until a number is set', (name) => {
+    const job = withPreset(parseJob({ job: 'gpt' }), name);
+    expect(parseJob(job)).toEqual(job);
+    expect(presetOf(job)).toBe(name);
+    expect(presetOf({ gpt: { ...job.gpt, layers: 9 } })).toBeNull();
+  });
+});
+
+describe('a job in words', () => {
+  test('says which strategy runs, and what was set of it', () => {
+    const rest = '; 1 pass over the data, 32 samples per step and tab, Adam at 0.002';
+    expect(described({})).toBe(`Ring${rest}`);
+    expect(described({ strategy: 'parameter-server' })).toBe(`Parameter server${rest}`);
+    expect(described({ strategy: 'async-parameter-server', staleness: 1, syncEvery: 10 })).toBe(
+      `Parameter server, no waiting, at most 1 step ahead, all wait every 10 steps${rest}`,
+    );
+    expect(described({ strategy: 'local-sgd' })).toBe(`Local SGD${rest}`);
+    expect(described({ strategy: 'local-sgd', syncEvery: 1 })).toBe(`Local SGD, an exchange after every step${rest}`);
+    expect(described({ strategy: 'diloco', syncEvery: 50, maxSteps: 200 })).toBe(
+      'DiLoCo, an exchange every 50 steps; 1 pass over the data, at most 200 steps, 32 samples per step and tab, AdamW at 0.002',
+    );
+    expect(described({ transport: 'auto' })).toBe(`Ring${rest}; tabs of one browser linked in memory`);
+    expect(described({ strategy: 'data-parallel', replicas: 2 })).toBe(
+      '2 workers in one tab; 1 pass over the data, 32 samples per step and worker, Adam at 0.002',
+    );
+    expect(described({ job: 'gpt', maxMinutes: 5, maxSteps: null, epochs: 1 })).toBe(
+      '1 layer of 64 channels, 2 heads, 32 characters at a time; ring; 1 pass over the data, at most 5 minutes, 8 samples per step and tab, AdamW at 0.005',
+    );
+  });
+
+  test.each(STRATEGY_NAMES)('tells of every setting that %s has', (strategy) => {
+    const job = withStrategy(DEFAULT_JOB, strategy);
+    for (const setting of ['syncEvery', 'staleness', 'replicas'] as const) {
+      const isTold = describeJob({ ...job, [setting]: 13 }).includes('13');
+      expect(isTold, setting).toBe(SETTINGS[strategy].includes(setting));
+    }
+  });
+});
+
+describe('a run that looks for a rate', () => {
+  test.each(['digits', 'gpt'] as const)('%s takes a hundred steps, and trains as usual with what it found', (job) => {
+    const usual = parseJob({ job });
+    const search = withSchedule(usual, 'range-test');
+    expect(search).toEqual(parseJob({ job, schedule: 'range-test' }));
+    expect(search.maxSteps).toBe(100);
+    expect(withSchedule(search, usual.schedule)).toEqual(usual);
+    expect(withRate(search, 0.03)).toEqual({ ...usual, learningRate: 0.03 });
+  });
+
+  test('takes as many steps as somebody has set, if it can', () => {
+    expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test').maxSteps).toBe(300);
+    expect(withSchedule({ ...DEFAULT_JOB, maxSteps: 5000 }, 'range-test').maxSteps).toBe(100);
+    const search = withSchedule({ ...DEFAULT_JOB, maxSteps: 300 }, 'range-test');
+    expect(withRate(search, 0.03).maxSteps).toBe(300);
+  });
+
+  test('is a job of the ring', () => {
+    const search = withSchedule(DEFAULT_JOB, 'range-test');
+    expect(withStrategy(search, 'local-sgd')).toEqual(parseJob({ strategy: 'local-sgd' }));
+  });
+
+  test('is described as what it is', () => {
+    expect(described({ schedule: 'range-test' })).toBe(
+      'Ring; looks for a learning rate in at most 100 steps, 32 samples per step and tab, Adam',
+    );
+  });
+});

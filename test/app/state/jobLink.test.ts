@@ -1,0 +1,79 @@
+import { expect, test } from 'vitest';
+import { fitsLink, jobOfLink, linkOfJob } from '../../../src/app/state/jobLink.ts';
+import { withQuery } from '../../../src/app/state/route.ts';
+import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+import { mixSeed } from '../../../src/util/rng.ts';
+
+const queryOf = (hash: string): URLSearchParams => new URLSearchParams(hash.split('?')[1] ?? '');
+
+const OWN = {
+  class_name: 'Sequential',
+  config: {
+    layers: [
+      { class_name: 'Flatten', config: { batch_input_shape: [null, 28, 28, 1] } },
+      { class_name: 'Dense', config: { units: 10 } },
+    ],
+  },
+};
+
+test.each([
+  {},
+  { seed: 7, model: 'cnn', batchSize: 8, learningRate: 0.01 },
+  { job: 'mnist', data: { kind: 'files' }, maxSteps: 40 },
+  { job: 'images', data: { kind: 'federated' }, side: 64 },
+  { job: 'mnist', data: { kind: 'spread', files: [] } },
+  { job: 'mnist', data: { kind: 'url', url: 'https://example.org/a?b=c&d' }, epochs: 3 },
+  { job: 'table', data: { kind: 'files' }, target: 'price & tax', task: 'regression' },
+  { job: 'table', data: { kind: 'files' }, loss: 'huber', metrics: ['mae', 'r2'] },
+  { metrics: ['top-3'] },
+  { job: 'images', data: { kind: 'url', url: 'pets.zip' }, side: 48, channels: 1, model: 'cnn' },
+  { strategy: 'diloco', syncEvery: 4 },
+  { transport: 'auto' },
+  { strategy: 'data-parallel', replicas: 3, optimizer: 'sgd' },
+  { codec: 'int8', errorFeedback: false, hidden: 256 },
+  { model: OWN, seed: 7 },
+  { job: 'gpt' },
+  { job: 'gpt', maxSteps: null, clipNorm: null, maxMinutes: 15, schedule: 'constant', data: { kind: 'files' } },
+  { job: 'gpt', data: { kind: 'spread', files: [] } },
+  {
+    job: 'gpt',
+    data: { kind: 'url', url: '/data/a b.txt' },
+    gpt: { ...DEFAULT_JOB.gpt, layers: 3, tokens: 'byte-pairs', prompt: 'O' },
+  },
+])('a job in a link is the same job again: %o', (fields) => {
+  const job = parseJob(fields);
+  expect(jobOfLink(queryOf(withQuery('#new', linkOfJob(job))))).toEqual({ job, problem: null });
+});
+
+test('the usual job needs no words, and another forgets those of the one before', () => {
+  expect(withQuery('#new', linkOfJob(DEFAULT_JOB))).toBe('#new');
+  expect(withQuery('#new?seed=7&job=mnist&lang=zh', linkOfJob(DEFAULT_JOB))).toBe('#new?lang=zh');
+});
+
+test.each([
+  'model=layers:x',
+  'model=layers:',
+  'seed=-1',
+  'seed=',
+  'batchSize=many',
+  'job=poker',
+  'learningRate=1e9',
+  'codec=zip',
+  'errorFeedback=1',
+])('a link that asks for what cannot be says so: %s', (query) => {
+  const { job, problem } = jobOfLink(new URLSearchParams(query));
+  expect(job).toEqual(DEFAULT_JOB);
+  expect(problem).toMatch(new RegExp(`^The job is not valid: ${query.split('=')[0]}: `));
+});
+
+test('a model of many layers is left out of a link, which is told', () => {
+  const middle = Array.from({ length: 58 }, (_, i) => ({
+    class_name: 'Dense',
+    config: { name: [0, 1, 2].map((word) => mixSeed(i, word).toString(36)).join('-'), units: 40 },
+  }));
+  const [first, last] = OWN.config.layers;
+  const job = parseJob({ model: { ...OWN, config: { layers: [first, ...middle, last] } } });
+  expect(fitsLink(job)).toBe(false);
+  expect(withQuery('#new', linkOfJob(job))).toBe('#new');
+  expect(fitsLink(parseJob({ model: OWN }))).toBe(true);
+});

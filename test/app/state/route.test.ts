@@ -1,0 +1,61 @@
+import { describe, expect, test } from 'vitest';
+import { hiddenParts, isLocalOnly, parseRoute, roomLink, withQuery } from '../../../src/app/state/route.ts';
+
+describe('parseRoute', () => {
+  test.each(['', '#', '#/', '#?name=Ada'])('%s is home', (hash) => {
+    expect(parseRoute(hash)).toMatchObject({ page: 'home', room: null, wrongCode: null });
+  });
+
+  test.each(['#K7F3QX', '#k7f-3qx', '#/K7F-3QX', '#K7F%203QX'])('%s is a room', (hash) => {
+    expect(parseRoute(hash)).toMatchObject({ page: 'join', room: 'K7F3QX', auto: false, name: null });
+  });
+
+  test('takes a name, and joins by itself when told', () => {
+    expect(parseRoute('#K7F3QX?name=Ada%20Lovelace&auto')).toMatchObject({ name: 'Ada Lovelace', auto: true });
+    expect(parseRoute('#K7F3QX?name=%20')).toMatchObject({ name: null, auto: false });
+    expect(parseRoute(`#K7F3QX?name=${'x'.repeat(99)}`).name).toHaveLength(40);
+  });
+
+  test('takes a rank, and leaves it to the server to refuse what is none', () => {
+    expect(parseRoute('#K7F3QX?auto&rank=2').rank).toBe(2);
+    expect(parseRoute('#K7F3QX?auto').rank).toBeNull();
+    for (const text of ['', 'two', '-1', '1.5']) expect(parseRoute(`#K7F3QX?rank=${text}`).rank).toBeNaN();
+  });
+
+  test('shows a wrong code instead of guessing', () => {
+    expect(parseRoute('#K7F30X')).toMatchObject({ page: 'home', wrongCode: 'K7F30X' });
+    expect(parseRoute('#%E0%A4%A')).toMatchObject({ page: 'home', wrongCode: '%E0%A4%A' });
+  });
+
+  test('knows the page for a new room', () => {
+    expect(parseRoute('#new')).toMatchObject({ page: 'new' });
+  });
+});
+
+test('a room’s link is the page without its query', () => {
+  expect(roomLink({ origin: 'https://peergrad.example', pathname: '/' }, 'K7F3QX')).toBe(
+    'https://peergrad.example/#K7F-3QX',
+  );
+});
+
+test('a link carries what its guests see', () => {
+  const page = { origin: 'https://peergrad.example', pathname: '/' };
+  const link = roomLink(page, 'K7F3QX', { lang: 'zh', hide: 'grid,ranks' });
+  expect(link).toBe('https://peergrad.example/#K7F-3QX?lang=zh&hide=grid%2Cranks');
+  const { room, query } = parseRoute(new URL(link).hash);
+  expect([room, ...hiddenParts(query)]).toEqual(['K7F3QX', 'grid', 'ranks']);
+  expect(hiddenParts(new URLSearchParams('hide=walls'))).toEqual(new Set());
+});
+
+test('links to this machine only are told apart', () => {
+  expect(['localhost', '127.0.0.1', '[::1]', 'a.localhost'].every(isLocalOnly)).toBe(true);
+  expect(['192.168.1.4', 'peergrad.example', '[fe80::1]'].some(isLocalOnly)).toBe(false);
+});
+
+test('how a page is set up is kept behind its place', () => {
+  expect(withQuery('#lesson', { n: '4' })).toBe('#lesson?n=4');
+  expect(withQuery('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
+  expect(withQuery('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');
+  expect(withQuery('', { lang: 'zh' })).toBe('#?lang=zh');
+  expect(parseRoute('#lesson?n=4').query.get('n')).toBe('4');
+});

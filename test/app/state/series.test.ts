@@ -1,0 +1,50 @@
+import { describe, expect, test } from 'vitest';
+import { append, emptySeries, smooth, truncate, type Series } from '../../../src/app/state/series.ts';
+
+function grow(count: number, max: number): Series {
+  let series = emptySeries;
+  for (let step = 0; step < count; step++) series = append(series, { step, at: step * 10, value: step }, max);
+  return series;
+}
+
+describe('append', () => {
+  test('keeps every sample while they fit', () => {
+    expect(grow(5, 8).points.map((point) => point.value)).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  test('stays bounded, and every point is a mean of its samples', () => {
+    const series = grow(1000, 16);
+    expect(series.points.length).toBeLessThan(16);
+    expect(series.stride).toBe(64);
+    // Samples 0 .. 63 have the mean 31.5, and the last one's place.
+    expect(series.points[0]).toEqual({ step: 63, at: 630, value: 31.5 });
+  });
+
+  test('a step that comes again replaces what followed it', () => {
+    const series = append(grow(10, 64), { step: 4, at: 1, value: 40 }, 64);
+    expect(series.points.map((point) => point.step)).toEqual([0, 1, 2, 3, 4]);
+    expect(series.points.at(-1)!.value).toBe(40);
+  });
+});
+
+test('truncate leaves earlier samples alone', () => {
+  const series = grow(10, 64);
+  expect(truncate(series, 10)).toBe(series);
+  expect(truncate(series, 3).points).toHaveLength(3);
+});
+
+describe('smooth', () => {
+  test('is the identity for weight 0 and for constants', () => {
+    expect(smooth([1, 5, 2], 0)).toEqual([1, 5, 2]);
+    for (const value of smooth([3, 3, 3, 3], 0.9)) expect(value).toBeCloseTo(3);
+  });
+
+  test('does not lag behind a straight line', () => {
+    const line = Array.from({ length: 101 }, (_, i) => i);
+    expect(smooth(line, 0.8)[50]).toBeCloseTo(50);
+  });
+
+  test('steps over what is no number', () => {
+    expect(smooth([1, Number.NaN, 1], 0.5).every((value) => value === 1)).toBe(true);
+  });
+});

@@ -1,0 +1,68 @@
+import * as tf from '@tensorflow/tfjs';
+import { describe, expect, test } from 'vitest';
+import { insteadOfRing, tellsOwnOnly } from '../../../src/app/state/strategies.ts';
+import { createOptimizer } from '../../../src/optim/index.ts';
+import { createStrategy } from '../../../src/parallel/strategies/index.ts';
+import { parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+import { systemClock } from '../../../src/util/clock.ts';
+
+const MIB = 1024 ** 2;
+const RING = parseJob({});
+
+describe('instead of a ring', () => {
+  test('a ring is a ring in a small world, and as long as its buckets are unknown', () => {
+    expect(insteadOfRing(RING, 4, [64, 36_000])).toBeNull();
+    expect(insteadOfRing(RING, 20, null)).toBeNull();
+  });
+
+  test('small buckets of many ranks are exchanged otherwise, and the page says why', () => {
+    const instead = insteadOfRing(RING, 20, [65_536, 36_000]);
+    expect(instead).toMatchObject({
+      lines: 'none',
+      words: expect.stringMatching(/ring of 20.*38 steps.*pairs or groups/),
+    });
+  });
+
+  test('one bucket that goes round makes a ring to see', () => {
+    expect(insteadOfRing(RING, 12, [65_536])).not.toBeNull();
+    expect(insteadOfRing(RING, 12, [65_536, 4 * MIB])).toBeNull();
+    expect(insteadOfRing(RING, 32, [4 * MIB])).not.toBeNull();
+    expect(insteadOfRing(RING, 32, [16 * MIB])).toBeNull();
+  });
+
+  test('a codec, which rides on the ring only, has a ring where plain gradients have none', () => {
+    const [ranks, bytes] = [12, 512 * 1024];
+    expect(insteadOfRing(RING, ranks, [bytes])).not.toBeNull();
+    expect(insteadOfRing({ ...RING, codec: 'auto' }, ranks, [bytes])).not.toBeNull();
+    expect(insteadOfRing({ ...RING, codec: 'int8' }, ranks, [bytes])).toBeNull();
+  });
+
+  test.each(['parameter-server', 'async-parameter-server', 'data-parallel'])('%s is a star', (strategy) => {
+    const instead = insteadOfRing(parseJob({ strategy }), 3, [MIB]);
+    expect(instead).toMatchObject({ lines: 'star', words: expect.stringMatching(/to rank 0 and get parameters back/) });
+  });
+
+  test.each(['local-sgd', 'diloco'])('%s says how often ranks exchange', (strategy) => {
+    const words = (syncEvery: number | null) => insteadOfRing(parseJob({ strategy, syncEvery }), 3, [MIB])?.words;
+    expect(words(null)).toMatch(/now and then/);
+    expect(words(1)).toMatch(/after every step/);
+    expect(words(8)).toMatch(/every 8 steps/);
+  });
+});
+
+test.each(STRATEGY_NAMES)('the page knows whose losses %s tells', async (strategy) => {
+  const job = parseJob({ strategy });
+  const reportsAll = await runWorld(2, async (group) => {
+    const variable = tf.variable(tf.scalar(0));
+    const made = await createStrategy(job, {
+      ...{ model: [variable], group, clock: systemClock, checkGradients: () => {} },
+      createOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
+      createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
+    });
+    made.dispose();
+    return made.reportsAllRanks;
+  });
+  expect(tellsOwnOnly(job, 2)).toBe(!reportsAll[0]);
+  expect(tellsOwnOnly(job, 1)).toBe(false);
+});

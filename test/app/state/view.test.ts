@@ -1,0 +1,249 @@
+import { describe, expect, test } from 'vitest';
+import { initialView, LANE_STEPS, RECENT_STEPS, reduce, withoutRun, type View } from '../../../src/app/state/view.ts';
+import type { RosterEntry } from '../../../src/protocol/control.ts';
+import type { CodecChoice, EngineEvent } from '../../../src/protocol/events.ts';
+import type { HopEvent, StepLane } from '../../../src/protocol/stepTrace.ts';
+import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
+import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+import { member, RESULT, stepEvent } from '../events.ts';
+
+const MEMBERS = [member('Ada'), member('Grace'), member('Edsger')];
+const ADMITTED: EngineEvent = { type: 'admitted', member: MEMBERS[1]!.member, room: 'K7F3QX', hostKey: null };
+const ROOM: EngineEvent = {
+  type: 'room',
+  phase: 'FORMING',
+  hosts: [MEMBERS[0]!.member],
+  members: MEMBERS,
+  job: DEFAULT_JOB,
+  startAt: null,
+  nodes: { min: 1, max: 64 },
+  isLocked: false,
+  isHeld: false,
+  spectators: [],
+  waitingFor: 0,
+};
+const EPOCH: EngineEvent = {
+  ...{ type: 'epoch', epoch: 1, run: 1, rank: 1, worldSize: 3, localRank: 1, localWorldSize: 3 },
+  ...{ members: MEMBERS, job: DEFAULT_JOB },
+};
+
+function fold(...events: EngineEvent[]): View {
+  return events.reduce(reduce, initialView);
+}
+
+function trace(step: number, hops: number): EngineEvent {
+  const all: HopEvent[] = Array.from({ length: hops }, (_, ringStep) => ({
+    ringStep,
+    sentChunk: 0,
+    receivedChunk: 0,
+    sentAt: ringStep,
+    receivedAt: ringStep + 1,
+  }));
+  return { type: 'trace', step, bucket: 0, bytes: 1, startedAt: 0, hops: all };
+}
+
+function world(epoch: number, members: RosterEntry[]): EngineEvent {
+  return { ...(EPOCH as Extract<EngineEvent, { type: 'epoch' }>), epoch, members, worldSize: members.length };
+}
+
+function lane(step: number, duration: number): StepLane {
+  return { step, startedAt: 100 * step, duration, segments: [] };
+}
+
+function telemetry(lanes: StepLane[]): EngineEvent {
+  const ranks = [0, 1, 2].map((rank) => ({ rank, isHidden: false, waitMs: 0, right: null, clock: null, lanes }));
+  return { type: 'telemetry', step: 0, ranks };
+}
+
+function counted(step: number): EngineEvent {
+  return { type: 'confusion', step, classes: ['cats', 'dogs'], counts: [[step, 0], [1, 2]] }; // prettier-ignore
+}
+
+function chosen(codec: CodecChoice['codec']): EngineEvent {
+  const expectedMs = { fp32: 80, fp16: 40, int8: 20, powersgd: 5 };
+  const measured = { ownMs: 20, communicateMs: 90, exposedMs: 80, bytesPerMs: 1000 };
+  return { type: 'codec', step: 4, choice: { codec, ...measured, expectedMs, suggestion: null } };
+}
+
+function failed(fatal: boolean): EngineEvent {
+  return { type: 'failed', name: 'PeerGoneError', message: 'x', fatal };
+}
+
+describe('the room', () => {
+  test('is known once admitted and told', () => {
+    const view = fold(ADMITTED, ROOM);
+    expect(view).toMatchObject({ room: 'K7F3QX', member: MEMBERS[1]!.member, run: null });
+    expect(view.lobby?.members).toHaveLength(3);
+  });
+
+  test('is led with the latest key', () => {
+    const key = fold({ ...ADMITTED, hostKey: 'the first' }, { type: 'hostKey', room: 'K7F3QX', hostKey: 'the second' });
+    expect(key).toMatchObject({ room: 'K7F3QX', hostKey: 'the second' });
+  });
+
+  test('is gone after a fatal failure, and stays after another', () => {
+    expect(fold(ADMITTED, ROOM, failed(true))).toMatchObject({ lobby: null, member: null, state: 'OFFLINE' });
+    expect(fold(ADMITTED, ROOM, failed(false)).lobby).not.toBeNull();
+    expect(fold(failed(true), ADMITTED).failure).toBeNull();
+  });
+});
+
+describe('the run', () => {
+  test('begins with an epoch; what comes before it is dropped', () => {
+    expect(fold(stepEvent(0)).run).toBeNull();
+    expect(fold(EPOCH).run).toMatchObject({ rank: 1, worldSize: 3, trace: null, result: null });
+  });
+
+  test('collects losses and the last steps, bounded', () => {
+    const view = fold(EPOCH, ...Array.from({ length: 100 }, (_, step) => stepEvent(step)));
+    expect(view.run!.losses.points).toHaveLength(100);
+    expect(view.run!.recent).toHaveLength(RECENT_STEPS);
+    expect(view.run!.recent.at(-1)!.step).toBe(99);
+  });
+
+  test('goes on over a new epoch, with links and traces of the new ring only', () => {
+    const link: EngineEvent = { type: 'link', peerRank: 2, up: true, route: 'direct', roundTripMs: 1 };
+    const view = fold(EPOCH, link, stepEvent(0), stepEvent(1), trace(1, 4), { ...EPOCH, epoch: 2, worldSize: 2 });
+    expect(view.run!.losses.points).toHaveLength(2);
+    expect(view.run).toMatchObject({ trace: null, links: {}, worldSize: 2 });
+  });
+
+  test('marks where ranks came or went, at the last step before', () => {
+    const smaller: EngineEvent = { ...EPOCH, epoch: 2, worldSize: 2, members: MEMBERS.slice(0, 2) };
+    const view = fold(smaller, stepEvent(0), stepEvent(1), EPOCH, { ...EPOCH, epoch: 3 }, stepEvent(2), smaller);
+    expect(view.run!.changes).toEqual([
+      { step: 1, at: 50, from: 2, to: 3, joined: ['Edsger'], returned: [], left: [] },
+      { step: 2, at: 100, from: 3, to: 2, joined: [], returned: [], left: ['Edsger'] },
+    ]);
+  });
+
+  test('marks who came, went and came back, also where as many are there as before', () => {
+    const [ada, grace, edsger] = MEMBERS as [RosterEntry, RosterEntry, RosterEntry];
+    const view = fold(
+      ...[world(1, [ada, grace]), stepEvent(0), world(2, [ada, edsger]), stepEvent(1)],
+      ...[world(3, [ada, edsger, grace]), stepEvent(2)],
+    );
+    expect(view.run!.changes).toEqual([
+      { step: 0, at: 0, from: 2, to: 2, joined: ['Edsger'], returned: [], left: ['Grace'] },
+      { step: 1, at: 50, from: 2, to: 3, joined: [], returned: ['Grace'], left: [] },
+    ]);
+  });
+
+  test('marks what was saved, where it was', () => {
+    expect(fold(EPOCH, stepEvent(0), { type: 'saved', step: 1 }).run!.saves).toEqual([{ step: 0, at: 0 }]);
+  });
+
+  test('keeps the last steps of all ranks, bounded, and its own as exactly as it knows them', () => {
+    const steps = Array.from({ length: 40 }, (_, step) => step);
+    const own = steps.map((step): EngineEvent => ({ type: 'segments', lane: lane(step, 1) }));
+    const { lanes } = fold(EPOCH, ...own, telemetry(steps.map((step) => lane(step, 2)))).run!;
+    expect(lanes.map((one) => one.length)).toEqual([LANE_STEPS, LANE_STEPS, LANE_STEPS]);
+    expect(lanes.map((one) => one.at(-1))).toEqual([lane(39, 2), lane(39, 1), lane(39, 2)]);
+  });
+
+  test('counts rates anew in a new epoch, and still knows the last step', () => {
+    const view = fold(EPOCH, stepEvent(0), stepEvent(1), { ...EPOCH, epoch: 2 });
+    expect(view.run!.recent).toEqual([]);
+    expect(view.run!.last).toMatchObject({ step: 1 });
+    expect(reduce(view, stepEvent(2)).run!.recent).toHaveLength(1);
+  });
+
+  test('goes on after a failure of this tab’s, which is over then', () => {
+    const view = fold(EPOCH, stepEvent(0), failed(false), { ...EPOCH, epoch: 2 });
+    expect(view.failure).toBeNull();
+    expect(view.run!.losses.points).toHaveLength(1);
+  });
+
+  test('of one who joins late begins at the step it joined', () => {
+    const view = fold(EPOCH, stepEvent(40), stepEvent(41));
+    expect(view.run).toMatchObject({ firstStep: 40, changes: [] });
+    expect(view.run!.losses.points.map(({ step }) => step)).toEqual([40, 41]);
+  });
+
+  test('has one clock, also where the engine’s begins anew', () => {
+    const view = fold(EPOCH, stepEvent(0), stepEvent(2), { ...stepEvent(3), at: 10 }, { ...stepEvent(4), at: 60 });
+    expect(view.run!.losses.points.map(({ at }) => at)).toEqual([0, 100, 110, 160]);
+  });
+
+  test('takes the weights that the room begins with, unless it only looks for a rate', () => {
+    const weights: EngineEvent = { type: 'weights', file: 'a.safetensors' };
+    const job = parseJob({ schedule: 'range-test' });
+    const search: EngineEvent = { ...EPOCH, job };
+    expect(fold(ADMITTED, ROOM, weights, search).beginsWith).toBe('a.safetensors');
+    expect(fold(ADMITTED, ROOM, weights, search, EPOCH).beginsWith).toBeNull();
+  });
+
+  test('starts afresh after a result', () => {
+    const finished: EngineEvent = { type: 'finished', result: RESULT };
+    const done = fold(EPOCH, stepEvent(0), finished);
+    expect(done.run!.result).toBe(RESULT);
+    const again = reduce(done, { ...EPOCH, epoch: 2, run: 2 });
+    expect(again.run!.result).toBeNull();
+    expect(again.run!.losses.points).toHaveLength(0);
+  });
+
+  test('a step that is made again replaces the one before, and what was measured after it', () => {
+    const evaluation: EngineEvent = { type: 'evaluation', step: 2, loss: 1, accuracy: 0.5, samples: 10 };
+    const view = fold(EPOCH, stepEvent(0), stepEvent(1), stepEvent(2), evaluation, stepEvent(1));
+    expect(view.run!.recent.map((one) => one.step)).toEqual([0, 1]);
+    expect(view.run!.evaluations).toEqual([]);
+  });
+
+  test('shows which class was taken for which when it was last counted, and not of a step that is made again', () => {
+    const view = fold(EPOCH, stepEvent(0), counted(0), stepEvent(1), counted(1));
+    expect(view.run!.confusion).toMatchObject({ step: 1, classes: ['cats', 'dogs'], counts: [[1, 0], [1, 2]] }); // prettier-ignore
+    expect(reduce(view, { ...EPOCH, epoch: 2 }).run!.confusion).toMatchObject({ step: 1 });
+    expect(reduce(view, stepEvent(0)).run!.confusion).toBeNull();
+    expect(reduce(view, { ...EPOCH, epoch: 2, run: 2 }).run!.confusion).toBeNull();
+  });
+
+  test('has no point for a test of what nothing classifies', () => {
+    const evaluation: EngineEvent = { type: 'evaluation', step: 0, loss: 1, accuracy: null, samples: 10 };
+    expect(fold(EPOCH, stepEvent(0), evaluation).run!.evaluations).toEqual([]);
+  });
+
+  test('shows complete traces only: all 2(n-1) ring steps', () => {
+    expect(fold(EPOCH, trace(0, 3)).run!.trace).toBeNull();
+    const view = fold(EPOCH, trace(0, 4), trace(1, 2));
+    expect(view.run!.trace!.step).toBe(0);
+  });
+
+  test('a codec that ranks chose is kept with its reason, and a ring that is over is not shown on', () => {
+    expect(fold(EPOCH, trace(0, 4), chosen('int8')).run).toMatchObject({
+      choice: { codec: 'int8' },
+      trace: { step: 0 },
+    });
+    expect(fold(EPOCH, trace(0, 4), chosen('powersgd')).run).toMatchObject({
+      choice: { codec: 'powersgd' },
+      trace: null,
+    });
+  });
+
+  test('can be closed', () => {
+    const view = fold(ADMITTED, ROOM, EPOCH, { type: 'failed', name: 'TimeoutError', message: 'x', fatal: false });
+    expect(withoutRun(view)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });
+  });
+});
+
+test('a flight recording is kept over a failure, and goes with the next run', () => {
+  const recording: FlightRecording = {
+    ...{ format: 'peergrad-flight-recording', version: 2, rank: 1, worldSize: 3, epoch: 1 },
+    ...{ records: [], traces: [], lanes: [], clocks: [] },
+  };
+  const view = fold(ADMITTED, EPOCH, { type: 'recording', recording }, failed(true));
+  expect(view.recording).toBe(recording);
+  expect(reduce(view, { ...EPOCH, epoch: 2 }).recording).toBeNull();
+});
+
+test('a warm-up is over with the first step', () => {
+  const warm = fold(EPOCH, { type: 'warmup', stage: 'compiling', message: 'compiling' });
+  expect(warm.warmup).toBe('compiling');
+  expect(reduce(warm, stepEvent(0)).warmup).toBeNull();
+});
+
+test('a recorded list of events is left as it was', () => {
+  const event = Object.freeze(stepEvent(0));
+  const before = fold(EPOCH);
+  Object.freeze(before.run);
+  expect(() => reduce(before, event)).not.toThrow();
+});

@@ -1,0 +1,27 @@
+/** What a GPU device reports, with an event target in its place. */
+import { expect, test } from 'vitest';
+import { watchGpu } from '../../../src/engine/device/gpuErrors.ts';
+import { deferred } from '../../../src/util/deferred.ts';
+import { DeviceError } from '../../../src/util/errors.ts';
+
+test('tells of a refused operation once, of a lost device for good, and of nothing once stopped', async () => {
+  const lost = deferred<GPUDeviceLostInfo>();
+  const gpu = Object.assign(new EventTarget(), { lost: lost.promise }) as unknown as GPUDevice;
+  const refuse = (message: string) =>
+    gpu.dispatchEvent(Object.assign(new Event('uncapturederror'), { error: { message } }));
+  const errors = watchGpu(gpu);
+  errors.check();
+  refuse('too many buffers');
+  refuse('another');
+  expect(() => errors.check()).toThrow('The GPU refused an operation, so its results are void: too many buffers');
+  errors.check();
+  errors.stop();
+  refuse('too late');
+  errors.check();
+  lost.resolve({ message: '' } as GPUDeviceLostInfo);
+  await lost.promise;
+  expect(() => errors.check()).toThrow(
+    'The GPU was lost (no reason given): reload the page if it does not go on by itself.',
+  );
+  expect(() => errors.check()).toThrow(DeviceError);
+});

@@ -1,0 +1,97 @@
+/** The backend for tabs without a GPU computes what the others do. */
+import * as tf from '@tensorflow/tfjs';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { openWasm } from '../../../src/engine/device/wasm.ts';
+import { buildModel } from '../../../src/jobs/models/models.ts';
+import { lossSum } from '../../../src/jobs/models/loss.ts';
+import { createRng } from '../../../src/util/rng.ts';
+
+// Where the files are for a browser says nothing to Node.
+const files = vi.hoisted(() => {
+  const path = 'node_modules/@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm';
+  return { plain: { default: `${path}.wasm` }, simd: { default: `${path}-simd.wasm` } };
+});
+vi.mock('@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm.wasm?url', () => files.plain);
+vi.mock('@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm?url', () => files.simd);
+
+beforeAll(async () => {
+  expect(await openWasm()).toBe(true);
+});
+afterAll(() => tf.setBackend('cpu'));
+
+const rng = createRng(1);
+const random = (...shape: number[]): { shape: number[]; values: Float32Array } => ({
+  shape,
+  values: Float32Array.from({ length: shape.reduce((a, b) => a * b) }, () => rng.next() - 0.5),
+});
+
+/** What `compute` gives on both backends, from its own tensors; nothing of it is left behind. */
+async function onBoth(compute: () => tf.Tensor[]): Promise<Float32Array[][]> {
+  const all: Float32Array[][] = [];
+  for (const backend of ['wasm', 'cpu']) {
+    await tf.setBackend(backend);
+    const before = tf.memory().numTensors;
+    const results = tf.tidy(compute);
+    all.push(await Promise.all(results.map((one) => one.data<'float32'>())));
+    tf.dispose(results);
+    expect(tf.memory().numTensors).toBe(before);
+  }
+  return all;
+}
+
+function expectClose([actual, expected]: Float32Array[][]): void {
+  for (const [i, values] of expected!.entries()) {
+    const most = Math.max(...values.map((value, at) => Math.abs(value - actual![i]![at]!)));
+    expect(most).toBeLessThan(1e-5 * (1 + Math.max(...values.map(Math.abs))));
+  }
+}
+
+test('the loss that jobs train by', async () => {
+  const logits = random(4, 10);
+  const compute = (): tf.Tensor[] => {
+    const labels = tf.tensor1d([1, 9, 0, 4], 'int32');
+    const weights = tf.tensor1d([1, 1, 0.5, 0]);
+    const loss = (at: tf.Tensor): tf.Scalar => lossSum(at as tf.Tensor2D, labels, weights);
+    const at = tf.tensor2d(logits.values, [4, 10]);
+    return [loss(at), tf.grad(loss)(at)];
+  };
+  const [actual, expected] = await onBoth(compute);
+  expect(expected![0]![0]).toBeGreaterThan(1);
+  expectClose([actual!, expected!]);
+});
+
+test.each(['mlp', 'cnn'] as const)('the gradients of %s', async (name) => {
+  const images = random(6, 28, 28, 1);
+  const compute = (): tf.Tensor[] => {
+    const model = buildModel({ model: name, hidden: 64, seed: 1 }, { inputShape: [28, 28, 1], classes: 10 });
+    const xs = tf.tensor(images.values, images.shape);
+    const ys = tf.oneHot(tf.tensor1d([1, 2, 3, 4, 5, 9], 'int32'), 10);
+    const loss = (): tf.Scalar => tf.losses.softmaxCrossEntropy(ys, model.logits(xs));
+    const { value, grads } = tf.variableGrads(loss, [...model.variables]);
+    const gradients = model.variables.map((variable) => grads[variable.name]!);
+    // Variables outlive a tidy.
+    model.dispose();
+    return [value, ...gradients];
+  };
+  expectClose(await onBoth(compute));
+});
+
+test.each<[strides: [number, number], pad: 'same' | 'valid' | number, size: [number, number]]>([
+  [[1, 1], 'same', [5, 7]],
+  [[2, 2], 'same', [8, 8]],
+  [[2, 3], 'valid', [9, 11]],
+  [[2, 2], 2, [6, 5]],
+])('the filter gradient of a convolution by %j, padded %s', async (strides, pad, size) => {
+  const [x, filter] = [random(2, ...size, 3), random(3, 2, 3, 4)];
+  const compute = (): tf.Tensor[] => {
+    const image = tf.tensor4d(x.values, x.shape as [number, number, number, number]);
+    const gradient = tf.grad((kernel: tf.Tensor) =>
+      tf
+        .conv2d(image, kernel as tf.Tensor4D, strides, pad)
+        .square()
+        .sum(),
+    );
+    return [gradient(tf.tensor4d(filter.values, filter.shape as [number, number, number, number]))];
+  };
+  expectClose(await onBoth(compute));
+});

@@ -1,0 +1,268 @@
+/** Files that one rank has, handed on to all over memory links. */
+import { describe, expect, test } from 'vitest';
+import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
+import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
+import { SpreadFromHolders } from '../../../src/engine/files/fileDistribution.ts';
+import type { EngineEvent } from '../../../src/protocol/events.ts';
+import { FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../../src/protocol/frame.ts';
+import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
+import { createMeshes } from '../../../src/testing/index.ts';
+import type { Link } from '../../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
+import { systemClock, type Clock } from '../../../src/util/clock.ts';
+import { asError, TimeoutError } from '../../../src/util/errors.ts';
+import { ManualClock } from '../../manualClock.ts';
+import { wrap } from '../membership/links.ts';
+import { changingFile, contentOf, fileOf } from './testFiles.ts';
+
+interface Rank {
+  readonly name: string;
+  readonly shared: SharedFiles;
+  readonly spreading: SpreadFromHolders;
+  readonly events: Extract<EngineEvent, { type: 'spread' }>[];
+}
+
+function rankOf(name: string, shared: SharedFiles, clock: Clock = systemClock): Rank {
+  const events: Rank['events'] = [];
+  const emit = (event: EngineEvent): void => void (event.type === 'spread' && events.push(event));
+  return { name, shared, events, spreading: new SpreadFromHolders({ shared, clock, emit }) };
+}
+
+/** The first has the files, the others nothing. */
+async function ranksWith(files: readonly File[], n: number): Promise<Rank[]> {
+  const source = await SharedFiles.chosen(files, () => {});
+  const others = Array.from({ length: n - 1 }, (_, i) => rankOf(`m${i + 1}`, SharedFiles.awaited(source.manifest)));
+  return [rankOf('host', source), ...others];
+}
+
+let epoch = 0;
+
+interface Fault {
+  /** Whether a link's frame of a slice is damaged: `link` is the rank that sends to the next. */
+  damages?: (link: number, frame: number) => boolean;
+  /** Closes this rank's links with its so many-th frame, sent and received together. */
+  dies?: { rank: number; frame: number };
+}
+
+const isOfSlice = (frame: ArrayBuffer): boolean => {
+  const { kind, op, count } = readHeader(frame);
+  return kind === FrameKind.DATA && op === OpCode.SEND && count > 0 && frame.byteLength > FRAME_HEADER_BYTES;
+};
+
+/** Has ranks hand on what they have in one epoch. @returns by rank, what it rejected with; bytes of slices that crossed links. */
+async function runEpoch(
+  ranks: readonly Rank[],
+  { damages = () => false, dies }: Fault = {},
+): Promise<{ errors: (Error | null)[]; sliceBytes: number }> {
+  const n = ranks.length;
+  const mine: Link[] = [];
+  let [pairs, frames, sliceBytes] = [0, 0, 0];
+  const pass = (): void => {
+    if (frames++ === dies?.frame) for (const link of mine) link.close();
+  };
+  const { meshes, close } = createMeshes(
+    n,
+    () => {
+      const first = pairs++;
+      const pair: [Link, Link] = createMemoryLinkPair();
+      for (const [end, link] of pair.entries()) {
+        const rank = first < n ? (first + end) % n : -1;
+        let slices = 0;
+        if (rank === dies?.rank) mine.push(link);
+        pair[end] = wrap(link, {
+          send: (frame) => {
+            if (rank === dies?.rank) pass();
+            if (isOfSlice(frame)) {
+              sliceBytes += frame.byteLength - FRAME_HEADER_BYTES;
+              if (damages(rank, slices++)) new Uint8Array(frame)[frame.byteLength - 1]! ^= 1;
+            }
+            return link.send(frame);
+          },
+          receive: (frame, handler) => {
+            if (rank === dies?.rank) pass();
+            handler(frame);
+          },
+        });
+      }
+      return pair;
+    },
+    ++epoch,
+  );
+  const members = ranks.map(({ name }) => ({ member: name, name, device: null, browser: 0, rank: null }));
+  const groups = meshes.map((mesh) => new ProcessGroup(mesh, { timeoutMs: 4000 }));
+  const errors = await Promise.all(
+    ranks.map(async ({ spreading }, rank) => {
+      try {
+        await spreading.run(groups[rank]!, members);
+        return null;
+      } catch (error) {
+        groups[rank]!.abort(asError(error));
+        return asError(error);
+      }
+    }),
+  );
+  for (const group of groups) group.destroy();
+  close();
+  return { errors, sliceBytes };
+}
+
+const digestsOf = async ({ shared }: Rank): Promise<string[]> =>
+  Promise.all(shared.files().map(async (file) => `${file.name} ${await contentOf(file)}`));
+
+async function expectAllWhole(ranks: readonly Rank[]): Promise<void> {
+  const expected = await digestsOf(ranks[0]!);
+  for (const rank of ranks) expect(await digestsOf(rank)).toEqual(expected);
+}
+
+const NONE = (n: number): null[] => Array.from({ length: n }, () => null);
+
+describe('files of one rank', () => {
+  test.each([
+    ['of an odd size', [3 * SLICE_BYTES + 1234]],
+    ['of a byte', [1]],
+    ['of no byte', [0]],
+    ['of a slice', [SLICE_BYTES]],
+    ['of several sizes', [SLICE_BYTES + 1, 0, 1, 20 * SLICE_BYTES]],
+  ])('%s come to all, every byte once', async (_, sizes) => {
+    const ranks = await ranksWith(
+      sizes.map((size, i) => fileOf(`f${i}`, size, i + 1)),
+      4,
+    );
+    const { errors, sliceBytes } = await runEpoch(ranks);
+    expect(errors).toEqual(NONE(4));
+    await expectAllWhole(ranks);
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    expect(sliceBytes).toBe(3 * total);
+    for (const { events } of ranks) {
+      expect(events[0]).toMatchObject({ total, held: [total, 0, 0, 0] });
+      expect(events.at(-1)).toMatchObject({ total, held: [total, total, total, total] });
+    }
+  });
+
+  test('come to the other of two, and are there alone', async () => {
+    const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 2);
+    expect((await runEpoch(ranks)).errors).toEqual([null, null]);
+    await expectAllWhole(ranks);
+    expect((await runEpoch([ranks[1]!])).errors).toEqual([null]);
+  });
+
+  test('are not sent again to those who have them, only to who joins', async () => {
+    const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 3);
+    await runEpoch(ranks);
+    expect((await runEpoch(ranks)).sliceBytes).toBe(0);
+    const joiner = rankOf('joiner', SharedFiles.awaited(ranks[0]!.shared.manifest));
+    // Also where the host has left.
+    const grown = [ranks[1]!, joiner, ranks[2]!];
+    const { errors, sliceBytes } = await runEpoch(grown);
+    expect(errors).toEqual(NONE(3));
+    expect(sliceBytes).toBe(5 * SLICE_BYTES);
+    await expectAllWhole(grown);
+  });
+});
+
+describe('a slice that came damaged', () => {
+  test('is asked for again, from another where another has it', async () => {
+    const ranks = await ranksWith([fileOf('a', 6 * SLICE_BYTES)], 4);
+    const { errors } = await runEpoch(ranks, { damages: (link, frame) => link === 1 && frame === 3 });
+    expect(errors).toEqual(NONE(4));
+    await expectAllWhole(ranks);
+  });
+
+  test('again and again ends it with a word on who sent it', async () => {
+    const ranks = await ranksWith([fileOf('a', 2 * SLICE_BYTES)], 2);
+    const { errors } = await runEpoch(ranks, { damages: (link) => link === 0 });
+    expect(errors[1]!.message).toMatch(/^Slice \d of 2 of the files has come damaged 3 times from rank 0/);
+    expect(errors[0]).not.toBeNull();
+    expect(ranks[1]!.shared.isWhole).toBe(false);
+  });
+});
+
+describe('ranks that go', () => {
+  const SLICES = 24;
+
+  test('midway leave the others with what they have: only the rest is sent then, also to who joins', async () => {
+    for (const frame of [50, 90]) {
+      const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES - 99)], 4);
+      const { errors } = await runEpoch(ranks, { dies: { rank: 2, frame } });
+      expect(errors.every((error) => error !== null)).toBe(true);
+      const joiner = rankOf('joiner', SharedFiles.awaited(ranks[0]!.shared.manifest));
+      const rest = [ranks[0]!, ranks[1]!, ranks[3]!, joiner];
+      const had = rest.reduce((sum, { shared }) => sum + shared.heldBytes, 0);
+      expect(had).toBeGreaterThan(ranks[0]!.shared.totalBytes);
+      const { errors: later, sliceBytes } = await runEpoch(rest);
+      expect(later).toEqual(NONE(4));
+      await expectAllWhole(rest);
+      expect(sliceBytes).toBe(4 * ranks[0]!.shared.totalBytes - had);
+    }
+  });
+
+  test('with all of the files are not needed where the others have every slice', async () => {
+    const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES)], 3);
+    const [host, first, second] = ranks as [Rank, Rank, Rank];
+    // What an epoch that broke off may leave: each has what the other lacks.
+    first.shared.learn(host.shared.digests!);
+    second.shared.learn(host.shared.digests!);
+    for (let slice = 0; slice < SLICES; slice++) {
+      const { shared } = slice % 3 === 0 ? first : second;
+      shared.put(slice, (await host.shared.read(slice))!);
+    }
+    const { errors, sliceBytes } = await runEpoch([first, second]);
+    expect(errors).toEqual([null, null]);
+    expect(sliceBytes).toBe(SLICES * SLICE_BYTES);
+    await expectAllWhole([host, first, second]);
+  });
+
+  test('with what nobody else has are named, and what has come stays for when they are back', async () => {
+    const ranks = await ranksWith([fileOf('train.bin', SLICES * SLICE_BYTES)], 3);
+    await runEpoch(ranks, { dies: { rank: 0, frame: 40 } });
+    const [host, ...others] = ranks as [Rank, ...Rank[]];
+    const held = others.map(({ shared }) => shared.heldBytes);
+    expect(held[0]).toBeGreaterThan(0);
+    const { errors } = await runEpoch(others);
+    for (const error of errors) {
+      expect(error!.message).toMatch(
+        /^host, who had all of it, has left\. Nobody here has all of train\.bin: \d+ of 24 parts are/,
+      );
+    }
+    expect(others.map(({ shared }) => shared.heldBytes)).toEqual(held);
+    const { sliceBytes } = await runEpoch([host, ...others]);
+    await expectAllWhole(ranks);
+    expect(sliceBytes).toBeLessThan(2 * SLICES * SLICE_BYTES);
+  });
+});
+
+test('files that nobody has are none, on every rank', async () => {
+  const [, ...others] = await ranksWith([fileOf('train.bin', 10)], 3);
+  for (const error of (await runEpoch(others)).errors) {
+    expect(error!.message).toMatch(/^Nobody here has all of train\.bin: 1 of 1 parts are missing/);
+  }
+});
+
+test('a file that changes while it goes round is told, and what came of it before stays', async () => {
+  const { file, change } = changingFile('a', 20 * SLICE_BYTES);
+  const ranks = await ranksWith([file], 2);
+  change();
+  const { errors } = await runEpoch(ranks);
+  for (const error of errors) expect(error!.message).toMatch(/Nobody here has all of a: 1 of 20 parts are missing/);
+  expect(errors[0]!.message).toMatch(/^Changed, moved or deleted since it was chosen here: a\. /);
+  expect(ranks[1]!.shared.heldBytes).toBe(19 * SLICE_BYTES);
+});
+
+test('nobody waits for ever for a rank that is stuck', async () => {
+  const source = await SharedFiles.chosen([fileOf('a', 3 * SLICE_BYTES)], () => {});
+  source.read = () => new Promise(() => {});
+  const clock = new ManualClock();
+  const ranks = [rankOf('host', source, clock), rankOf('guest', SharedFiles.awaited(source.manifest), clock)];
+  const over = new AbortController();
+  const run = runEpoch(ranks).finally(() => over.abort());
+  while (!over.signal.aborted) {
+    clock.advance(500);
+    for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
+  }
+  const { errors } = await run;
+  for (const error of errors) expect(error).toBeInstanceOf(TimeoutError);
+  expect(errors.map((error) => error!.message).join()).toMatch(
+    /for 60 s no rank has got anything of the files; rank 1 waits/,
+  );
+  expect(clock.now()).toBeGreaterThanOrEqual(60_000);
+});

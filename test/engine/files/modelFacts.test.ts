@@ -1,0 +1,237 @@
+/** A model's file says what its inputs and outputs mean, and a run on other data does not begin with it. CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { exportModel, readOrigin } from '../../../src/engine/files/modelFiles.ts';
+import type { Training } from '../../../src/engine/training/runParticipant.ts';
+import { loadData } from '../../../src/jobs/index.ts';
+import { readSafetensors, writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
+import type { WeightsFile } from '../../../src/jobs/weights/index.ts';
+import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
+import { WEIGHTS_FORMATS, type WeightsFormat } from '../../../src/spec/modelFile.ts';
+import { DataError } from '../../../src/util/errors.ts';
+import { npyFile } from '../../jobs/formats/npyFiles.ts';
+import { zipFile } from '../../jobs/formats/zipFiles.ts';
+import { inEpoch, prepareTraining } from '../trainings.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const upTo = (most: number): number[] => Array.from({ length: most }, (_, i) => i);
+
+const jobOf = (fields: Record<string, unknown>): JobSpec =>
+  parseJob({ data: { kind: 'files' }, batchSize: 8, hidden: 4, maxSteps: 2, ...fields });
+const TABLE = jobOf({ job: 'table' });
+const IMAGES = jobOf({ job: 'images' });
+
+/** A table of these columns, by row. */
+const table = (columns: string, row: (i: number) => readonly (number | string)[]): File =>
+  new File(
+    [
+      `${columns}\n${upTo(40)
+        .map((i) => row(i).join(','))
+        .join('\n')}`,
+    ],
+    'a.csv',
+  );
+const COLOURS = ['blue', 'red'];
+const buyers = table('age,colour,buys', (i) => [i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]);
+const flats = table('rooms,price', (i) => [i % 7, 100 + 3 * i]);
+
+/** Images of 2 x 3 with these labels, in turn. */
+const images = (labels: readonly number[], type: 'u1' | 'f4' = 'u1'): File => {
+  const x = npyFile([40, 2, 3], upTo(240), { type });
+  const y = npyFile(
+    [40],
+    upTo(40).map((i) => labels[i % labels.length]!),
+    { type: 'u1' },
+  );
+  return new File([zipFile({ 'x.npy': x, 'y.npy': y })], 'a.npz');
+};
+
+const prepare = (job: JobSpec, file: File, weights: WeightsFile | null = null): Promise<Training> =>
+  prepareTraining({ job, worldSize: 1, files: [file], weights });
+
+async function exported(training: Training, format: WeightsFormat): Promise<File> {
+  const event = await exportModel({ type: 'export', id: 1, format, which: 'last' }, training.answerer, null);
+  if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
+  return new File([event.file.bytes], event.file.name);
+}
+
+async function weightsOf(file: File): Promise<WeightsFile> {
+  const origin = await readOrigin(file);
+  if (origin.kind !== 'weights') throw new Error(origin.kind);
+  return origin.weights;
+}
+
+/** The file of a model that was built for these data. */
+async function modelOf(job: JobSpec, file: File, format: WeightsFormat = 'safetensors'): Promise<WeightsFile> {
+  const training = await prepare(job, file);
+  const weights = await weightsOf(await exported(training, format));
+  training.dispose();
+  return weights;
+}
+
+const valuesOf = ({ answerer }: Training): number[][] =>
+  answerer!.model.jobModel.variables.map((variable) => Array.from(variable.dataSync()));
+
+describe.each(WEIGHTS_FORMATS)('%s', (format) => {
+  test('of a table says its columns, their scales and values, and the classes, and begins a run on them', async () => {
+    const training = await prepare(TABLE, buyers);
+    await inEpoch([training], 1, TABLE, (one) => one.train());
+    const weights = await weightsOf(await exported(training, format));
+    expect(weights.facts).toEqual({
+      kind: 'table',
+      target: 'buys',
+      task: 'classification',
+      columns: [
+        {
+          ...{ name: 'age', kind: 'number', mark: null, values: null, isMissing: false },
+          sums: { count: 32, mean: expect.closeTo(19.5, -1) as unknown, squares: expect.any(Number) as unknown },
+        },
+        expect.objectContaining({ name: 'colour', kind: 'category', values: ['blue', 'red'] }),
+        expect.objectContaining({ name: 'buys', values: ['no', 'yes'] }),
+      ],
+    });
+    // Other rows of the same meaning: scales are the run's own.
+    const later = table('age,colour,buys', (i) => [50 + i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]);
+    for (const file of [buyers, later]) {
+      const next = await prepare({ ...TABLE, seed: 5 }, file, weights);
+      expect(valuesOf(next)).toEqual(valuesOf(training));
+      next.dispose();
+    }
+    training.dispose();
+  });
+
+  test('of an amount says its unit and mean', async () => {
+    const { facts } = await modelOf(TABLE, flats, format);
+    if (facts?.kind !== 'table') throw new Error('This is no table.');
+    expect(facts.task).toBe('regression');
+    const { train } = await loadData(TABLE, { files: [flats], baseUrl: 'http://localhost/' });
+    const { count, mean, squares } = facts.columns[1]!.sums;
+    const [inputs, labels] = [new Float32Array(count), new Float32Array(count)];
+    await train.read(upTo(count), inputs, labels);
+    expect(Math.sqrt(squares / count)).toBe(train.labelUnit);
+    const prices = Array.from(labels, (label) => (label * train.labelUnit! + mean - 100) / 3);
+    for (const price of prices) expect(price).toBeCloseTo(Math.round(price), 3);
+  });
+
+  test('of images says their shape, classes and scale', async () => {
+    expect((await modelOf(IMAGES, images([3, 7]), format)).facts).toEqual({
+      ...{ kind: 'images', shape: [2, 3, 1], isNumbered: true, classes: ['3', '7'], untrained: [], sums: null },
+    });
+    expect((await modelOf(IMAGES, images([3, 7], 'f4'), format)).facts).toMatchObject({ sums: [{ count: 192 }] });
+  });
+});
+
+test('of data that stay in their tabs, a model has the facts of all of them', async () => {
+  const job = jobOf({ job: 'table', data: { kind: 'federated' } });
+  const cats = table('weight,animal', (i) => [4 + (i % 3), 'cat']);
+  const dogs = table('weight,animal', (i) => [20 + (i % 9), 'dog']);
+  const trainings = await Promise.all([cats, dogs].map((file) => prepareTraining({ job, files: [file] })));
+  await inEpoch(trainings, 1, job, (one) => one.train());
+  for (const training of trainings) {
+    const { facts } = await weightsOf(await exported(training, 'safetensors'));
+    expect(facts).toMatchObject({ columns: [{ sums: { count: 64 } }, { name: 'animal', values: ['cat', 'dog'] }] });
+    training.dispose();
+  }
+});
+
+test.each<[string, JobSpec, File, File, string]>([
+  [
+    'columns',
+    TABLE,
+    buyers,
+    table('height,colour,buys', (i) => [i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]),
+    'its columns are age, colour, buys, and here they are height, colour, buys',
+  ],
+  [
+    'target',
+    TABLE,
+    buyers,
+    table('height,shape,animal', (i) => [i, ['round', 'square'][i % 2]!, ['cat', 'dog'][(i >> 1) % 2]!]),
+    'it predicts "buys", and here "animal" is predicted',
+  ],
+  [
+    'words',
+    TABLE,
+    buyers,
+    table('age,colour,buys', (i) => [i, ['green', 'red'][i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]),
+    'its column "colour" has other values (missing here: blue; new: green)',
+  ],
+  [
+    'classes of a table',
+    TABLE,
+    buyers,
+    table('age,colour,buys', (i) => [i, COLOURS[i % 2]!, ['maybe', 'yes'][(i >> 1) % 2]!]),
+    'its column "buys" has other values (missing here: no; new: maybe)',
+  ],
+  [
+    'gaps',
+    TABLE,
+    buyers,
+    table('age,colour,buys', (i) => [i % 5 ? i : '', COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!]),
+    'its column "age" is numbers without gaps, and here it is numbers, of which some are missing',
+  ],
+  [
+    'task',
+    TABLE,
+    flats,
+    table('rooms,price', (i) => [i % 7, i % 2]),
+    'it predicts "price" by regression, and here it is by classification',
+  ],
+  ['classes', IMAGES, images([3, 7]), images([3, 8]), 'it has other classes (missing here: 7; new: 8)'],
+  [
+    'scale',
+    IMAGES,
+    images([3, 7]),
+    images([3, 7], 'f4'),
+    'its samples are 2 x 3 x 1 bytes, and here they are 2 x 3 x 1 numbers that are not bytes',
+  ],
+])('a model of other %s does not begin a run', async (_, job, learned, own, sentence) => {
+  const weights = await modelOf(job, learned);
+  const before = tf.memory().numTensors;
+  const preparing = prepare(job, own, weights);
+  await expect(preparing).rejects.toThrow(DataError);
+  await expect(preparing).rejects.toThrow(
+    `${weights.file} holds a model of other data: ${sentence}. Choose a model of`,
+  );
+  expect(tf.memory().numTensors).toBe(before);
+});
+
+test('a checkpoint goes on with its own data, and not with others', async () => {
+  const training = await prepare(TABLE, buyers);
+  await inEpoch([training], 1, TABLE, (one) => one.train());
+  const about = { room: 'K7F3QX', job: TABLE, savedAt: 1, worldSize: 1 };
+  const run = { snapshot: () => training.snapshot(), about, member: 'm' };
+  const event = await exportModel({ type: 'export', id: 1, format: 'checkpoint', which: 'last' }, null, run);
+  if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
+  const origin = await readOrigin(new File([event.file.bytes], event.file.name));
+  if (origin.kind !== 'checkpoint') throw new Error(origin.kind);
+  const goOn = (file: File) => prepareTraining({ job: TABLE, worldSize: 1, files: [file], from: origin.state });
+  const next = await goOn(buyers);
+  await inEpoch([next], 1, TABLE, () => {});
+  expect(valuesOf(next)).toEqual(valuesOf(training));
+  for (const one of [next, training]) one.dispose();
+  await expect(
+    goOn(table('height,colour,buys', (i) => [i, COLOURS[i % 2]!, ['no', 'yes'][(i >> 1) % 2]!])),
+  ).rejects.toThrow(
+    'The checkpoint holds a model of other data: its columns are age, colour, buys, and here they are height, colour, buys.',
+  );
+});
+
+test('a file that does not say is taken as before, and one that says something else is damaged', async () => {
+  const training = await prepare(TABLE, buyers);
+  const file = await exported(training, 'safetensors');
+  training.dispose();
+  const { tensors, about } = readSafetensors(file.name, new Uint8Array(await file.arrayBuffer()));
+  const { 'peergrad.facts': facts, ...others } = about;
+  expect(facts).toContain('"colour"');
+  const silent = await weightsOf(new File([writeSafetensors(tensors, others)], 'theirs.safetensors'));
+  expect(silent.facts).toBeNull();
+  (await prepare(TABLE, buyers, silent)).dispose();
+  const spoilt = writeSafetensors(tensors, { ...others, 'peergrad.facts': '{"kind": "table"}' });
+  await expect(readOrigin(new File([spoilt], 'spoilt.safetensors'))).rejects.toThrow(
+    /^spoilt\.safetensors is damaged: its peergrad\.facts is none \(columns: /,
+  );
+});

@@ -1,0 +1,194 @@
+/** A run's model as a file, and such a file as the beginning of a run, on TensorFlow.js's CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { Mesh } from '../../../src/collectives/mesh.ts';
+import { exportModel, readOrigin, type OpenRun } from '../../../src/engine/files/modelFiles.ts';
+import { Training } from '../../../src/engine/training/runParticipant.ts';
+import { decodeWeights, type WeightsFile } from '../../../src/jobs/weights/index.ts';
+import type { EngineEvent, ModelFile } from '../../../src/protocol/events.ts';
+import { parseJob } from '../../../src/spec/job.ts';
+import { WEIGHTS_FORMATS, type ModelFormat } from '../../../src/spec/modelFile.ts';
+import { systemClock } from '../../../src/util/clock.ts';
+import { DataError } from '../../../src/util/errors.ts';
+import { COUNTING_PLAN, createCountingTask, createMember, runEpoch } from '../worlds.ts';
+
+// Whole runs on the CPU.
+vi.setConfig({ testTimeout: 60_000 });
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+/** A run of one rank that is ready to begin. */
+async function prepare(
+  fields: Record<string, unknown>,
+  { weights = null, onstep = () => {} }: { weights?: WeightsFile | null; onstep?: (now: Training) => void } = {},
+): Promise<Training> {
+  const job = parseJob(fields);
+  const emit = (event: EngineEvent): void => {
+    if (event.type === 'step') onstep(training);
+  };
+  const training: Training = await Training.prepare({
+    ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
+    ...{ clock: systemClock, emit, from: null, weights, keepsakes: null },
+    isHidden: () => false,
+    opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
+  });
+  const rank = { rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1 };
+  const mesh = new Mesh({ rank: 0, worldSize: 1, epoch: 1, links: new Map<number, never>() });
+  const { signal } = new AbortController();
+  const links = new Map<number, never>();
+  await training.enter({ ...rank, epoch: 1, run: 1, job, members: [], parted: [], mesh, links, signal });
+  return training;
+}
+
+const FIELDS = { maxSteps: 3, hashEvery: 1, batchSize: 4, hidden: 6 };
+
+const weightsOf = ({ answerer }: Training): number[][] =>
+  answerer!.model.jobModel.variables.map((variable) => Array.from(variable.dataSync()));
+
+const openRun = (training: Training): OpenRun => ({
+  ...{ snapshot: () => training.snapshot(), member: 'm' },
+  about: { room: 'K7F3QX', job: parseJob(FIELDS), savedAt: 1, worldSize: 1 },
+});
+
+async function exported(format: ModelFormat, training: Training, which: 'last' | 'best' = 'last'): Promise<ModelFile> {
+  const event = await exportModel({ type: 'export', id: 7, format, which }, training.answerer, openRun(training));
+  if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
+  expect(event.id).toBe(7);
+  return event.file;
+}
+
+const asFile = ({ bytes, name }: ModelFile): File => new File([bytes], name);
+
+async function weightsFrom(file: File): Promise<WeightsFile> {
+  const origin = await readOrigin(file);
+  if (origin.kind !== 'weights') throw new Error(origin.kind);
+  return origin.weights;
+}
+
+describe('a model', () => {
+  test.each(WEIGHTS_FORMATS)('that was trained goes on elsewhere, by way of %s', async (format) => {
+    const training = await prepare(FIELDS);
+    await training.train();
+    const file = await exported(format, training);
+    expect(file).toMatchObject({ step: 3, name: expect.stringMatching(/^peergrad-digits-mlp-step-3\./) as string });
+    const next = await prepare({ ...FIELDS, seed: 5 }, { weights: await weightsFrom(asFile(file)) });
+    expect(next.hasState).toBe(true);
+    expect(weightsOf(next)).toEqual(weightsOf(training));
+    training.dispose();
+    next.dispose();
+  });
+
+  test('that is still trained is saved as it was after one step, whichever comes meanwhile', async () => {
+    const files: Promise<ModelFile>[] = [];
+    const states: number[][][] = [];
+    const training = await prepare(FIELDS, {
+      onstep: (now) => {
+        states.push(weightsOf(now));
+        files.push(exported('safetensors', now));
+      },
+    });
+    await training.train();
+    for (const [i, file] of (await Promise.all(files)).entries()) {
+      expect(file.step).toBe(i + 1);
+      const { tensors } = await weightsFrom(asFile(file));
+      const kernel = tensors.find(({ name }) => name === 'dense1/kernel');
+      expect(Array.from(kernel!.values)).toEqual(states[i]![0]);
+    }
+    training.dispose();
+  });
+
+  test('of another width is not begun with, and nothing of it stays', async () => {
+    const training = await prepare(FIELDS);
+    const weights = await weightsFrom(asFile(await exported('tfjs', training)));
+    training.dispose();
+    const before = tf.memory().numTensors;
+    await expect(prepare({ ...FIELDS, hidden: 7 }, { weights })).rejects.toThrow(
+      /^peergrad-digits-mlp-step-0\.zip has "dense1\/kernel" of shape \[784, 6\], and in this model it is \[784, 7\]/,
+    );
+    expect(tf.memory().numTensors).toBe(before);
+  });
+
+  test('by a strategy whose ranks have state of their own is not begun with one', async () => {
+    const training = await prepare(FIELDS);
+    const weights = await weightsFrom(asFile(await exported('safetensors', training)));
+    training.dispose();
+    await expect(prepare({ ...FIELDS, strategy: 'local-sgd' }, { weights })).rejects.toThrow(
+      /cannot be begun with a file, as ranks have state of their own: choose ring/,
+    );
+  });
+
+  test('that one rank begins with is that of all, whatever its rank', async () => {
+    const members = [];
+    for (const i of [0, 1, 2]) {
+      const task = createCountingTask({ samples: 6 });
+      const [variable] = task.model as tf.Variable[];
+      variable!.assign(tf.fill(variable!.shape, 10 + i));
+      members.push(await createMember(`m${i}`, task, COUNTING_PLAN, i === 1 ? { from: 'model' } : {}));
+    }
+    await runEpoch(members, { end: { rank: 0, step: 0, frame: 0 } });
+    for (const member of members) {
+      expect(member.values()[0]).toBe(11);
+      member.dispose();
+    }
+  });
+});
+
+describe('a checkpoint', () => {
+  test('is a file that holds the state after a step', async () => {
+    const training = await prepare(FIELDS);
+    await training.train();
+    const state = await training.snapshot();
+    const file = await exported('checkpoint', training);
+    expect(file).toMatchObject({ step: 3, name: 'peergrad-digits-mlp-step-3.peergrad' });
+    const origin = await readOrigin(asFile(file));
+    expect(origin).toEqual({
+      kind: 'checkpoint',
+      meta: expect.objectContaining({
+        id: 'K7F3QX-m-3',
+        step: 3,
+        stateHash: training.answerer!.standing().stateHash,
+      }) as unknown,
+      state: { ...state, progress: { ...state.progress, appliedIn: 0, previousAppliedIn: 0 } },
+    });
+    training.dispose();
+  });
+});
+
+test('the model that tested best is kept, and saved where it is asked for', async () => {
+  // So high that it gets worse again.
+  const rate = { optimizer: 'adam', learningRate: 0.3, batchSize: 64, hashEvery: 100 };
+  const training = await prepare({ ...FIELDS, ...rate, maxSteps: 48, patience: 2 });
+  await training.train();
+  const { best, steps } = training.result!;
+  expect(best!.step).toBeLessThan(steps);
+  const [last, kept] = [await exported('safetensors', training), await exported('safetensors', training, 'best')];
+  expect([last.step, kept.step]).toEqual([steps, best!.step]);
+  // Trained for so long and no longer, it is the same.
+  const shorter = await prepare({ ...FIELDS, ...rate, maxSteps: best!.step });
+  await shorter.train();
+  const { tensors } = await decodeWeights(kept.name, kept.bytes);
+  const { names } = shorter.answerer!.model.jobModel;
+  expect(names.map((name) => [...tensors.find((one) => one.name === name)!.values])).toEqual(weightsOf(shorter));
+  for (const one of [training, shorter]) one.dispose();
+});
+
+/** Of nobody. */
+const ask = (format: ModelFormat) => exportModel({ type: 'export', id: 1, format, which: 'best' }, null, null);
+
+test('without a model, or without a run, it is said what can be saved when', async () => {
+  expect(await ask('keras')).toEqual({
+    ...{ type: 'exported', id: 1, file: null },
+    problem: 'This tab has no model yet: save it once training has begun.',
+  });
+  expect(await ask('checkpoint')).toMatchObject({ file: null, problem: expect.stringContaining('while one is on') });
+});
+
+test('what is neither a checkpoint nor weights is refused by its name', async () => {
+  const text = new File(['Twelve bytes and a few'], 'notes.txt');
+  await expect(readOrigin(text)).rejects.toThrow(DataError);
+  await expect(readOrigin(text)).rejects.toThrow(
+    /^notes\.txt holds no weights that can be read here: choose a \.safetensors/,
+  );
+});

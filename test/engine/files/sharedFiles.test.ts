@@ -1,0 +1,74 @@
+import { expect, test } from 'vitest';
+import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
+import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
+import { DataError } from '../../../src/util/errors.ts';
+import { changingFile, contentOf, fileOf } from './testFiles.ts';
+
+const chosen = (...files: File[]): Promise<SharedFiles> => SharedFiles.chosen(files, () => {});
+
+test('files that were chosen are read once, and cut into slices', async () => {
+  const read: number[] = [];
+  const files = [fileOf('a', 2 * SLICE_BYTES + 3), fileOf('empty', 0), fileOf('b', 1)];
+  const shared = await SharedFiles.chosen(files, (bytes) => read.push(bytes));
+  expect(shared.count).toBe(4);
+  expect([0, 1, 2, 3].map((slice) => shared.bytesOf(slice))).toEqual([SLICE_BYTES, SLICE_BYTES, 3, 1]);
+  expect(read.at(-1)).toBe(2 * SLICE_BYTES + 4);
+  expect(shared.isWhole).toBe(true);
+  expect(shared.heldBytes).toBe(shared.totalBytes);
+  const again = shared.files();
+  expect(again.map(({ name }) => name)).toEqual(['a', 'empty', 'b']);
+  for (const [i, file] of again.entries()) expect(await contentOf(file)).toBe(await contentOf(files[i]!));
+});
+
+test('a manifest is that of the same bytes by the same names, and of no others', async () => {
+  const shared = await chosen(fileOf('a', 5000));
+  expect(shared.isOf((await chosen(fileOf('a', 5000))).manifest)).toBe(true);
+  for (const other of [fileOf('b', 5000), fileOf('a', 5001), fileOf('a', 5000, 2)]) {
+    expect(shared.isOf((await chosen(other)).manifest)).toBe(false);
+  }
+});
+
+test('what comes is kept if it is what it should be', async () => {
+  const source = await chosen(fileOf('a', SLICE_BYTES + 7));
+  const shared = SharedFiles.awaited(source.manifest);
+  shared.learn(source.digests!);
+  const [first, last] = [(await source.read(0))!, (await source.read(1))!];
+  expect(shared.put(0, last)).toBe(false);
+  expect(shared.put(1, first)).toBe(false);
+  const damaged = last.slice();
+  damaged[6]! ^= 1;
+  expect(shared.put(1, damaged)).toBe(false);
+  expect(shared.heldBytes).toBe(0);
+  expect(shared.put(1, last)).toBe(true);
+  expect(shared.put(1, last)).toBe(true);
+  expect(shared.heldBytes).toBe(7);
+  expect(() => shared.files()).toThrow(/^a is not here as a whole: 1 of its slices are missing/);
+  expect(shared.put(0, first)).toBe(true);
+  expect(await contentOf(shared.files()[0]!)).toBe(await contentOf(fileOf('a', SLICE_BYTES + 7)));
+});
+
+test('digests of other files are refused', async () => {
+  const source = await chosen(fileOf('a', 10), fileOf('b', 10, 2));
+  const shared = SharedFiles.awaited(source.manifest);
+  const half = source.digests!.length / 2;
+  expect(() => shared.learn(source.digests!.slice(half) + source.digests!.slice(0, half))).toThrow(/slices of a /);
+  expect(() => shared.learn('')).toThrow(DataError);
+});
+
+test('a file that was changed since it was chosen is none any more', async () => {
+  const { file, change } = changingFile('a', 2 * SLICE_BYTES);
+  const shared = await chosen(file);
+  change();
+  expect(await shared.read(0)).toBeNull();
+  expect(shared.has(0)).toBe(false);
+  expect(shared.heldBytes).toBe(SLICE_BYTES);
+  expect(await shared.read(1)).toHaveLength(SLICE_BYTES);
+  await expect(chosen(file)).rejects.toThrow(/^a could not be read \(it has changed\): choose it again/);
+});
+
+test('files that are too many, have one name, or a name that is too long are refused', async () => {
+  const many = Array.from({ length: 65 }, (_, i) => fileOf(`${i}`, 1));
+  await expect(chosen(...many)).rejects.toThrow(/65 files; 64 at most/);
+  await expect(chosen(fileOf('a', 1), fileOf('a', 2))).rejects.toThrow(/Two files are called a/);
+  await expect(chosen(fileOf('a'.repeat(201), 1))).rejects.toThrow(/longer than 200/);
+});

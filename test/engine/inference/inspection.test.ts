@@ -1,0 +1,188 @@
+/** Asking the model what it has learned, on TensorFlow.js's CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { imageOf } from '../../../src/app/inspection/drawing.ts';
+import { Mesh } from '../../../src/collectives/mesh.ts';
+import { answer, LearnedModel } from '../../../src/engine/inference/inspection.ts';
+import { Training } from '../../../src/engine/training/runParticipant.ts';
+import { buildModel, loadData } from '../../../src/jobs/index.ts';
+import type { EngineEvent } from '../../../src/protocol/events.ts';
+import { IMAGE_SIDE, type Learned } from '../../../src/spec/inspection.ts';
+import { parseJob } from '../../../src/spec/job.ts';
+import { systemClock } from '../../../src/util/clock.ts';
+import { train } from '../train.ts';
+
+// Whole runs, and all held-out images, on the CPU.
+vi.setConfig({ testTimeout: 60_000 });
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const standing = () => ({ steps: 7, stateHash: 'ab'.repeat(8) });
+
+/** An untrained model that answers. */
+async function untrained(model: 'mlp' | 'cnn') {
+  const job = parseJob({ model });
+  const { test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
+  const built = buildModel(job, heldOut);
+  const learned = await LearnedModel.create(built, heldOut, job);
+  return { built, heldOut, answerer: { model: learned, standing } };
+}
+
+async function examine(answerer: Parameters<typeof answer>[1]): Promise<Learned> {
+  const event = await answer({ type: 'examine' }, answerer);
+  if (event.type !== 'learned' || event.learned === null) throw new Error('It did not answer.');
+  return event.learned;
+}
+
+/** Softmax of the model's logits for one image of bytes. */
+function probabilitiesOf(built: ReturnType<typeof buildModel>, pixels: Uint8Array): number[] {
+  const inputs = Float32Array.from(pixels, (ink) => ink / 255);
+  const shape = [1, IMAGE_SIDE, IMAGE_SIDE, 1];
+  return tf.tidy(() => Array.from(tf.softmax(built.logits(tf.tensor(inputs, shape))).dataSync()));
+}
+
+describe.each(['mlp', 'cnn'] as const)('of an %s', (model) => {
+  test('mistakes are images that the model takes for something else, the surest first', async () => {
+    const { built, answerer } = await untrained(model);
+    const { asked, wrong, mistakes, steps } = await examine(answerer);
+    expect([asked, steps, mistakes.length]).toEqual([256, 7, 12]);
+    expect(wrong).toBeGreaterThan(128);
+    for (const { pixels, label, guess, probability } of mistakes) {
+      const probabilities = probabilitiesOf(built, pixels);
+      expect(guess).not.toBe(label);
+      expect(guess).toBe(probabilities.indexOf(Math.max(...probabilities)));
+      expect(probability).toBeCloseTo(probabilities[guess]!, 4);
+    }
+    expect(mistakes.map((one) => one.probability)).toEqual(
+      mistakes.map((one) => one.probability).sort((a, b) => b - a),
+    );
+    answerer.model.dispose();
+  });
+
+  test('weights are those of the first layer, a picture for each unit', async () => {
+    const { built, answerer } = await untrained(model);
+    const { side, count, units, values, scale } = (await examine(answerer)).weights!;
+    expect({ side, count, units }).toEqual(
+      model === 'mlp' ? { side: 28, count: 32, units: 64 } : { side: 5, count: 8, units: 8 },
+    );
+    const kernel = built.variables[0]!.dataSync();
+    for (let picture = 0; picture < count; picture++) {
+      for (let pixel = 0; pixel < side * side; pixel++) {
+        const shown = (values[picture * side * side + pixel]! / 127) * scale;
+        expect(Math.abs(shown - kernel[pixel * units + picture]!)).toBeLessThanOrEqual(scale / 254 + 1e-6);
+      }
+    }
+    answerer.model.dispose();
+  });
+
+  test('an image is answered as by the model itself', async () => {
+    const { built, heldOut, answerer } = await untrained(model);
+    const pixels = new Float32Array(IMAGE_SIDE ** 2);
+    await heldOut.read([3], pixels, new Int32Array(1));
+    const event = await answer({ type: 'predict', id: 5, pixels }, answerer);
+    const own = tf.tidy(() => tf.softmax(built.logits(tf.tensor(pixels, [1, 28, 28, 1]))).dataSync());
+    expect(event).toEqual({ type: 'prediction', id: 5, answer: { probabilities: Array.from(own), steps: 7 } });
+    answerer.model.dispose();
+  });
+});
+
+test('the images asked about are the same every time, with one example of each digit', async () => {
+  const [one, other] = [await untrained('mlp'), await untrained('mlp')];
+  const learned = await examine(one.answerer);
+  expect(learned).toEqual(await examine(other.answerer));
+  expect(learned.examples.map(({ label }) => label)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  one.answerer.model.dispose();
+  other.answerer.model.dispose();
+});
+
+test('without a model, with one that cannot be read, or whose weights are no numbers, there is no answer', async () => {
+  const predict = { type: 'predict', id: 1, pixels: new Float32Array(784) } as const;
+  const none = { type: 'prediction', id: 1, answer: null };
+  expect(await answer(predict, null)).toEqual(none);
+  expect(await answer({ type: 'examine' }, null)).toEqual({ type: 'learned', learned: null });
+  const { built, answerer } = await untrained('mlp');
+  const [kernel] = built.variables;
+  kernel!.assign(tf.fill(kernel!.shape, NaN));
+  expect(await answer(predict, answerer)).toEqual(none);
+  expect(await answer({ type: 'examine' }, answerer)).toEqual({ type: 'learned', learned: null });
+  answerer.model.dispose();
+  expect(await answer(predict, answerer)).toEqual(none);
+});
+
+/** A run of one rank; `onstep` is waited for by nobody, as a page's questions are. */
+async function trainAlone(fields: Record<string, unknown>, onstep: (training: Training, step: number) => void) {
+  const job = parseJob(fields);
+  const rank = { rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1 };
+  let training: Training | null = null;
+  const emit = (event: EngineEvent): void => {
+    if (event.type === 'step') onstep(training!, event.step);
+  };
+  training = await Training.prepare({
+    ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
+    ...{ clock: systemClock, emit, from: null, weights: null, keepsakes: null },
+    isHidden: () => false,
+    opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
+  });
+  const links = new Map<number, never>();
+  const mesh = new Mesh({ rank: 0, worldSize: 1, epoch: 1, links });
+  const { signal } = new AbortController();
+  await training.enter({ ...rank, epoch: 1, run: 1, job, members: [], parted: [], mesh, links, signal });
+  await training.train();
+  return { training, result: training.result! };
+}
+
+describe('asked', () => {
+  test('during a run and after it, the model answers as of a step, and knows more', async () => {
+    const one = imageOf([[0.5, 0.1, 0.48, 0.9]], 'box')!;
+    const during: Promise<EngineEvent>[] = [];
+    const { training, result } = await trainAlone({ maxSteps: 40, hashEvery: 10 }, (now, step) => {
+      if (step === 1) during.push(answer({ type: 'examine' }, now.answerer));
+    });
+    const [first] = await Promise.all(during);
+    expect(first).toMatchObject({ type: 'learned', learned: { steps: 2 } });
+    const before = tf.memory().numTensors;
+    const answerer = training.retire()!;
+    // Batches and the optimizer are gone, the model is not.
+    expect(tf.memory().numTensors).toBeLessThanOrEqual(before);
+    const last = await examine(answerer);
+    expect(last).toMatchObject({ steps: 40, stateHash: result.stateHash[0] });
+    expect(last.wrong).toBeLessThan((first as { learned: Learned }).learned.wrong);
+    const event = await answer({ type: 'predict', id: 1, pixels: one }, answerer);
+    expect(event.type === 'prediction' && event.answer?.probabilities[1]).toBeGreaterThan(0.5);
+    answerer.model.dispose();
+  });
+
+  test('at every step, it changes nothing that the ranks agree on', async () => {
+    const fields = { maxSteps: 4, hashEvery: 2, batchSize: 8 };
+    const { results } = await train(1, fields, { testSize: 2000 });
+    const answers: Promise<EngineEvent>[] = [];
+    let asking: Promise<unknown> = Promise.resolve();
+    const { training, result } = await trainAlone(fields, (now) => {
+      asking = asking.then(() => {
+        const asked = answer({ type: 'examine' }, now.answerer);
+        answers.push(asked);
+        return asked;
+      });
+    });
+    await asking;
+    training.dispose();
+    expect(answers.length).toBe(4);
+    const { stateHash, losses, accuracy } = results[0]!;
+    expect(result).toMatchObject({ stateHash, losses, accuracy });
+  });
+
+  test('leaves nothing behind', async () => {
+    const { answerer } = await untrained('cnn');
+    await examine(answerer);
+    const before = tf.memory().numTensors;
+    await examine(answerer);
+    await answer({ type: 'predict', id: 1, pixels: new Float32Array(784) }, answerer);
+    expect(tf.memory().numTensors).toBe(before);
+    const { numTensors } = tf.memory();
+    answerer.model.dispose();
+    // Four variables, and the images asked about.
+    expect(tf.memory().numTensors).toBe(numTensors - 7);
+  });
+});

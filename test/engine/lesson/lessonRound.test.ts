@@ -1,0 +1,93 @@
+import { describe, expect, test } from 'vitest';
+import {
+  drawNumbers,
+  enter,
+  follow,
+  isDone,
+  lineBytes,
+  movesAt,
+  partsAfter,
+  stepCount,
+  takeStep,
+} from '../../../src/engine/lesson/lessonRound.ts';
+import { LESSON_MODES, numbersOf, type LessonState } from '../../../src/protocol/lesson.ts';
+
+const membersOf = (...names: string[]) => names.map((name) => ({ member: `member-${name}`, name }));
+
+const world = (...names: string[]) => ({
+  members: membersOf(...names),
+  leader: 0,
+  numbers: names.map((_, i) => drawNumbers(i, numbersOf(names.length))),
+});
+
+/** A step in which everybody has taken a second, and holds zeros. */
+const step = (state: LessonState): LessonState => {
+  const { n, steps } = state.round;
+  const all = (value: number): number[] => Array<number>(n).fill(value);
+  const at = steps.length * 1000;
+  const one = { startedAt: all(at), endedAt: all(at + 1000), sentBytes: all(4), receivedBytes: all(8) };
+  const zeros = state.round.held.map((list) => list.map(() => 0));
+  return takeStep(state, one, zeros);
+};
+
+test.each(LESSON_MODES)('whose numbers are in a sum is what the moves of a round by %s make of it', (mode) => {
+  for (const n of [2, 3, 4, 5, 8, 16]) {
+    const own = Array.from({ length: n }, (_, rank) => drawNumbers(rank, numbersOf(n)));
+    const held = own.map((list) => [...list]);
+    for (let done = 0; ; done++) {
+      const parts = partsAfter(mode, n, done);
+      const sums = parts.map((lists) => lists.map((ranks, i) => ranks.reduce((sum, one) => sum + own[one]![i]!, 0)));
+      expect(sums).toEqual(held);
+      expect(parts.flat().every((ranks) => new Set(ranks).size === ranks.length)).toBe(true);
+      if (done === stepCount(mode, n)) {
+        expect(parts.flat().every((ranks) => ranks.length === n)).toBe(true);
+        break;
+      }
+      for (const { from, to, start, end, adds } of movesAt(mode, n, done)) {
+        for (let i = start; i < end; i++) held[to]![i] = held[from]![i]! + (adds ? held[to]![i]! : 0);
+      }
+    }
+  }
+});
+
+describe('the state', () => {
+  test('counts on each line the larger of in and out, step by step, and keeps a whole round’s most', () => {
+    const before = follow(enter(null, world('a', 'b', 'c')), { type: 'begin', mode: 'parameter-server' });
+    const done = step(step(before));
+    expect(isDone(done.round)).toBe(true);
+    expect(lineBytes(done.round)).toEqual([16, 16, 16]);
+    expect(done.measured).toEqual({ ring: null, 'parameter-server': { n: 3, bytes: 16 } });
+  });
+
+  test('takes numbers for places that there are only', () => {
+    const state = enter(null, world('a', 'b'));
+    const edited = follow(state, { type: 'edit', rank: 1, place: 3, value: -7 });
+    expect(edited.round.own[1]![3]).toBe(-7);
+    expect(follow(state, { type: 'edit', rank: 1, place: 4, value: 1 })).toBe(state);
+    expect(follow(state, { type: 'edit', rank: 2, place: 0, value: 1 })).toBe(state);
+  });
+
+  test('lets who comes wait while the ranks of a round stay where they are', () => {
+    const state = step(enter(null, world('a', 'b')));
+    const more = enter(state, world('a', 'b', 'c'));
+    expect(more.round).toBe(state.round);
+    expect(more.change).toMatchObject({ left: [], joined: [{ rank: 2, name: 'c' }], isRestarted: false });
+    expect(follow(more, { type: 'begin', mode: 'ring' })).toMatchObject({ round: { n: 3, number: 2 }, change: null });
+    // One of those who wait goes again: nothing to the round.
+    expect(enter(more, world('a', 'b')).round).toBe(state.round);
+  });
+
+  test('begins a round again without who leaves it, and lets a slow line go with its rank', () => {
+    const slowed = follow(enter(null, world('a', 'b', 'c')), { type: 'slow', slow: { rank: 1, seconds: 4 } });
+    expect(enter(slowed, world('c', 'b')).slow).toEqual({ rank: 1, seconds: 4 });
+    expect(enter(slowed, world('a', 'c')).slow).toBeNull();
+    // Nothing had been sent: it is the same round.
+    expect(enter(slowed, world('a', 'c'))).toMatchObject({
+      round: { n: 2, number: 1 },
+      change: { isRestarted: false },
+    });
+    const left = enter(step(slowed), world('a', 'c'));
+    expect(left.round).toMatchObject({ n: 2, number: 2, steps: [] });
+    expect(left.change).toEqual({ left: [{ rank: 1, name: 'b' }], joined: [], isRestarted: true });
+  });
+});

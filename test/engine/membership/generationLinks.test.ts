@@ -1,0 +1,185 @@
+/** The links of one epoch, between ranks whose signals and connections a test makes: what they do over connections that are dead. */
+import { describe, expect, test } from 'vitest';
+import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
+import { EpochLinks } from '../../../src/engine/membership/generationLinks.ts';
+import { LINKING_TIMEOUT_MS, type PeerConnector } from '../../../src/engine/membership/linkAttempt.ts';
+import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
+import type { RosterEntry } from '../../../src/protocol/control.ts';
+import type { Link } from '../../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
+import { SharedLink } from '../../../src/transport/sharedLink.ts';
+import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
+import { ManualClock } from '../../manualClock.ts';
+
+const EPOCH = 7;
+/** Time that a signal takes. */
+const SIGNAL_MS = 10;
+
+/** What stands between ranks 0 and 2 from the epoch before. */
+type Between = 'nothing' | 'a connection' | 'an end at rank 0' | 'an end at rank 2' | 'two dead ends';
+
+/** All that is under way between promises and microtasks happens. */
+const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+interface World {
+  links: EpochLinks[];
+  groups: ProcessGroup[];
+  /** Whether the server passes signals on. */
+  signals: { arrive: boolean };
+  /** Lets time pass, and what follows from it happen. */
+  pass: (ms: number) => Promise<void>;
+}
+
+/** A ring of at least five, in which ranks 0 and 2 are no neighbours. */
+async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {}): Promise<World> {
+  const clock = new ManualClock();
+  const members = Array.from({ length: ranks }, (_, rank): RosterEntry => {
+    const place = isReversed ? ranks - 1 - rank : rank;
+    return { member: `member-${place}`, name: 'tab', device: null, browser: rank, rank: null };
+  });
+  const pools = members.map(() => new LinkPool(() => {}));
+  const stand = (rank: number, peer: number, link: Link): void =>
+    pools[rank]!.put(members[peer]!.member, new SharedLink(link));
+  const [toTwo, toZero] = createMemoryLinkPair();
+  const [nowhere] = createMemoryLinkPair();
+  if (between === 'a connection' || between === 'an end at rank 0' || between === 'two dead ends') stand(0, 2, toTwo);
+  if (between === 'a connection' || between === 'an end at rank 2') stand(2, 0, toZero);
+  if (between === 'two dead ends') stand(2, 0, nowhere);
+
+  const signals = { arrive: true };
+  const offers: { initiator: Deferred<Link>; other: Deferred<Link> | null }[] = [];
+  const connectPeer: PeerConnector = ({ initiator, onsignal }) => {
+    const link = deferred<Link>();
+    link.promise.catch(() => {});
+    if (initiator) {
+      const sdp = String(offers.push({ initiator: link, other: null }) - 1);
+      queueMicrotask(() => onsignal({ type: 'offer', sdp }));
+    }
+    return {
+      link: link.promise,
+      signal: (signal) => {
+        if (signal.type === 'candidate') return;
+        const offer = offers[Number(signal.sdp)]!;
+        if (signal.type === 'offer') {
+          offer.other = link;
+          return onsignal({ type: 'answer', sdp: signal.sdp });
+        }
+        const [a, b] = createMemoryLinkPair();
+        offer.initiator.resolve(a);
+        offer.other!.resolve(b);
+      },
+      abort: () => link.reject(new PeerGoneError('Aborted.')),
+    };
+  };
+
+  const links: EpochLinks[] = members.map(
+    ({ member }, rank) =>
+      new EpochLinks({
+        ...{ room: 'K7F3QX', epoch: EPOCH, rank, members, iceServers: [], connectPeer },
+        ...{ connectTab: null, pool: pools[rank]!, relayed: [], relayOnly: false, clock },
+        server: () => ({
+          isOpen: true,
+          send: (message) => {
+            if (message.type !== 'signal' || !signals.arrive) return;
+            const { to, attempt, signal } = message;
+            const peer = members.findIndex((one) => one.member === to);
+            clock.after(SIGNAL_MS, () => links[peer]!.signal({ from: member, attempt, signal }));
+          },
+        }),
+      }),
+  );
+  const pass = async (ms: number): Promise<void> => {
+    await settle();
+    for (let rest = ms; rest > 0; rest -= SIGNAL_MS) {
+      clock.advance(Math.min(rest, SIGNAL_MS));
+      await settle();
+    }
+  };
+  const opening = Promise.all(links.map((each) => each.open()));
+  await pass(5 * SIGNAL_MS);
+  const groups = (await opening).map(({ mesh }) => new ProcessGroup(mesh, { clock, timeoutMs: 30_000 }));
+  return { links, groups, signals, pass };
+}
+
+/** A number from one rank to another: what has come of it by now. */
+function talk(from: ProcessGroup, to: ProcessGroup): { outcome: string } {
+  const talking = { outcome: 'has not arrived' };
+  const into = new Float32Array(1);
+  Promise.all([from.isend(Float32Array.of(1), to.rank), to.irecv(into, from.rank)]).then(
+    () => (talking.outcome = `arrived: ${into[0]}`),
+    (error: unknown) => (talking.outcome = String(error)),
+  );
+  return talking;
+}
+
+const BETWEEN: Between[] = ['nothing', 'a connection', 'an end at rank 0', 'an end at rank 2', 'two dead ends'];
+const SENDS: [from: number, to: number][][] = [
+  [[0, 2]],
+  [[2, 0]],
+  [
+    [0, 2],
+    [2, 0],
+  ],
+];
+const CASES = BETWEEN.flatMap((between) =>
+  [false, true].flatMap((isReversed) => SENDS.map((sends) => ({ between, isReversed, sends }))),
+);
+
+describe('EpochLinks', () => {
+  test.each(CASES)(
+    'links ranks that send while they greet over $between (ids reversed: $isReversed, $sends)',
+    async ({ between, isReversed, sends }) => {
+      const { groups, links, pass } = await openWorld(between, { isReversed });
+      const talks = sends.map(([from, to]) => talk(groups[from]!, groups[to]!));
+      await pass(4_000);
+      expect(talks.map(({ outcome }) => outcome)).toEqual(sends.map(() => 'arrived: 1'));
+      for (const each of links) each.close(new PeerGoneError('The test is over.'));
+    },
+  );
+
+  test('gives a dial its whole time after a candidate of an attempt that is over', async () => {
+    const { groups, links, signals, pass } = await openWorld('nothing');
+    const candidate = { candidate: 'candidate:1 1 udp 1 192.0.2.1 9 typ host', sdpMid: '0', sdpMLineIndex: 0 };
+    links[0]!.signal({ from: 'member-2', attempt: 1, signal: { type: 'candidate', candidate } });
+    await pass(13_000);
+    // The first attempt fails after some seconds; the next one comes about.
+    signals.arrive = false;
+    const talking = talk(groups[0]!, groups[2]!);
+    await pass(2_000);
+    signals.arrive = true;
+    await pass(5_000);
+    expect(talking.outcome).toBe('arrived: 1');
+  });
+
+  test('links to a rank whose connection turns out dead while the dial waits for others', async () => {
+    const { groups, signals, pass } = await openWorld('two dead ends', { ranks: 8 });
+    // These take until their second attempts.
+    signals.arrive = false;
+    const talks = [3, 4, 5, 6, 2].map((peer) => talk(groups[0]!, groups[peer]!));
+    await pass(4_000);
+    signals.arrive = true;
+    await pass(4_000);
+    expect(talks.map(({ outcome }) => outcome)).toEqual(talks.map(() => 'arrived: 1'));
+  });
+
+  test('names all neighbours that cannot be reached', async () => {
+    const clock = new ManualClock();
+    const members = [0, 1, 2, 3].map((rank): RosterEntry => {
+      return { member: `member-${rank}`, name: 'tab', device: null, browser: rank, rank: null };
+    });
+    const links = new EpochLinks({
+      ...{ room: 'K7F3QX', epoch: EPOCH, rank: 1, members, iceServers: [], connectTab: null },
+      connectPeer: () => ({ link: deferred<Link>().promise, signal: () => {}, abort: () => {} }),
+      ...{ pool: new LinkPool(() => {}), relayed: [], relayOnly: false, clock, server: () => null },
+    });
+    const failure = links.open().catch((error: unknown) => error);
+    await settle();
+    clock.advance(LINKING_TIMEOUT_MS);
+    const error = (await failure) as TimeoutError;
+    expect(error).toBeInstanceOf(TimeoutError);
+    expect(error.context).toMatchObject({ rank: 1, missing: [0, 2] });
+    expect(error.message).toMatch(/rank 1 could not connect to rank 0 .*rank 1 could not connect to rank 2 /i);
+    links.close(new PeerGoneError('The test is over.'));
+  });
+});

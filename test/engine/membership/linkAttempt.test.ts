@@ -1,0 +1,232 @@
+/** Linking two ends of an edge, over memory links that a test makes and breaks. */
+import { describe, expect, test } from 'vitest';
+import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
+import {
+  Edge,
+  LINKING_TIMEOUT_MS,
+  type PeerConnector,
+  type TabConnector,
+} from '../../../src/engine/membership/linkAttempt.ts';
+import type { PeerSignal } from '../../../src/protocol/control.ts';
+import type { Hello } from '../../../src/transport/handshake.ts';
+import type { Link } from '../../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
+import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
+import { ManualClock } from '../../manualClock.ts';
+
+const alice: Hello = { room: 'K7F3QX', epoch: 3, member: 'alice-id', rank: 0 };
+const bob: Hello = { room: 'K7F3QX', epoch: 3, member: 'bob-id-1', rank: 1 };
+
+/** Lets everything that is under way between promises and microtasks happen. */
+const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
+
+interface Attempt {
+  link: Deferred<Link>;
+  aborted: boolean;
+  initiator: boolean;
+}
+
+/** What an end asked a broker for. */
+interface Asked {
+  initiator: boolean;
+  key: string;
+  aborted: boolean;
+}
+
+interface PairOptions {
+  /** Both are tabs of one browser: whether its broker brings them together. */
+  broker?: 'joins' | 'does not answer' | 'is missing';
+  relayOnly?: boolean;
+  epoch?: number;
+  /** Connections of the epoch before. */
+  pools?: { alice: LinkPool; bob: LinkPool };
+}
+
+/** Two edges that signal to each other; attempt k of both opens when `opens(k)` says so. */
+function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
+  const { broker, relayOnly = false, epoch = alice.epoch } = options;
+  const { pools = { alice: new LinkPool(() => {}), bob: new LinkPool(() => {}) } } = options;
+  const [self, peer] = [alice, bob].map((hello) => ({ ...hello, epoch })) as [Hello, Hello];
+  const clock = new ManualClock();
+  const attempts: { alice: Attempt[]; bob: Attempt[] } = { alice: [], bob: [] };
+  const connector =
+    (mine: 'alice' | 'bob'): PeerConnector =>
+    ({ initiator, onsignal }) => {
+      const attempt: Attempt = { link: deferred(), aborted: false, initiator };
+      attempts[mine].push(attempt);
+      if (initiator) queueMicrotask(() => onsignal({ type: 'offer', sdp: 'offer' }));
+      return {
+        link: attempt.link.promise,
+        signal: (signal: PeerSignal) => {
+          if (signal.type === 'offer') return onsignal({ type: 'answer', sdp: 'answer' });
+          const index = attempts.alice.length - 1;
+          if (!opens(index)) return attempts.alice[index]!.link.reject(new PeerGoneError('The connection failed.'));
+          const [a, b] = createMemoryLinkPair();
+          attempts.alice[index]!.link.resolve(a);
+          attempts.bob.at(-1)!.link.resolve(b);
+        },
+        abort: () => {
+          attempt.aborted = true;
+          attempt.link.reject(new PeerGoneError('Aborted.'));
+        },
+      };
+    };
+  const asked: Asked[] = [];
+  const [aliceEnd, bobEnd] = createMemoryLinkPair();
+  const connectTab: TabConnector = ({ initiator, key }) => {
+    const wish = { initiator, key, aborted: false };
+    asked.push(wish);
+    const link = deferred<Link>();
+    const meets = broker === 'joins' && asked.every((other) => other.key === key);
+    if (meets) link.resolve(initiator ? aliceEnd : bobEnd);
+    if (broker === 'is missing') link.reject(new PeerGoneError('This browser does not join its tabs.'));
+    return {
+      link: link.promise,
+      signal: () => {},
+      abort: () => {
+        wish.aborted = true;
+        link.reject(new PeerGoneError('Aborted.'));
+      },
+    };
+  };
+  const common = { iceServers: [], relayOnly, clock, connectTab: broker === undefined ? null : connectTab };
+  const edges: Record<'alice' | 'bob', Edge> = {
+    alice: new Edge({
+      ...{ ...common, self, peer, connect: connector('alice'), pool: pools.alice },
+      send: (attempt, signal) => edges.bob.signal(attempt, signal),
+    }),
+    bob: new Edge({
+      ...{ ...common, self: peer, peer: self, connect: connector('bob'), pool: pools.bob },
+      send: (attempt, signal) => edges.alice.signal(attempt, signal),
+    }),
+  };
+  return { clock, attempts, asked, pools, ...edges };
+}
+
+describe('Edge', () => {
+  test('links both ends; the lower member id initiates', async () => {
+    const world = pair(() => true);
+    const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
+    expect(world.attempts.alice.map(({ initiator }) => initiator)).toEqual([true]);
+    expect(world.attempts.bob.map(({ initiator }) => initiator)).toEqual([false]);
+    expect([a.state, b.state]).toEqual(['open', 'open']);
+  });
+
+  test('throws a failed attempt away and makes another, later each time', async () => {
+    const world = pair((attempt) => attempt === 2);
+    const links = Promise.all([world.alice.link(), world.bob.link()]);
+    for (const [made, backoff] of [
+      [1, 250],
+      [2, 500],
+    ] as const) {
+      await settle();
+      expect(world.attempts.alice).toHaveLength(made);
+      world.clock.advance(backoff - 1);
+      expect(world.attempts.alice).toHaveLength(made);
+      world.clock.advance(1);
+    }
+    await links;
+    expect(world.attempts.alice).toHaveLength(3);
+    expect(world.attempts.bob.map(({ aborted }) => aborted)).toEqual([true, true, false]);
+  });
+
+  test('gives up an attempt that says nothing', async () => {
+    const world = pair(() => true);
+    // Bob's tab is there but deaf: his edge never starts.
+    world.bob.signal = () => {};
+    world.alice.link().catch(() => {});
+    await settle();
+    world.clock.advance(6_000);
+    await settle();
+    expect(world.attempts.alice[0]!.aborted).toBe(true);
+    world.clock.advance(250);
+    expect(world.attempts.alice).toHaveLength(2);
+  });
+
+  test('ignores what is left of an attempt that is over', async () => {
+    const world = pair((attempt) => attempt === 1);
+    const links = Promise.all([world.alice.link(), world.bob.link()]);
+    await settle();
+    world.clock.advance(250);
+    world.alice.signal(0, { type: 'answer', sdp: 'late' });
+    world.bob.signal(0, { type: 'offer', sdp: 'late' });
+    await links;
+    expect(world.attempts.bob).toHaveLength(2);
+  });
+
+  test('names the rank it could not reach, the last failure, and the way out', async () => {
+    const world = pair(() => false);
+    const linking = world.alice.link();
+    const failed = linking.catch((error: unknown) => error);
+    await settle();
+    world.clock.advance(LINKING_TIMEOUT_MS);
+    const error = (await failed) as TimeoutError;
+    expect(error).toBeInstanceOf(TimeoutError);
+    expect(error.message).toMatch(/^Rank 0 could not connect to rank 1 within 14 s: The connection failed\. .*--turn/);
+    expect(error.context.missing).toEqual([1]);
+  });
+
+  test('lets go of its link when it is closed, and keeps the connection', async () => {
+    const world = pair(() => true);
+    const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
+    world.alice.close();
+    await settle();
+    expect([a.state, b.state]).toEqual(['closed', 'open']);
+  });
+
+  test.each([
+    [false, false, 0],
+    [false, true, 1],
+    [true, true, 0],
+  ])('over a relay only: %s, then %s, makes %i new connections', async (before, after, made) => {
+    const first = pair(() => true, { relayOnly: before });
+    const [older] = await Promise.all([first.alice.link(), first.bob.link()]);
+    const second = pair(() => true, { relayOnly: after, epoch: alice.epoch + 1, pools: first.pools });
+    await Promise.all([second.alice.link(), second.bob.link()]);
+    expect(second.attempts.alice).toHaveLength(made);
+    // The epoch before trains on over the connection that the next one uses.
+    expect(older.state).toBe(made === 0 ? 'open' : 'closed');
+  });
+});
+
+describe('Edge between tabs of one browser', () => {
+  test('links both ends by a port, which they ask for by one key', async () => {
+    const world = pair(() => true, { broker: 'joins' });
+    const [a, b] = await Promise.all([world.alice.link(), world.bob.link()]);
+    expect(world.asked.map(({ initiator }) => initiator)).toEqual([true, false]);
+    expect(world.asked[1]!.key).toBe(world.asked[0]!.key);
+    expect(world.attempts).toEqual({ alice: [], bob: [] });
+    expect([a.state, b.state]).toEqual(['open', 'open']);
+  });
+
+  test('connects as usual where no port comes about within 3 s', async () => {
+    const world = pair(() => true, { broker: 'does not answer' });
+    const links = Promise.all([world.alice.link(), world.bob.link()]);
+    await settle();
+    expect(world.attempts.alice).toHaveLength(0);
+    world.clock.advance(3_000);
+    await settle();
+    world.clock.advance(250);
+    await links;
+    expect(world.asked.map(({ aborted }) => aborted)).toEqual([true, true]);
+    expect(world.attempts.bob.map(({ initiator }) => initiator)).toEqual([false]);
+  });
+
+  test('connects as usual, and at once, where the browser joins no tabs', async () => {
+    const world = pair(() => true, { broker: 'is missing' });
+    const links = Promise.all([world.alice.link(), world.bob.link()]);
+    await settle();
+    world.clock.advance(250);
+    await links;
+    expect(world.attempts.alice).toHaveLength(1);
+  });
+
+  test('connects as usual where only one of them may use a port', async () => {
+    const world = pair(() => true);
+    const links = Promise.all([world.alice.link(), world.bob.link(false)]);
+    world.bob.signal(0, { type: 'port', key: '0'.repeat(32) });
+    await links;
+    expect(world.attempts.alice).toHaveLength(1);
+  });
+});

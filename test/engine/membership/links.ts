@@ -1,0 +1,38 @@
+/** Links that do something to what passes. */
+import type { Link } from '../../../src/transport/link.ts';
+
+/** `link`, but for how it sends, and what it makes of frames before they are handled. */
+export function wrap(
+  link: Link,
+  {
+    send,
+    receive = (frame, handler) => handler(frame),
+  }: {
+    send: Link['send'];
+    receive?: (frame: ArrayBuffer, handler: (frame: ArrayBuffer) => void) => void;
+  },
+): Link {
+  return {
+    send,
+    get onframe() {
+      return link.onframe;
+    },
+    set onframe(handler) {
+      link.onframe = handler && ((frame) => receive(frame, handler));
+    },
+    get onclose() {
+      return link.onclose;
+    },
+    set onclose(handler) {
+      link.onclose = handler;
+    },
+    get state() {
+      return link.state;
+    },
+    get counters() {
+      return link.counters;
+    },
+    describe: () => link.describe(),
+    close: () => link.close(),
+  };
+}

@@ -1,0 +1,53 @@
+/** A worker's connections by way of its page, where the page's answers come late or never. */
+import { expect, test } from 'vitest';
+import {
+  createRelayedConnector,
+  PeerHost,
+  type RelayReply,
+  type RelayRequest,
+} from '../../../src/engine/membership/peerRelay.ts';
+import { UNKNOWN_WAY } from '../../../src/transport/link.ts';
+import type { AskForPort } from '../../../src/transport/broker.ts';
+import type { PeerConnection } from '../../../src/transport/peerLink.ts';
+
+/** As far as a link looks at it. */
+const createChannel = () => ({ onopen: null, close: () => {} }) as unknown as RTCDataChannel;
+const noPort: AskForPort = () => ({ port: Promise.reject(new Error('There is none.')), cancel: () => {} });
+const OPTIONS = { initiator: true, iceServers: [], onsignal: () => {} };
+
+async function openLink() {
+  const asked: RelayRequest[] = [];
+  const relay = createRelayedConnector((request) => asked.push(request));
+  const { link } = relay.connect(OPTIONS);
+  const channel = createChannel();
+  relay.receive({ type: 'peer-channel', id: 1, channel });
+  channel.onopen?.(new Event('open'));
+  return { relay, asked, link: await link };
+}
+
+test('who asks for the way of a link whose connection goes meanwhile is answered', async () => {
+  const { relay, asked, link } = await openLink();
+  const description = link.describe();
+  expect(asked.at(-1)).toEqual({ type: 'peer-describe', id: 1 });
+  relay.receive({ type: 'peer-gone', id: 1, message: 'it was closed.' });
+  expect(await description).toEqual(UNKNOWN_WAY);
+  // The link hears of it a moment later, as frames may still come.
+  expect(link.state).toBe('open');
+  expect(await link.describe()).toEqual(UNKNOWN_WAY);
+});
+
+test('a page whose statistics fail answers all the same', async () => {
+  const replies: RelayReply[] = [];
+  const connection: PeerConnection = {
+    ...{ channel: createChannel(), onclose: null, signal: () => {}, close: () => {} },
+    describe: () => Promise.reject(new Error('The connection is closed.')),
+  };
+  const host = new PeerHost(
+    () => connection,
+    noPort,
+    (reply) => replies.push(reply),
+  );
+  host.receive({ type: 'peer-connect', id: 1, initiator: true, iceServers: [] });
+  host.receive({ type: 'peer-describe', id: 1 });
+  await expect.poll(() => replies.at(-1)).toEqual({ type: 'peer-description', id: 1, description: UNKNOWN_WAY });
+});

@@ -1,0 +1,356 @@
+/** A member's connection to the signaling server, and what it reports: the test speaks for the server and for the other ranks. */
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { PeerConnector } from '../../../src/engine/membership/linkAttempt.ts';
+import type { StateReport } from '../../../src/engine/membership/membership.ts';
+import { Rendezvous, type RendezvousOptions } from '../../../src/engine/membership/rendezvous.ts';
+import {
+  PROTOCOL_VERSION,
+  type ClientMessage,
+  type Refusal,
+  type RosterEntry,
+  type ServerMessage,
+} from '../../../src/protocol/control.ts';
+import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+import { handshake, type Hello } from '../../../src/transport/handshake.ts';
+import type { Link } from '../../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
+import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
+import { ManualClock } from '../../manualClock.ts';
+
+const MEMBER = 'member-0000';
+const JOIN = { type: 'join', version: PROTOCOL_VERSION, name: 'Ada', room: 'K7F3QX' } as const;
+const CREATE: RendezvousOptions['hello'] = {
+  ...{ type: 'create', version: PROTOCOL_VERSION, name: 'Ada' },
+  ...{ job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 8 } },
+};
+
+/** All that is under way between promises and microtasks happens. */
+const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** The member's end of a connection. */
+class FakeSocket extends EventTarget {
+  readonly OPEN = 1;
+  readyState: 0 | 1 | 2 | 3 = 0;
+  readonly sent: ClientMessage[] = [];
+
+  constructor() {
+    super();
+    sockets.push(this);
+  }
+
+  send(text: string): void {
+    this.sent.push(JSON.parse(text) as ClientMessage);
+  }
+
+  /** The closing handshake begins; {@link closed} ends it. */
+  close(): void {
+    this.readyState = 2;
+  }
+
+  opened(): void {
+    this.readyState = this.OPEN;
+    this.dispatchEvent(new Event('open'));
+  }
+
+  closed(): void {
+    this.readyState = 3;
+    this.dispatchEvent(new Event('close'));
+  }
+
+  says(message: ServerMessage): void {
+    this.dispatchEvent(new MessageEvent('message', { data: JSON.stringify(message) }));
+  }
+
+  admits(): void {
+    this.says({
+      ...{ type: 'admitted', member: MEMBER, token: 't'.repeat(20), hostKey: null, room: 'K7F3QX' },
+      ...{ iceServers: [], bootId: 'boot', heartbeatMs: 600_000 },
+    });
+    this.says({
+      ...{ type: 'room', phase: 'FORMING', run: 0, epoch: 0, hosts: [MEMBER], members: [], spectators: [] },
+      ...{ job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 8 }, isLocked: false, isHeld: false, waitingFor: 0 },
+    });
+  }
+
+  refuses(code: Refusal): void {
+    this.says({ type: 'refused', code, message: `Refused: ${code}.` });
+  }
+}
+
+const EPOCH = 3;
+/** The member is rank 2 of these. Its id is the lowest, so it initiates all its links. */
+const RING = ['member-1111', 'member-2222', MEMBER, 'member-3333'].map((member): RosterEntry => ({
+  member,
+  name: 'tab',
+  device: { backend: 'cpu', adapter: '' },
+  browser: 0,
+  rank: null,
+}));
+const RANK = 2;
+
+let clock: ManualClock;
+/** The connections that the member has made, in order. */
+let sockets: FakeSocket[];
+/** Why the member is out of its room. */
+let fatal: string[];
+/** Why it is suspended. */
+let suspended: string[];
+let rendezvous: Rendezvous;
+
+beforeEach(() => {
+  clock = new ManualClock();
+  [sockets, fatal, suspended] = [[], [], []];
+});
+
+afterEach(() => rendezvous.leave());
+
+function never(): never {
+  throw new Error('No run begins in this test.');
+}
+
+/** Makes the member connect; resolves with its first connection, which is open. */
+async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSocket> {
+  rendezvous = new Rendezvous({
+    ...{ server: 'http://server', hello: JOIN, connectPeer: never, connectTab: never, clock },
+    ...{ random: () => 0, openSocket: () => new FakeSocket(), browserId: () => Promise.resolve('b'.repeat(16)) },
+    ...{ onadmitted: () => {}, onroom: () => {}, onstate: () => {}, onended: () => {}, onrefused: () => {} },
+    ...{ enter: never, train: never, scopeOf: () => 'run' as const },
+    onsuspended: (message) => suspended.push(message),
+    onfatal: (error) => fatal.push(error.message),
+    ...options,
+  });
+  void rendezvous.start();
+  await settle();
+  return connection(1);
+}
+
+/** The member's connection of this number, from when it is open. Waits for one that is made later. */
+async function connection(number: number): Promise<FakeSocket> {
+  for (let waited = 0; sockets.length < number && waited < 20_000; waited += 1000) {
+    clock.advance(1000);
+    await settle();
+  }
+  expect(sockets).toHaveLength(number);
+  const socket = sockets[number - 1]!;
+  socket.opened();
+  await settle();
+  return socket;
+}
+
+/** Whether the member makes no other connection in a while. */
+async function isQuiet(): Promise<boolean> {
+  const before = sockets.length;
+  clock.advance(30_000);
+  await settle();
+  return sockets.length === before;
+}
+
+describe('a newcomer', () => {
+  test.each([
+    ['its room moves to another server', (socket: FakeSocket) => socket.refuses('server-closing')],
+    ['the connection is lost', (socket: FakeSocket) => socket.closed()],
+  ])('asks again where %s before it is let in', async (_, lose) => {
+    lose(await begin());
+    const second = await connection(2);
+    expect(fatal).toEqual([]);
+    expect(second.sent).toEqual([expect.objectContaining(JOIN)]);
+    second.admits();
+    expect(await isQuiet()).toBe(true);
+  });
+
+  test.each(['mismatch', 'room-full'] as const)('asks again where its own lost join may be why of %s', async (code) => {
+    (await begin()).closed();
+    (await connection(2)).refuses(code);
+    const third = await connection(3);
+    expect(fatal).toEqual([]);
+    expect(third.sent).toEqual([expect.objectContaining(JOIN)]);
+    third.admits();
+    expect(await isQuiet()).toBe(true);
+  });
+
+  test('waits for a room that moves until its members have brought it back', async () => {
+    (await begin()).refuses('server-closing');
+    (await connection(2)).refuses('no-room');
+    (await connection(3)).refuses('rate-limited');
+    (await connection(4)).admits();
+    expect(fatal).toEqual([]);
+  });
+
+  test('gives up after a minute', async () => {
+    (await begin()).refuses('server-closing');
+    for (let number = 2; fatal.length === 0; number++) (await connection(number)).refuses('server-closing');
+    expect(fatal).toEqual(['Refused: server-closing.']);
+    expect(clock.now()).toBeGreaterThan(60_000);
+    expect(clock.now()).toBeLessThan(80_000);
+  });
+
+  test.each(['no-room', 'rate-limited', 'room-full', 'mismatch'] as const)('is told at once of %s', async (code) => {
+    (await begin()).refuses(code);
+    expect(fatal).toEqual([`Refused: ${code}.`]);
+    expect(await isQuiet()).toBe(true);
+  });
+
+  test('opens no second room where the connection is lost', async () => {
+    (await begin({ hello: CREATE })).closed();
+    expect(fatal).toEqual(['The connection to the signaling server is gone.']);
+    expect(await isQuiet()).toBe(true);
+  });
+});
+
+describe('a member that returns', () => {
+  test('tries later where the server takes no more members back for now', async () => {
+    const first = await begin();
+    first.admits();
+    first.closed();
+    (await connection(2)).refuses('rate-limited');
+    const third = await connection(3);
+    expect(third.sent).toEqual([expect.objectContaining({ type: 'return', member: MEMBER })]);
+    third.admits();
+    expect(fatal).toEqual([]);
+  });
+
+  test('is out where it sends too fast while it is there', async () => {
+    const first = await begin();
+    first.admits();
+    first.refuses('rate-limited');
+    expect(fatal).toEqual(['Refused: rate-limited.']);
+  });
+
+  test('keeps its connection when the one before closes late', async () => {
+    const first = await begin();
+    first.admits();
+    first.refuses('server-closing');
+    const second = await connection(2);
+    second.admits();
+    first.closed();
+    expect(second.readyState).toBe(second.OPEN);
+    expect(await isQuiet()).toBe(true);
+  });
+
+  test('hears nothing of a connection that it has given up', async () => {
+    const onadmitted = vi.fn();
+    const first = await begin({ onadmitted });
+    first.admits();
+    first.closed();
+    const second = await connection(2);
+    // It does not answer in time.
+    const third = await connection(3);
+    second.admits();
+    expect(onadmitted).toHaveBeenCalledTimes(1);
+    third.admits();
+    expect(onadmitted).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe('a rank whose training fails', () => {
+  let socket: FakeSocket;
+  let training: Deferred<StateReport>;
+  /** The other ends of its links. */
+  let ends: [member: string, link: Link][];
+
+  /** What the member has reported of its epoch since it trains. */
+  const reports = (): ClientMessage[] =>
+    socket.sent.filter(({ type }) => ['broken', 'late', 'failed', 'finished'].includes(type));
+
+  beforeEach(async () => {
+    const attempts: Deferred<Link>[] = [];
+    const connectPeer: PeerConnector = ({ onsignal }) => {
+      const link = deferred<Link>();
+      const sdp = String(attempts.push(link) - 1);
+      queueMicrotask(() => onsignal({ type: 'offer', sdp }));
+      return { link: link.promise, signal: () => {}, abort: () => {} };
+    };
+    training = deferred();
+    ends = [];
+    socket = await begin({
+      ...{ connectPeer, enter: () => Promise.resolve({ step: 0, stateHash: 'state' }), train: () => training.promise },
+    });
+    socket.admits();
+    socket.says({
+      ...{ type: 'prepare', epoch: EPOCH, run: 1, members: RING, job: parseJob({ transport: 'webrtc' }) },
+      ...{ relayed: [], parted: [] },
+    });
+    await settle();
+    for (const message of socket.sent) {
+      if (message.type !== 'signal' || message.signal.type !== 'offer') continue;
+      const [mine, theirs] = createMemoryLinkPair();
+      attempts[Number(message.signal.sdp)]!.resolve(mine);
+      const helloOf = (rank: number): Hello => ({ room: 'K7F3QX', epoch: EPOCH, member: RING[rank]!.member, rank });
+      const peer = RING.findIndex(({ member }) => member === message.to);
+      ends.push([message.to, theirs]);
+      await handshake(theirs, helloOf(peer), helloOf(RANK), { timeoutMs: 1000, clock });
+    }
+    await settle();
+    socket.says({ type: 'sync', epoch: EPOCH });
+    await settle();
+    socket.says({ type: 'go', epoch: EPOCH });
+    await settle();
+    expect(socket.sent.map(({ type }) => type)).toEqual(expect.arrayContaining(['linked', 'synced']));
+  });
+
+  test('reports the link that it has lost, unless the server speaks first', async () => {
+    training.reject(new PeerGoneError('Rank 2 lost its link to rank 1.', { rank: RANK, missing: [1] }));
+    await settle();
+    clock.advance(499);
+    expect(reports()).toEqual([]);
+    clock.advance(1);
+    expect(reports()).toEqual([{ type: 'broken', epoch: EPOCH, peers: ['member-2222'] }]);
+  });
+
+  test.each([
+    ['a link', new PeerGoneError('Rank 1 lost its link to rank 0.', { rank: 1, missing: [0] }), 500],
+    ['a deadline', new TimeoutError('Timed out: rank 1 waited.', { rank: 1, missing: [0] }), 0],
+  ])('leaves it to another rank to report %s of that rank', async (_, error, reportedAfterMs) => {
+    training.reject(error);
+    await settle();
+    clock.advance(reportedAfterMs + 400);
+    expect(reports()).toEqual([]);
+    // That rank may be gone by now.
+    clock.advance(100);
+    expect(reports()).toEqual([{ type: 'failed', epoch: EPOCH, message: error.message, scope: 'epoch' }]);
+  });
+
+  test('reports the ranks that its deadline names', async () => {
+    training.reject(new TimeoutError('Timed out: rank 2 waited.', { rank: RANK, missing: [0, RANK, 3] }));
+    await settle();
+    expect(reports()).toEqual([{ type: 'late', epoch: EPOCH, peers: ['member-1111', 'member-3333'] }]);
+  });
+
+  test('begins to compare states once it has ended what it did before', async () => {
+    const begun = (): number[] => socket.sent.flatMap((message) => (message.type === 'syncing' ? [message.epoch] : []));
+    expect(begun()).toEqual([EPOCH]);
+    // While its epoch lasts it may say what it likes.
+    await rendezvous.freed();
+    const next = EPOCH + 1;
+    const members = RING.filter(({ member }) => member !== 'member-1111');
+    const job = parseJob({ transport: 'webrtc' });
+    socket.says({ type: 'prepare', epoch: next, run: 1, members, job, relayed: [], parted: [] });
+    await settle();
+    for (const [peer, theirs] of ends) {
+      const helloOf = (member: string): Hello => {
+        return { room: 'K7F3QX', epoch: next, member, rank: members.findIndex((one) => one.member === member) };
+      };
+      await handshake(theirs, helloOf(peer), helloOf(MEMBER), { timeoutMs: 1000, clock });
+    }
+    await settle();
+    socket.says({ type: 'sync', epoch: next });
+    await settle();
+    let isFree = false;
+    void rendezvous.freed().then(() => (isFree = true));
+    await settle();
+    expect([begun(), isFree]).toEqual([[EPOCH], false]);
+    training.reject(new PeerGoneError('The epoch is over.'));
+    await settle();
+    expect([begun(), isFree]).toEqual([[EPOCH, next], true]);
+  });
+
+  test('is in no epoch any more once it is suspended, and says why', async () => {
+    socket.says({ type: 'suspended', run: 1, epoch: EPOCH + 1, message: 'The others waited for it.' });
+    expect(suspended).toEqual(['The others waited for it.']);
+    training.reject(new PeerGoneError('The epoch is over.'));
+    await settle();
+    clock.advance(5_000);
+    expect(reports()).toEqual([]);
+  });
+});

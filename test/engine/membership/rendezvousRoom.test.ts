@@ -1,0 +1,301 @@
+/** Members of one of the server's own rooms: the epochs that they enter, and how these end. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
+import type { StateReport } from '../../../src/engine/membership/membership.ts';
+import { Rendezvous, type Epoch, type RendezvousOptions } from '../../../src/engine/membership/rendezvous.ts';
+import { PROTOCOL_VERSION, type RosterEntry } from '../../../src/protocol/control.ts';
+import type { RankStatus } from '../../../src/protocol/events.ts';
+import { DEFAULT_JOB } from '../../../src/spec/job.ts';
+import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { asError, DataError, PeergradError } from '../../../src/util/errors.ts';
+import { SignalingWorld, type Port } from '../signalingWorld.ts';
+
+const ELASTIC = { min: 1, max: 8 };
+const START: StateReport = { step: 0, stateHash: 'start' };
+const END: StateReport = { step: 9, stateHash: 'end' };
+
+/** A member of a room, whose training ends when the test says so. */
+class Member {
+  readonly name: string;
+  readonly port: Port;
+  readonly rendezvous: Rendezvous;
+  /** The epochs that it entered, and those that it trained in. */
+  readonly entered: Epoch[] = [];
+  readonly trained: Epoch[] = [];
+  readonly statuses: RankStatus[] = [];
+  readonly ended: { outcome: string; message: string }[] = [];
+  readonly refused: Error[] = [];
+  readonly fatal: Error[] = [];
+  member = '';
+  room = '';
+  roster: readonly RosterEntry[] = [];
+  /** What its state is as it enters an epoch. */
+  state = START;
+  /** What an error of its own means for the others. */
+  scope: 'rank' | 'epoch' | 'run' = 'run';
+  #training: Deferred<StateReport> = deferred();
+
+  constructor(name: string, world: SignalingWorld, hello: RendezvousOptions['hello']) {
+    this.name = name;
+    this.port = world.plug();
+    this.rendezvous = new Rendezvous({
+      server: 'http://server',
+      hello,
+      connectPeer: this.port.connectPeer,
+      connectTab: () => {
+        throw new Error('Tabs of this world are of different browsers.');
+      },
+      clock: world.clock,
+      random: () => 0.5,
+      openSocket: this.port.openSocket,
+      browserId: () => Promise.resolve(`browser-of-${name}`.padEnd(16, '-')),
+      onadmitted: ({ member, room }) => {
+        [this.member, this.room] = [member, room];
+        this.ready();
+      },
+      onroom: ({ members }) => (this.roster = members),
+      onstate: (status) => this.statuses.push(status),
+      enter: (epoch) => {
+        this.entered.push(epoch);
+        return Promise.resolve(this.state);
+      },
+      train: (epoch) => {
+        this.trained.push(epoch);
+        this.#training = deferred();
+        const { promise, reject } = this.#training;
+        epoch.signal.addEventListener('abort', () => reject(epoch.signal.reason));
+        return promise;
+      },
+      scopeOf: () => this.scope,
+      onended: (outcome, message) => this.ended.push({ outcome, message }),
+      onrefused: (error) => this.refused.push(error),
+      onfatal: (error) => this.fatal.push(error),
+    });
+    void this.rendezvous.start();
+  }
+
+  ready(): void {
+    this.rendezvous.send({ type: 'ready', device: { backend: 'cpu', adapter: 'test' }, holds: null });
+  }
+
+  /** The epoch that it trains in, or trained in last. */
+  get epoch(): Epoch {
+    return this.trained.at(-1)!;
+  }
+
+  get status(): RankStatus {
+    return this.statuses.at(-1)!;
+  }
+
+  finish(state = END): void {
+    this.#training.resolve(state);
+  }
+
+  fail(error: Error): void {
+    this.#training.reject(error);
+  }
+}
+
+let world: SignalingWorld;
+let members: Member[];
+beforeEach(() => {
+  world = new SignalingWorld();
+  members = [];
+});
+afterEach(() => {
+  for (const { rendezvous } of members) rendezvous.leave();
+});
+
+type Unnamed<Hello> = Hello extends unknown ? Omit<Hello, 'name' | 'version'> : never;
+
+function enter(name: string, hello: Unnamed<RendezvousOptions['hello']>): Member {
+  const member = new Member(name, world, { ...hello, name, version: PROTOCOL_VERSION });
+  members.push(member);
+  return member;
+}
+
+/** Members train in one epoch: the first has opened the room, and has started the run. */
+async function training(
+  names: readonly string[],
+  nodes: { min: number; max: number } | null = ELASTIC,
+): Promise<Member[]> {
+  const [first, ...others] = names;
+  const host = enter(first!, { type: 'create', job: DEFAULT_JOB, startAt: names.length, nodes });
+  await world.until('the room is open', () => host.room !== '');
+  for (const name of others) enter(name, { type: 'join', room: host.room });
+  await trainTogether(members, 1);
+  return members;
+}
+
+/** Resolves once all of `some` train in an epoch that is their own. */
+async function trainTogether(some: readonly Member[], epochs: number): Promise<void> {
+  const isOn = ({ trained, epoch }: Member): boolean =>
+    trained.length >= epochs && !epoch.signal.aborted && epoch.worldSize === some.length;
+  await world.until('all train', () => some.every(isOn));
+}
+
+describe('an epoch', () => {
+  test('has its ranks linked in the order of the room, until all have finished', async () => {
+    const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
+    for (const [rank, member] of members.entries()) {
+      expect(member.epoch).toMatchObject({ run: 1, rank, worldSize: 3, localRank: 0, localWorldSize: 1 });
+      expect(member.epoch.members.map(({ name }) => name)).toEqual(['Ada', 'Bo', 'Cy']);
+      expect(member.epoch.links.size).toBe(2);
+      expect(member.status.state).toBe('RUNNING');
+    }
+    const groups = members.map(({ epoch }) => new ProcessGroup(epoch.mesh, { clock: world.clock }));
+    const gathered: unknown[] = [];
+    for (const group of groups) void group.allGatherObject(group.rank).then((all) => gathered.push(all));
+    await world.until('all have heard', () => gathered.length === 3);
+    expect(gathered).toEqual([
+      [0, 1, 2],
+      [0, 1, 2],
+      [0, 1, 2],
+    ]);
+    ada.finish();
+    bo.finish();
+    await world.pass(500);
+    expect(ada.ended).toEqual([]);
+    cy.finish();
+    await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
+    for (const { ended, status, epoch } of members) {
+      expect(ended).toMatchObject([{ outcome: 'finished' }]);
+      expect(status.state).toBe('WAITING');
+      expect(epoch.signal.aborted).toBe(true);
+    }
+  });
+
+  test('is followed by another as a member leaves, once the one before has settled', async () => {
+    const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
+    const [before] = ada.trained;
+    bo.rendezvous.leave();
+    expect(bo.status).toMatchObject({ state: 'OFFLINE', epoch: 0 });
+    await trainTogether([ada, cy], 2);
+    expect(before!.signal.aborted).toBe(true);
+    expect(bo.epoch.signal.aborted).toBe(true);
+    expect(cy.epoch).toMatchObject({ run: 1, rank: 1, worldSize: 2 });
+    expect(cy.epoch.epoch).toBeGreaterThan(before!.epoch);
+    expect(bo.fatal).toEqual([]);
+  });
+
+  test('is followed by another with a member that comes', async () => {
+    const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
+    const cy = enter('Cy', { type: 'join', room: ada.room });
+    await trainTogether([ada, bo, cy], 1);
+    expect(ada.trained).toHaveLength(2);
+    expect(cy.epoch).toMatchObject({ run: 1, rank: 2 });
+  });
+
+  test('ends the run where its ranks begin with different states', async () => {
+    const ada = enter('Ada', { type: 'create', job: DEFAULT_JOB, startAt: 2, nodes: null });
+    await world.until('the room is open', () => ada.room !== '');
+    const bo = enter('Bo', { type: 'join', room: ada.room });
+    bo.state = { step: 0, stateHash: 'other' };
+    await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
+    expect(ada.ended).toMatchObject([{ outcome: 'failed' }]);
+    expect(ada.trained).toEqual([]);
+  });
+});
+
+describe('an error in training', () => {
+  test('of one rank keeps that rank out until it is ready again', async () => {
+    const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
+    bo.scope = 'rank';
+    bo.fail(new DataError('Bo has other data.'));
+    await trainTogether([ada, cy], 2);
+    await world.pass(10_000);
+    expect(bo.trained).toHaveLength(1);
+    expect(bo.fatal).toEqual([]);
+    bo.ready();
+    await trainTogether([ada, bo, cy], 2);
+  });
+
+  test('of the epoch is followed by another with the same ranks', async () => {
+    const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
+    bo.scope = 'epoch';
+    bo.fail(new PeergradError('A state differs.'));
+    await trainTogether([ada, bo], 2);
+    expect([...ada.ended, ...bo.ended]).toEqual([]);
+  });
+
+  test('of the run ends it for all, with what went wrong', async () => {
+    const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
+    bo.fail(new PeergradError('The loss is NaN.'));
+    await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
+    for (const { ended } of [ada, bo]) {
+      expect(ended).toMatchObject([
+        { outcome: 'failed', message: expect.stringContaining('The loss is NaN.') as string },
+      ]);
+    }
+  });
+});
+
+describe('without the server', () => {
+  test('members train on, and the run ends as each has finished', async () => {
+    const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
+    world.stopServer();
+    await world.pass(90_000);
+    for (const { status, epoch, fatal } of members) {
+      expect(status).toMatchObject({ state: 'RUNNING', isServerAway: true });
+      expect(epoch.signal.aborted).toBe(false);
+      expect(fatal).toEqual([]);
+    }
+    ada.finish();
+    bo.finish();
+    await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
+    expect(ada.ended).toEqual([
+      { outcome: 'finished', message: 'The run has finished here. The signaling server is away.' },
+    ]);
+  });
+
+  test('a world that is fixed is over with its first broken link', async () => {
+    const [ada, bo] = (await training(['Ada', 'Bo'], null)) as [Member, Member];
+    world.stopServer();
+    await world.pass(1_000);
+    bo.port.close();
+    await world.until('Ada gives up', () => ada.fatal.length === 1);
+    expect(asError(ada.fatal[0]).name).toBe('PeerGoneError');
+    expect(ada.status.state).toBe('OFFLINE');
+  });
+
+  test('members whose reports were lost make them again to the next one', async () => {
+    const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
+    ada.port.cutServer();
+    ada.finish();
+    bo.finish();
+    await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
+    expect(ada.ended).toMatchObject([{ outcome: 'finished', message: expect.not.stringContaining('away') as string }]);
+    expect(ada.status.isServerAway).toBe(false);
+  });
+});
+
+describe('a member', () => {
+  test('that the host sends out is told so, and does not come back', async () => {
+    const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
+    ada.rendezvous.send({ type: 'remove', member: bo.member });
+    await world.pass(1_000);
+    expect(bo.fatal.map(({ name }) => name)).toEqual(['RemovedError']);
+    await trainTogether([ada], 2);
+    await world.pass(30_000);
+    expect(ada.roster.map(({ name }) => name)).toEqual(['Ada']);
+    expect(bo.status.state).toBe('OFFLINE');
+  });
+
+  test('that asks for what is the host’s is refused, and stays', async () => {
+    const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
+    bo.rendezvous.send({ type: 'stop' });
+    await world.until('Bo is refused', () => bo.refused.length === 1);
+    expect([...ada.ended, ...bo.fatal]).toEqual([]);
+    expect(bo.epoch.signal.aborted).toBe(false);
+  });
+
+  test('leaves once, and knows when the server has heard', async () => {
+    const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
+    bo.rendezvous.leave();
+    bo.rendezvous.leave();
+    let hasLeft = false;
+    void bo.rendezvous.left().then(() => (hasLeft = true));
+    await world.until('Bo has left', () => hasLeft && ada.roster.length === 1);
+    expect(bo.statuses.filter(({ state }) => state === 'OFFLINE')).toHaveLength(1);
+  });
+});

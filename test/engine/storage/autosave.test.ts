@@ -1,0 +1,168 @@
+/** When a run is saved, and when its checkpoints go. */
+import { beforeEach, expect, test } from 'vitest';
+import { Autosave, AUTOSAVE_MS } from '../../../src/engine/storage/autosave.ts';
+import type { CheckpointMeta } from '../../../src/protocol/checkpoint.ts';
+import type { RunState } from '../../../src/engine/training/trainingLoop.ts';
+import { parseJob } from '../../../src/spec/job.ts';
+import { StorageError } from '../../../src/util/errors.ts';
+import { ManualClock } from '../../manualClock.ts';
+
+const JOB = parseJob({ maxSteps: 100 });
+const ORIGIN = { room: 'AAAAAA', job: JOB } as CheckpointMeta;
+
+let clock: ManualClock;
+/** What storage was asked for. */
+let asked: string[];
+let notes: string[];
+let saved: number[];
+let isFull: boolean;
+let autosave: Autosave;
+
+const storage = {
+  async save(meta: CheckpointMeta): Promise<void> {
+    if (isFull) throw new StorageError('This browser’s storage is full.');
+    asked.push(`save ${meta.id}`);
+    stored.push(meta);
+  },
+  list: () => Promise.resolve({ checkpoints: stored, damaged: [] }),
+  async removeRun({ room }: Pick<CheckpointMeta, 'room' | 'job'>, upTo?: number): Promise<void> {
+    asked.push(`remove ${room}${upTo === undefined ? '' : ` up to ${upTo}`}`);
+  },
+};
+/** Whether another tab of this browser saves or removes just now. */
+let isTaken: boolean;
+let stored: CheckpointMeta[];
+
+function autosaveFrom(origin: CheckpointMeta | null): Autosave {
+  return new Autosave({
+    ...{ room: 'K7F3QX', member: 'member-ada', job: JOB, clock, today: () => clock.now(), origin },
+    openCheckpoints: () => Promise.resolve(storage),
+    whileAlone: (task) => (isTaken ? Promise.resolve() : task()),
+    onsaved: (step) => saved.push(step),
+    onnote: (message) => notes.push(message),
+  });
+}
+
+beforeEach(() => {
+  clock = new ManualClock();
+  [asked, notes, saved, stored, isFull, isTaken] = [[], [], [], [], false, false];
+  autosave = autosaveFrom(null);
+});
+
+function run(step: number) {
+  const state: RunState = {
+    progress: {
+      step,
+      appliedIn: 1,
+      previousAppliedIn: 1,
+      position: { dataEpoch: 0, offset: step },
+      losses: [],
+      evaluateEvery: 1,
+      verdicts: [],
+      trainedMs: 0,
+    },
+    ring: {
+      ...{ order: [0], parameters: new Float32Array(1), buffers: new Float32Array() },
+      optimizer: { name: 'adam', scalars: new Float64Array(1), slots: [] },
+    },
+  };
+  return { worldSize: 2, snapshot: () => Promise.resolve(state) };
+}
+
+test('a run is saved now and then, and at once when asked', async () => {
+  autosave.offer(run(20));
+  await autosave.idle;
+  autosave.offer(run(40));
+  await autosave.idle;
+  clock.advance(AUTOSAVE_MS);
+  autosave.offer(run(60));
+  // It still saves.
+  autosave.save(run(61));
+  await autosave.idle;
+  autosave.save(run(62));
+  await autosave.idle;
+  expect(asked).toEqual(['20', '60', '62'].map((step) => `save K7F3QX-member-ada-${step}`));
+  expect(saved).toEqual([20, 60, 62]);
+});
+
+test('there is nothing to save before the first step, nor after the last', async () => {
+  autosave.save(run(0));
+  await autosave.idle;
+  autosave.save(run(100));
+  await autosave.idle;
+  expect(asked).toEqual([]);
+});
+
+test('a finished run is removed, after what is still being saved', async () => {
+  autosave.save(run(20));
+  autosave.discard(30);
+  await autosave.idle;
+  expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove K7F3QX']);
+});
+
+test('a tab leaves alone what another of its browser saves or removes just now', async () => {
+  isTaken = true;
+  autosave.save(run(20));
+  autosave.discard(30);
+  await autosave.idle;
+  expect([asked, saved, notes]).toEqual([[], [], []]);
+});
+
+test('a tab saves once no other of its browser has for a while, and at once only what is further', async () => {
+  const other = autosaveFrom(null);
+  other.offer(run(20));
+  await other.idle;
+  clock.advance(AUTOSAVE_MS / 2);
+  autosave.offer(run(40));
+  await autosave.idle;
+  autosave.save(run(20));
+  await autosave.idle;
+  expect(saved).toEqual([20]);
+  autosave.save(run(41));
+  await autosave.idle;
+  expect(saved).toEqual([20, 41]);
+  clock.advance(AUTOSAVE_MS);
+  autosave.offer(run(60));
+  await autosave.idle;
+  expect(saved).toEqual([20, 41, 60]);
+});
+
+test('a run that begins again in the same room is saved though an earlier one came further', async () => {
+  autosave.save(run(90));
+  await autosave.idle;
+  clock.advance(AUTOSAVE_MS);
+  const next = autosaveFrom(null);
+  next.offer(run(5));
+  await next.idle;
+  expect(saved).toEqual([90, 5]);
+});
+
+test('a run that goes on from a checkpoint replaces it, and none of later steps, once it has its own', async () => {
+  autosave = autosaveFrom(ORIGIN);
+  autosave.save(run(20));
+  await autosave.idle;
+  expect(asked).toEqual(['save K7F3QX-member-ada-20', 'remove AAAAAA up to 20']);
+  autosave.discard(50);
+  await autosave.idle;
+  expect(asked.slice(2)).toEqual(['remove K7F3QX', 'remove AAAAAA up to 50']);
+});
+
+test('a run that goes on in the room of its checkpoint keeps what it saves', async () => {
+  autosave = autosaveFrom({ ...ORIGIN, room: 'K7F3QX' });
+  autosave.save(run(20));
+  await autosave.idle;
+  expect(asked).toEqual(['save K7F3QX-member-ada-20']);
+});
+
+test('a run that cannot be saved says so once, and is tried again', async () => {
+  isFull = true;
+  autosave.save(run(20));
+  await autosave.idle;
+  autosave.save(run(40));
+  await autosave.idle;
+  expect(notes).toEqual(['Training goes on, but cannot go on later from here: This browser’s storage is full.']);
+  isFull = false;
+  autosave.save(run(60));
+  await autosave.idle;
+  expect(asked).toEqual(['save K7F3QX-member-ada-60']);
+});

@@ -1,0 +1,62 @@
+/** Locks between tabs of one browser, over a lock manager that grants as browsers do. */
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { whileAlone } from '../../../src/engine/storage/browserLock.ts';
+import { deferred } from '../../../src/util/deferred.ts';
+
+/** Names of locks that are held. */
+let held: Set<string>;
+
+/** `navigator.locks`, as far as it is used: nobody waits for a lock. */
+const locks = {
+  async request(name: string, _: { ifAvailable: true }, hold: (lock: object | null) => Promise<void>): Promise<void> {
+    if (held.has(name)) return hold(null);
+    held.add(name);
+    try {
+      await hold({ name });
+    } finally {
+      held.delete(name);
+    }
+  },
+};
+
+beforeEach(() => {
+  held = new Set();
+  vi.stubGlobal('navigator', { locks });
+});
+afterEach(() => vi.unstubAllGlobals());
+
+test('one of several tasks of a name runs, and others do not wait for it', async () => {
+  const ended = deferred();
+  const ran: string[] = [];
+  const first = whileAlone('a', async () => {
+    ran.push('first');
+    await ended.promise;
+  });
+  await whileAlone('a', async () => void ran.push('second'));
+  await whileAlone('b', async () => void ran.push('other'));
+  expect(ran).toEqual(['first', 'other']);
+  ended.resolve();
+  await first;
+  await whileAlone('a', async () => void ran.push('third'));
+  expect(ran).toEqual(['first', 'other', 'third']);
+});
+
+test('a task that fails says so, runs once, and leaves the name free', async () => {
+  let runs = 0;
+  const fail = async (): Promise<void> => {
+    runs++;
+    throw new Error('full');
+  };
+  await expect(whileAlone('a', fail)).rejects.toThrow('full');
+  expect([runs, held]).toEqual([1, new Set()]);
+});
+
+test.each([
+  ['has no locks', {}],
+  ['blocks them', { locks: { request: () => Promise.reject(new DOMException('Blocked.', 'SecurityError')) } }],
+])('every task runs where the browser %s', async (_, navigator) => {
+  vi.stubGlobal('navigator', navigator);
+  let runs = 0;
+  await Promise.all([1, 2].map(() => whileAlone('a', async () => void runs++)));
+  expect(runs).toBe(2);
+});

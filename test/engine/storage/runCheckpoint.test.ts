@@ -1,0 +1,49 @@
+/** A run's state as a checkpoint. */
+import * as tf from '@tensorflow/tfjs';
+import * as v from 'valibot';
+import { beforeAll, expect, test } from 'vitest';
+import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
+import type { RunState } from '../../../src/engine/training/trainingLoop.ts';
+import { CheckpointMeta, type StateArray } from '../../../src/protocol/checkpoint.ts';
+import { parseJob } from '../../../src/spec/job.ts';
+import { train } from '../train.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const FIELDS = { batchSize: 4, maxSteps: 3, hashEvery: 1, optimizer: 'adam' };
+const ABOUT = { id: 'one', room: 'K7F3QX', job: parseJob(FIELDS), savedAt: 1, worldSize: 2 };
+
+async function stateAfterTraining(): Promise<{ state: RunState; hash: string }> {
+  const snapshots: Promise<RunState>[] = [];
+  const { results } = await train(2, FIELDS, {
+    tamper: (run, group) => {
+      const dispose = run.dispose.bind(run);
+      run.dispose = () => {
+        if (group.rank === 0) snapshots.push(run.snapshot());
+        dispose();
+      };
+    },
+  });
+  return { state: (await snapshots[0])!, hash: results[0]!.stateHash[0]! };
+}
+
+test('it comes back as it was, and says the hash that ranks compare', async () => {
+  const { state, hash } = await stateAfterTraining();
+  const checkpoint = toCheckpoint(state, ABOUT);
+  expect(checkpoint.meta).toMatchObject({ ...ABOUT, step: 3, position: { dataEpoch: 0, offset: 24 }, stateHash: hash });
+  expect(checkpoint.meta.losses).toHaveLength(3);
+  expect(v.parse(CheckpointMeta, checkpoint.meta)).toEqual(checkpoint.meta);
+  expect(fromCheckpoint(checkpoint)).toEqual({
+    ...state,
+    progress: { ...state.progress, appliedIn: 0, previousAppliedIn: 0 },
+  });
+});
+
+test('other arrays than those of a run are refused', async () => {
+  const { state } = await stateAfterTraining();
+  const { meta, arrays } = toCheckpoint(state, ABOUT);
+  const wrong: StateArray[][] = [[], arrays.slice(1), [...arrays, new Uint8Array(1)]];
+  for (const each of wrong) expect(() => fromCheckpoint({ meta, arrays: each })).toThrow(/another version of peergrad/);
+});

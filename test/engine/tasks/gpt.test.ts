@@ -1,0 +1,142 @@
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, expect, test } from 'vitest';
+import type { Author } from '../../../src/engine/inference/textGenerator.ts';
+import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
+import { Samples } from '../../../src/engine/inference/sampleTexts.ts';
+import { TrainingRun } from '../../../src/engine/training/trainingLoop.ts';
+import { writeFables } from '../../../src/jobs/gpt/fables.ts';
+import { plainText } from '../../../src/jobs/gpt/text.ts';
+import { countAmongFirst, createCorpus, Network, rowsFor } from '../../../src/jobs/index.ts';
+import type { EngineEvent, RunResult } from '../../../src/protocol/events.ts';
+import type { GptModel } from '../../../src/spec/gpt.ts';
+import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+import { systemClock } from '../../../src/util/clock.ts';
+
+beforeAll(() => tf.setBackend('cpu'));
+
+const TINY = { ...DEFAULT_JOB.gpt, layers: 1, heads: 2, width: 16, context: 16 };
+
+/** Trains on the first characters of the text that is built in. */
+async function train(
+  n: number,
+  fields: Record<string, unknown>,
+  model: Partial<GptModel> = {},
+  length = 3000,
+): Promise<{ results: RunResult[]; events: EngineEvent[][]; authors: Author[] }> {
+  const job = parseJob({ job: 'gpt', ...fields, gpt: { ...TINY, ...model } });
+  const text = plainText(writeFables().slice(0, length));
+  const events: EngineEvent[][] = Array.from({ length: n }, () => []);
+  const authors: Author[] = [];
+  const results = await runWorld(n, async (group) => {
+    const task = createGptTask(job, await createCorpus(text, job.gpt));
+    authors[group.rank] = task.learned as Author;
+    const run = await TrainingRun.prepare({
+      ...{ plan: job, task, clock: systemClock },
+      device: { backend: 'cpu', adapter: 'test' },
+      emit: (event) => void events[group.rank]!.push(event),
+      checkDevice: () => {},
+    });
+    await run.enter({ group, signal: new AbortController().signal, transport: n === 1 ? 'none' : 'memory' });
+    return run.run();
+  });
+  return { results, events, authors };
+}
+
+test('four ranks learn what one does with four times the batch, dropout included', async () => {
+  const plan = { maxSteps: 20, learningRate: 0.01 };
+  const dropout = { dropout: 0.2, width: 8, context: 8 };
+  const [four] = (await train(4, { ...plan, batchSize: 2 }, dropout)).results;
+  const [one] = (await train(1, { ...plan, batchSize: 8 }, dropout)).results;
+  expect(four!.losses).toHaveLength(20);
+  for (const [step, loss] of four!.losses.entries()) expect(Math.abs(loss - one!.losses[step]!)).toBeLessThan(1e-3);
+  expect(new Set(four!.stateHash).size).toBe(1);
+  expect(four!.losses.at(-1)!).toBeLessThan(four!.losses[0]!);
+});
+
+test.each(['characters', 'byte-pairs'] as const)(
+  'at first a loss is that of knowing nothing, by character whatever the tokens: %s',
+  async (tokens) => {
+    const { results, authors } = await train(1, { maxSteps: 1, batchSize: 4 }, { tokens, vocabulary: 300 });
+    const text = plainText(writeFables().slice(0, 3000));
+    const { tokenizer, train: windows, bigramLoss } = await createCorpus(text, { ...TINY, tokens, vocabulary: 300 });
+    expect(results[0]!.losses[0]).toBeCloseTo(Math.log(rowsFor(tokenizer.size)) * windows.tokensPerCharacter, 1);
+    expect(windows.tokensPerCharacter).toBe(tokens === 'characters' ? 1 : windows.tokens.length / 2700);
+    expect(authors[0]!.bigramLoss).toBe(bigramLoss);
+  },
+);
+
+test('a run whose time is over ends on all ranks after the same step, by the clock of rank 0', async () => {
+  const { results, events } = await train(3, { maxMinutes: 0.4 / 60, maxSteps: null, batchSize: 1 });
+  expect(new Set(results.map(({ steps }) => steps)).size).toBe(1);
+  expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
+  const [{ steps, ms }] = results as [RunResult];
+  expect(steps).toBeGreaterThan(1);
+  expect(ms).toBeGreaterThan(400);
+  // The last step began when the time was over.
+  expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(steps);
+});
+
+test('samples are written after 1, 2, 5, 10, .. steps and at the end, by the weights of then', async () => {
+  const { authors } = await train(1, { maxSteps: 1, batchSize: 1 });
+  const told: EngineEvent[] = [];
+  const samples = new Samples(authors[0]!, (event) => void told.push(event), []);
+  const ms = { total: 1, compute: 1, readback: 0, communicate: 0, exposed: 0, update: 0 };
+  for (let step = 0; step < 25; step++) {
+    await samples.observe({ type: 'step', step, dataEpoch: 0, offset: 0, loss: step, samples: 1, ms, at: step });
+  }
+  const written = await samples.finish(25);
+  expect(written.map(({ steps, loss }) => [steps, loss])).toEqual(
+    [1, 2, 5, 10, 20, 25].map((steps) => [steps, steps === 25 ? 24 : steps - 1]),
+  );
+  expect(told).toHaveLength(6);
+  // The same weights write the same.
+  expect(new Set(written.map(({ text }) => text)).size).toBe(1);
+  expect(written[0]!.text).toHaveLength(160);
+});
+
+test('memory does not grow over 200 steps', async () => {
+  const { events } = await train(1, { maxSteps: 200, hashEvery: 20, batchSize: 1 }, { width: 8, context: 8 });
+  const bytes = events[0]!.flatMap((event) => (event.type === 'ranks' ? [event.ranks[0]!.memoryBytes] : []));
+  expect(bytes).toHaveLength(10);
+  expect(new Set(bytes).size).toBe(1);
+}, 30_000);
+
+test('what follows is counted among the three likeliest as it is by hand, padding not', async () => {
+  const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
+  const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
+  const task = createGptTask(job, corpus);
+  const { layers, heads, width, context } = job.gpt;
+  const network = new Network({ layers, heads, width, context, vocabulary: rowsFor(corpus.tokenizer.size) }, job.seed);
+  const indices = Uint32Array.of(0, 3, 4);
+  const [tokens, next] = [new Int32Array(3 * context), new Int32Array(3 * context)];
+  corpus.test.read(indices, tokens, next);
+  const logits = tf.tidy(() => network.logits(tf.tensor2d(tokens, [3, context], 'int32')).dataSync());
+  const among = countAmongFirst(3, logits, next, rowsFor(corpus.tokenizer.size)) / context;
+  const { sums } = await task.evaluate(indices);
+  expect(sums![0]).toBeCloseTo(among, 5);
+  expect(task.score!.told(sums!, 3)['top-3']).toBeCloseTo(among / 3, 6);
+  network.dispose();
+  task.dispose();
+});
+
+test.each([
+  ['of equals the first tokens count', 0],
+  ['none counts where the network gives NaN', NaN],
+])('among the three likeliest, %s', async (_, weight) => {
+  const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
+  const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
+  const task = createGptTask(job, corpus);
+  const { jobModel } = task.learned as Author;
+  // Inputs and outputs share it.
+  const embedding = jobModel.variables[jobModel.names.indexOf('embedding/weight')]!;
+  embedding.assign(tf.fill(embedding.shape, weight));
+  const indices = Uint32Array.from({ length: corpus.test.size }, (__, i) => i).slice(0, task.testBatch);
+  const { context } = corpus.test;
+  const [tokens, next] = [new Int32Array(indices.length * context), new Int32Array(indices.length * context)];
+  corpus.test.read(indices, tokens, next);
+  const expected = Number.isNaN(weight) ? 0 : next.filter((token) => token < 3).length / context;
+  const { sums } = await task.evaluate(indices);
+  expect(sums![0]).toBeCloseTo(expected, 5);
+  task.dispose();
+});

@@ -1,0 +1,48 @@
+/** Runs of models that jobs bring themselves, in groups over memory links, on TensorFlow.js's CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, expect, test } from 'vitest';
+import { OWN_JOB } from '../../jobs/ownJob.ts';
+import { relative, train } from '../train.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const model = (rate: number): object => ({
+  class_name: 'Sequential',
+  config: {
+    layers: [
+      { class_name: 'AveragePooling2D', config: { pool_size: 4, batch_input_shape: [null, 28, 28, 1] } },
+      { class_name: 'Dropout', config: { rate } },
+      { class_name: 'Flatten', config: {} },
+      { class_name: 'Dense', config: { units: 8, activation: 'relu' } },
+      { class_name: 'LayerNormalization', config: {} },
+      { class_name: 'Dropout', config: { rate } },
+      { class_name: 'Dense', config: { units: 10, activation: 'softmax' } },
+    ],
+  },
+});
+
+test('four ranks learn what one does with four times the batch, dropout included', async () => {
+  const plan = { model: model(0.3), maxSteps: 6, optimizer: 'sgd', learningRate: 0.1 };
+  const [four] = (await train(4, { ...plan, batchSize: 4 })).results;
+  const [one] = (await train(1, { ...plan, batchSize: 16 })).results;
+  const [whole] = (await train(1, { ...plan, model: model(0), batchSize: 16 })).results;
+  expect(new Set(four!.stateHash).size).toBe(1);
+  for (const [step, loss] of four!.losses.entries()) expect(relative(loss, one!.losses[step]!)).toBeLessThan(1e-5);
+  expect(relative(four!.losses[0]!, whole!.losses[0]!)).toBeGreaterThan(1e-3);
+});
+
+test('two ranks learn what one does, of layers that branch', async () => {
+  const [two] = (await train(2, { ...OWN_JOB, maxSteps: 4, batchSize: 4 })).results;
+  const [one] = (await train(1, { ...OWN_JOB, maxSteps: 4, batchSize: 8 })).results;
+  expect(two!.stateHash[0]).toBe(two!.stateHash[1]);
+  for (const [step, loss] of two!.losses.entries()) expect(relative(loss, one!.losses[step]!)).toBeLessThan(1e-5);
+});
+
+test('what is dropped while it learns is there when it is asked', async () => {
+  const plan = { maxSteps: 1, batchSize: 4, learningRate: 1e-9, optimizer: 'sgd' };
+  const losses = [0.9, 0].map(async (rate) => (await train(1, { ...plan, model: model(rate) })).results[0]!.valLoss);
+  const [dropped, whole] = await Promise.all(losses);
+  expect(relative(dropped!, whole!)).toBeLessThan(1e-5);
+});

@@ -1,0 +1,100 @@
+/** A language model goes on by its own tokens: from a file, from a checkpoint, and on ranks that have neither. CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, expect, test } from 'vitest';
+import type { Author } from '../../../src/engine/inference/textGenerator.ts';
+import { exportModel, readOrigin, type Origin } from '../../../src/engine/files/modelFiles.ts';
+import type { Training } from '../../../src/engine/training/runParticipant.ts';
+import { readSafetensors, writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
+import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
+import type { ModelFormat } from '../../../src/spec/modelFile.ts';
+import type { Vocabulary } from '../../../src/spec/vocabulary.ts';
+import { DataError } from '../../../src/util/errors.ts';
+import { inEpoch, prepareTraining } from '../trainings.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const FIRST = 'the cat sat on the mat, and the dog in the fog. '.repeat(12);
+/** Of fewer characters: by its own vocabulary each would be another token. */
+const SECOND = 'a hot dog has no fat. '.repeat(20);
+
+const jobOf = (gpt: Partial<JobSpec['gpt']> = {}): JobSpec =>
+  parseJob({
+    ...{ job: 'gpt', data: { kind: 'files' }, batchSize: 2, maxSteps: 2, hashEvery: 1 },
+    gpt: { ...DEFAULT_JOB.gpt, width: 8, context: 8, ...gpt },
+  });
+
+function prepare(job: JobSpec, text: string, origin: Origin | null = null): Promise<Training> {
+  return prepareTraining({
+    ...{ job, worldSize: 1, files: [new File([text], 'a.txt')] },
+    from: origin?.kind === 'checkpoint' ? origin.state : null,
+    weights: origin?.kind === 'weights' ? origin.weights : null,
+  });
+}
+
+/** A file of a model that was trained on the first text. */
+async function trained(job: JobSpec, format: ModelFormat): Promise<{ file: File; vocabulary: Vocabulary }> {
+  const training = await prepare(job, FIRST);
+  await inEpoch([training], 1, job, (one) => one.train());
+  const about = { room: 'K7F3QX', job, savedAt: 1, worldSize: 1 };
+  const run = { snapshot: () => training.snapshot(), about, member: 'm' };
+  const event = await exportModel({ type: 'export', id: 1, format, which: 'last' }, training.answerer, run);
+  if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
+  const vocabulary = vocabularyOf(training);
+  training.dispose();
+  return { file: new File([event.file.bytes], event.file.name), vocabulary };
+}
+
+const vocabularyOf = ({ answerer }: Training): Vocabulary => (answerer!.model as Author).vocabulary;
+
+test.each([
+  ['safetensors', {}],
+  ['safetensors', { tokens: 'byte-pairs', vocabulary: 262 }],
+  ['checkpoint', {}],
+] as const)('a %s of a model %o goes on with another text, by its own tokens, on every rank', async (format, gpt) => {
+  const job = jobOf(gpt);
+  const { file, vocabulary } = await trained(job, format);
+  const origin = await readOrigin(file);
+  const longer = { ...job, maxSteps: 4 };
+  // Ranks without the file have the text alone, at first or later.
+  const [host, guest] = [await prepare(longer, SECOND, origin), await prepare(longer, SECOND)];
+  expect(vocabularyOf(host)).toEqual(vocabulary);
+  expect(vocabularyOf(guest)).not.toEqual(vocabulary);
+  expect(await inEpoch([guest, host], 1, longer, ({ hasState }) => hasState)).toEqual([true, true]);
+  const joiner = await prepare(longer, SECOND);
+  const ends = await inEpoch([joiner, guest, host], 2, longer, (one) => one.train());
+  const { stateHash } = ends[0] as { stateHash: string };
+  for (const end of ends) expect(end).toMatchObject({ step: 4, stateHash });
+  for (const one of [host, guest, joiner]) {
+    expect(vocabularyOf(one)).toEqual(vocabulary);
+    one.dispose();
+  }
+});
+
+test('a text with characters that the model has no tokens for is refused, and other tokens than the job has', async () => {
+  const job = jobOf();
+  const { file } = await trained(job, 'safetensors');
+  const origin = await readOrigin(file);
+  await expect(prepare(job, `${SECOND}Zebras, wow! `, origin)).rejects.toThrow(
+    'The text has 5 characters that the model to go on with has no tokens for ("!", "Z", "b", "r", "w"): take them out',
+  );
+  const pairs = jobOf({ tokens: 'byte-pairs', vocabulary: 262 });
+  await expect(prepare(pairs, SECOND, origin)).rejects.toThrow(
+    'The model to go on with has characters as tokens, and the job byte pairs: choose characters',
+  );
+});
+
+test.each([
+  ['{"tokens": "characters", "characters": "ba"}', /characters stand in the order of their codes/],
+  ['{"tokens": "byte-pairs", "pairs": [[1, 2], [3, 257]]}', /pairs: a pair is made of tokens before it/],
+  ['{"tokens": "words"}', /tokens/],
+  ['{', /peergrad\.vocabulary is none/],
+])('a vocabulary that is none is told: %s', async (vocabulary, sentence) => {
+  const { file } = await trained(jobOf(), 'safetensors');
+  const { tensors, about } = readSafetensors(file.name, new Uint8Array(await file.arrayBuffer()));
+  const bytes = writeSafetensors(tensors, { ...about, 'peergrad.vocabulary': vocabulary });
+  const reading = readOrigin(new File([bytes], 'spoilt.safetensors'));
+  await expect(reading).rejects.toThrow(DataError);
+  await expect(reading).rejects.toThrow(sentence);
+});

@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { Hold } from '../../../src/engine/training/checkpointBarrier.ts';
+import { ManualClock } from '../../manualClock.ts';
+
+/** Whether a run goes on by now. */
+async function goesOn(held: Promise<void>): Promise<boolean> {
+  return Promise.race([held.then(() => true), new Promise<boolean>((resolve) => setTimeout(resolve, 5, false))]);
+}
+
+test('a run waits until what it is after a step is kept, and not where that was told before it came there', async () => {
+  const hold = new Hold(new ManualClock());
+  const first = hold.until(9);
+  expect(await goesOn(first)).toBe(false);
+  hold.release(8);
+  expect(await goesOn(first)).toBe(false);
+  hold.release(9);
+  expect(await goesOn(first)).toBe(true);
+  hold.release(19);
+  expect(await goesOn(hold.until(19))).toBe(true);
+  hold.reset();
+  expect(await goesOn(hold.until(9))).toBe(false);
+});
+
+test('who keeps nothing is not waited for for ever', async () => {
+  const clock = new ManualClock();
+  const held = new Hold(clock).until(9);
+  clock.advance(9_999);
+  expect(await goesOn(held)).toBe(false);
+  clock.advance(1);
+  expect(await goesOn(held)).toBe(true);
+});

@@ -1,0 +1,139 @@
+/** Runs whose gradients travel encoded: they learn what others learn, and stay one state when ranks come and go. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
+import { loadData } from '../../../src/jobs/index.ts';
+import { CODEC_NAMES, codecsOf, isElastic, parseJob, parsePlan } from '../../../src/spec/job.ts';
+import { UsageError } from '../../../src/util/errors.ts';
+import { relative, train } from '../train.ts';
+import {
+  COUNTING_PLAN,
+  createCountingTask,
+  createMember,
+  isLoss,
+  planOf,
+  runEpoch,
+  stepsOf,
+  type Member,
+} from '../worlds.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+function dispose(members: readonly Member[]): void {
+  for (const member of members) member.dispose();
+}
+
+const ENCODED = CODEC_NAMES.filter((name) => name !== 'fp32');
+
+describe('a run', () => {
+  const fields = { batchSize: 4, maxSteps: 12, hashEvery: 4, hidden: 16, learningRate: 0.01 };
+  /** How far the loss may be from that of fp32 after twelve steps, of itself. */
+  const TOLERANCE = { fp32: 0, fp16: 0.001, int8: 0.02, powersgd: 0.5 };
+  /** Of the bytes that fp32 sends, at most; a model so small has more framing than most. */
+  const SHARE = { fp32: 1, fp16: 0.52, int8: 0.28, powersgd: 0.4 };
+
+  test.each(ENCODED)(
+    'learns with %s nearly what it learns with fp32, of fewer bytes, on equal ranks',
+    async (codec) => {
+      const [{ results: plain }, { results, events }] = [await train(3, fields), await train(3, { ...fields, codec })];
+      const [a, b] = [results[0]!, plain[0]!];
+      expect(new Set(a.stateHash).size).toBe(1);
+      expect(relative(a.loss, b.loss)).toBeLessThan(TOLERANCE[codec]);
+      expect(a.bytesSentPerRank[1]! / b.bytesSentPerRank[1]!).toBeLessThan(SHARE[codec]);
+      expect(a.codec).toBe(codec);
+      // Every sample counts, whatever it is rounded to.
+      for (const event of events[0]!) if (event.type === 'step') expect(event.samples).toBe(12);
+      if (codec === 'powersgd') return;
+      // What is told of one exchange is what it takes: 2(n-1)/n of it a step, and framing.
+      const theory = (4 / 3) * a.gradientBytes * a.steps;
+      expect(a.bytesSentPerRank[1]! / theory).toBeGreaterThan(1);
+      expect(a.bytesSentPerRank[1]! / theory).toBeLessThan(1.05);
+    },
+  );
+
+  test('whose passes end with a step of one sample learns with PowerSGD what it learns with fp32', async () => {
+    const pass = { batchSize: 8, epochs: 20, maxSteps: null, hidden: 32, optimizer: 'sgd', learningRate: 0.05 };
+    const lossBy = async (codec: string): Promise<number> => {
+      // Five steps of 16 samples, and one of a single sample.
+      const { results } = await train(2, { ...pass, codec }, { trainSize: 81, testSize: 100 });
+      return results[0]!.valLoss!;
+    };
+    const plain = await lossBy('fp32');
+    expect(relative(await lossBy('powersgd'), plain)).toBeLessThan(0.05);
+  });
+
+  test('of diloco takes fp16 and int8 for what it exchanges', async () => {
+    const diloco = { ...fields, strategy: 'diloco', syncEvery: 4 };
+    const { results: plain } = await train(3, diloco);
+    for (const codec of ['fp16', 'int8'] as const) {
+      const { results } = await train(3, { ...diloco, codec });
+      expect(new Set(results[0]!.stateHash).size).toBe(1);
+      expect(relative(results[0]!.loss, plain[0]!.loss)).toBeLessThan(0.05);
+      expect(results[0]!.bytesSentPerRank[0]! / plain[0]!.bytesSentPerRank[0]!).toBeLessThan(SHARE[codec]);
+    }
+  });
+
+  test('takes no codec that its strategy has no use for', () => {
+    expect(() => parsePlan({ strategy: 'local-sgd', codec: 'int8' })).toThrow(UsageError);
+    expect(() => parseJob({ strategy: 'diloco', codec: 'powersgd' })).toThrow(/diloco takes fp16 and int8/);
+    for (const codec of CODEC_NAMES) expect(parsePlan({ codec }).codec).toBe(codec);
+    expect(codecsOf('parameter-server')).toEqual(['fp32']);
+  });
+});
+
+describe('when ranks come and go', () => {
+  const SAMPLES = 15;
+  const counters = (n: number, codec: string): Promise<Member[]> =>
+    Promise.all(
+      Array.from({ length: n }, (_, i) =>
+        createMember(`m${i}`, createCountingTask({ samples: SAMPLES }), { ...COUNTING_PLAN, codec }),
+      ),
+    );
+  test.each(['fp16', 'int8'])('every sample counts once with %s, whichever frame a rank vanishes at', async (codec) => {
+    let late = 0;
+    // The last of a step's 24, the tally's included, decide who has applied it.
+    for (const frame of [0, 5, 13, 19, 20, 21, 22, 23, 24]) {
+      const members = await counters(3, codec);
+      const first = await runEpoch(members, { end: { rank: 2, step: 1, frame } });
+      for (const result of first.results) expect(result instanceof Error ? isLoss(result) : true).toBe(true);
+      const survivors = members.slice(0, 2);
+      const applied = survivors.map(({ events }) => events.filter(({ type }) => type === 'step').length);
+      if (applied[0] !== applied[1]) late += 1;
+      const [newcomer] = await counters(1, codec);
+      const all = [newcomer!, ...survivors];
+      const { results } = await runEpoch(all);
+      for (const result of results) expect(result).toMatchObject({ worldSize: 3 });
+      expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
+      // A sample's weight rises by 1 / (samples of its window).
+      const weights = all[0]!.values();
+      const total = weights.slice(0, SAMPLES).reduce((sum, weight) => sum + weight, 0);
+      // Ninths and twelfths are rounded; a sample that is missing would be one.
+      expect(total).toBeCloseTo(stepsOf(all).length, 3);
+      dispose([...members, newcomer!]);
+    }
+    expect(late).toBeGreaterThan(0);
+  });
+
+  test.each(['int8', 'powersgd'])('a model stays one with %s', async (codec) => {
+    expect(isElastic(parseJob({ codec }))).toBe(true);
+    const job = parseJob({ codec, batchSize: 4, maxSteps: 8, hashEvery: 2, hidden: 16 });
+    const data = await loadData(job, { baseUrl: 'http://localhost/' });
+    const cut = { ...data.test, size: 16, read: data.test.read.bind(data.test) };
+    const make = async (name: string): Promise<Member> => {
+      const task = await createJobTask(job, { train: data.train, test: cut }, 3);
+      return createMember(name, task, planOf(job));
+    };
+    const members = await Promise.all(['a', 'b', 'c'].map(make));
+    await runEpoch(members, { end: { rank: 1, step: 3, frame: 9 } });
+    const joiner = await make('d');
+    const all = [members[0]!, joiner, members[2]!];
+    const { results } = await runEpoch(all);
+    for (const result of results) {
+      expect(result).toMatchObject({ steps: 8, worldSize: 3 });
+      if (!(result instanceof Error)) expect(new Set(result.stateHash).size).toBe(1);
+    }
+    dispose([...members, joiner]);
+  });
+});

@@ -1,0 +1,512 @@
+/** Runs that outlive their worlds, over memory links, on TensorFlow.js's CPU backend. */
+import { isDeepStrictEqual } from 'node:util';
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { ENTERING_MS, LINKING_MS, SYNCING_MS } from '../../../signaling/room/index.ts';
+import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
+import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
+import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/linkAttempt.ts';
+import type { Task } from '../../../src/engine/tasks/task.ts';
+import { createTensorTask } from '../../../src/engine/tasks/tensorTask.ts';
+import { SYNCING_TIMEOUT_MS } from '../../../src/engine/training/runParticipant.ts';
+import { loadData } from '../../../src/jobs/index.ts';
+import { SyncBatchNormalization } from '../../../src/parallel/syncBatchNorm/syncBatchNorm.ts';
+import { DEFAULT_JOB, isElastic, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
+import {
+  DataError,
+  DeviceError,
+  DivergenceError,
+  MismatchError,
+  PeergradError,
+  UsageError,
+} from '../../../src/util/errors.ts';
+import { createRng } from '../../../src/util/rng.ts';
+import { relative } from '../train.ts';
+import {
+  areContiguous,
+  COUNTING_PLAN,
+  countedOnce,
+  createCountingTask,
+  createMember,
+  isLoss,
+  runEpoch,
+  planOf,
+  stepsOf,
+  type Member,
+  type Step,
+} from '../worlds.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+/** Two windows of three ranks and one that is short. */
+const SAMPLES = 15;
+
+const counter = (name = 'm', fields = {}, options = {}): Promise<Member> =>
+  createMember(name, createCountingTask({ samples: SAMPLES, ...options }), { ...COUNTING_PLAN, ...fields });
+
+const counters = (n: number, fields = {}, options = {}): Promise<Member[]> =>
+  Promise.all(Array.from({ length: n }, (_, i) => counter(`m${i}`, fields, options)));
+
+const SHARD_FIELDS = { ...COUNTING_PLAN, batchSize: 1, epochs: 2, hashEvery: 100 };
+
+/** Four members, each of whom has samples of its own. */
+function shardCounters(): Promise<Member[]> {
+  const sizes = [5, 6, 2, 3];
+  const starts = [0, 5, 11, 13];
+  return Promise.all(
+    sizes.map((trainSamples, i) => {
+      const task = createCountingTask({ samples: 16 });
+      const placesOf = (indices: Uint32Array): Uint32Array => indices.map((index) => starts[i]! + index);
+      const withBatch: Task['withBatch'] = (indices, ...rest) => task.withBatch(placesOf(indices), ...rest);
+      return createMember(`m${i}`, { ...task, isShard: true, trainSamples, withBatch }, SHARD_FIELDS);
+    }),
+  );
+}
+
+/** That `members` are at the end of a pass and each sample was applied once in each, to the same bits on all. */
+function expectCountedOnce(members: readonly Member[], samples = SAMPLES): void {
+  const steps = stepsOf(members);
+  expect(areContiguous(steps, samples)).toBe(true);
+  const expected = countedOnce(steps, samples);
+  for (const member of members) expect(member.values().slice(0, samples)).toEqual(expected);
+  expect(new Set(members.map(({ run }) => run.stateHash())).size).toBe(1);
+}
+
+const dispose = (members: readonly Member[]): void => {
+  for (const member of members) member.dispose();
+};
+
+const appliedBy = ({ events }: Member): number => events.filter(({ type }) => type === 'step').length;
+
+const weightsOf = ({ task }: Member) =>
+  (task.model as tf.LayersModel).getWeights().map((weight) => Array.from(weight.dataSync()));
+
+/** What all of `members` reject with. */
+const rejections = async (members: readonly Member[]): Promise<PeergradError[]> => {
+  const { results } = await runEpoch(members);
+  expect(results.every((result) => result instanceof PeergradError)).toBe(true);
+  return results as unknown as PeergradError[];
+};
+
+describe('a run', () => {
+  test.each([0, 1, 2])(
+    'goes on without rank %i, whichever of its frames it vanishes at',
+    async (rank) => {
+      for (let frame = 0; ; frame++) {
+        const members = await counters(3);
+        const { isBroken, results } = await runEpoch(members, { end: { rank, frame } });
+        if (!isBroken) {
+          expectCountedOnce(members);
+          dispose(members);
+          expect(frame).toBeGreaterThan(100);
+          return;
+        }
+        for (const result of results) expect(result instanceof Error ? isLoss(result) : true).toBe(true);
+        const survivors = members.filter((_, i) => i !== rank);
+        const second = await runEpoch(survivors);
+        for (const result of second.results) expect(result).toMatchObject({ accuracy: 1, worldSize: 2 });
+        expectCountedOnce(survivors);
+        dispose(members);
+      }
+    },
+    120_000,
+  );
+
+  test('gives a rank that did not get as far the step that it lacks, with every optimizer', async () => {
+    for (const optimizer of ['sgd', 'momentum', 'adam']) {
+      let late = 0;
+      // The last of a step's 16.
+      for (let frame = 12; frame < 18; frame++) {
+        const members = await counters(3, { optimizer, learningRate: 0.5 });
+        await runEpoch(members, { end: { rank: 2, step: 1, frame } });
+        const survivors = members.slice(0, 2);
+        const [a, b] = survivors.map(appliedBy);
+        if (a !== b) late += 1;
+        expect(Math.abs(a! - b!)).toBeLessThanOrEqual(1);
+        const { entered } = await runEpoch(survivors);
+        expect(entered[0]).toEqual(entered[1]);
+        expect(entered[0]!.step).toBe(Math.max(a!, b!));
+        expect(areContiguous(stepsOf(survivors), SAMPLES)).toBe(true);
+        expect(survivors[0]!.values()).toEqual(survivors[1]!.values());
+        dispose(members);
+      }
+      expect(late, optimizer).toBeGreaterThan(0);
+    }
+  });
+
+  test.each([1, 2])('takes %i more ranks in the middle of a step', async (more) => {
+    for (let frame = 20; frame < 70; frame += 7) {
+      const members = await counters(2);
+      const first = await runEpoch(members, { end: { rank: 1, frame } });
+      expect(first.isBroken).toBe(true);
+      const joiners = await counters(more);
+      // Ahead of those whose state they take, too.
+      const all = [joiners[0]!, ...members, ...joiners.slice(1)];
+      const { entered, results } = await runEpoch(all);
+      for (const one of entered) expect(one).toEqual(entered[0]);
+      for (const result of results) expect(result).toMatchObject({ worldSize: 2 + more, losses: expect.any(Array) });
+      const losses = results.map((result) => (result instanceof Error ? [] : result.losses));
+      for (const own of losses) expect(own).toEqual(losses[0]);
+      expectCountedOnce(all);
+      dispose(all);
+    }
+  });
+
+  test('brings a member up that comes back 5 steps behind', async () => {
+    const members = await counters(3, { optimizer: 'adam', batchSize: 1 }, { samples: 40 });
+    await runEpoch(members, { end: { rank: 2, step: 2, frame: 0 } });
+    await runEpoch(members.slice(0, 2), { end: { rank: 0, step: 7, frame: 0 } });
+    expect(members.map(appliedBy)).toEqual([7, 7, 2]);
+    const { entered, results } = await runEpoch(members);
+    for (const one of entered) expect(one).toEqual({ ...entered[0], step: 7 });
+    for (const result of results) expect(result).toMatchObject({ worldSize: 3 });
+    expect(areContiguous(stepsOf(members), 40)).toBe(true);
+    for (const member of members) expect(member.values()).toEqual(members[0]!.values());
+    dispose(members);
+  });
+
+  test('keeps what one rank has learned while others were away, whichever frame breaks as the others take it over', async () => {
+    for (let frame = 0; ; frame += 4) {
+      const members = await shardCounters();
+      const [a, b, c, d] = members as [Member, Member, Member, Member];
+      await runEpoch([a, b, c], { end: { rank: 0, step: 1, frame: 0 } });
+      // The second step is taken twice: by two of them, and by the third with somebody else, who then goes.
+      await runEpoch([a, b], { end: { rank: 0, step: 2, frame: 0 } });
+      await runEpoch([c, d], { end: { rank: 0, step: 3, frame: 0 } });
+      expect(members.map(({ run }) => run.steps)).toEqual([2, 2, 3, 3]);
+      const learned = c.values();
+      await runEpoch([c, a, b], { end: { rank: 0, frame } });
+      if (c.run.steps > 3) {
+        expect(frame).toBeGreaterThan(20);
+        dispose(members);
+        return;
+      }
+      const { entered } = await runEpoch([c, a, b], { end: { rank: 0, step: 3, frame: 0 } });
+      for (const one of entered) expect(one).toMatchObject({ step: 3, values: learned });
+      dispose(members);
+    }
+  }, 60_000);
+
+  test('goes by the epoch of its last step also where a rank has set its GPU up again', async () => {
+    const members = await shardCounters();
+    const [a, b, c, d] = members as [Member, Member, Member, Member];
+    await runEpoch(members, { end: { rank: 0, step: 1, frame: 0 } });
+    await runEpoch([a, b], { end: { rank: 0, step: 2, frame: 0 } });
+    await runEpoch([c, d], { end: { rank: 0, step: 2, frame: 0 } });
+    const learned = c.values();
+    expect(a.values()).not.toEqual(learned);
+    const again = await createMember('again', c.task, SHARD_FIELDS, { from: await c.run.snapshot() });
+    const { entered } = await runEpoch([a, again], { end: { rank: 0, step: 2, frame: 0 } });
+    for (const one of entered) expect(one).toMatchObject({ step: 2, values: learned });
+    again.run.dispose();
+    dispose(members);
+  });
+
+  test('sets a member right whose memory is no longer that of the others', async () => {
+    const members = await counters(3);
+    await runEpoch(members, { end: { rank: 0, step: 1, frame: 0 } });
+    const state = await members[1]!.run.snapshot();
+    state.ring.parameters[3]! += 1;
+    const fields = { ...COUNTING_PLAN };
+    const odd = await createMember('odd', createCountingTask({ samples: SAMPLES }), fields, { from: state });
+    // The lowest rank is not right for being the lowest.
+    const all = [odd, members[0]!, members[2]!];
+    await runEpoch(all);
+    expectCountedOnce(all);
+    dispose([...members, odd]);
+  });
+
+  test('asks for another epoch where states differ in the middle of a run, and goes on in it', async () => {
+    const members = await counters(3);
+    const { run } = members[1]!;
+    const original = run.stateHash.bind(run);
+    run.stateHash = () => original().replace(/^../, (byte) => (byte === '00' ? '01' : '00'));
+    const { results } = await runEpoch(members);
+    for (const result of results) {
+      expect(result).toBeInstanceOf(DivergenceError);
+      expect((result as DivergenceError).context.odd).toEqual([1]);
+    }
+    run.stateHash = original;
+    await runEpoch(members);
+    expectCountedOnce(members);
+    dispose(members);
+  });
+
+  test('goes on when all have gone but one, which then computes several batches for a step', async () => {
+    for (const frame of [0, 30, 41, 50, 60]) {
+      const members = await counters(3);
+      const first = await runEpoch(members, { end: { rank: 1, frame } });
+      expect(first.isBroken).toBe(true);
+      const [last] = members;
+      const { results } = await runEpoch([last!]);
+      expect(results[0]).toMatchObject({ worldSize: 1, accuracy: 1 });
+      expectCountedOnce([last!]);
+      dispose(members);
+    }
+  });
+
+  test('counts every sample once, whoever comes and goes', async () => {
+    const before = tf.memory().numTensors;
+    for (let seed = 0; seed < 12; seed++) {
+      const rng = createRng(1000 + seed);
+      const samples = 40 + rng.below(30);
+      const make = (name: string) => counter(name, { epochs: 2 }, { samples });
+      let present: Member[] = await Promise.all(['a', 'b', 'c'].map(make));
+      const away: Member[] = [];
+      const everyone = [...present];
+      /** The steps that made a member's state. A step that was applied by nobody who stayed is taken anew. */
+      const histories = new Map<Member, Step[]>(present.map((member) => [member, []]));
+      for (let epoch = 0; ; epoch++) {
+        const known = present.map((member) => histories.get(member)!);
+        const historyOf = (values: readonly number[]): Step[] => {
+          const counts = values.slice(0, samples);
+          const history = known.find((steps) => isDeepStrictEqual(countedOnce(steps, samples), counts));
+          expect(history, `of seed ${seed}, epoch ${epoch}`).toBeDefined();
+          return history!;
+        };
+        const told = new Map(present.map((member) => [member, member.events.length]));
+        const end = epoch < 12 ? { rank: rng.below(present.length), frame: rng.below(120) } : null;
+        const { results, entered } = await runEpoch(present, { end, delays: rng.below(2) === 0 ? rng : null });
+        for (const [rank, member] of present.entries()) {
+          const start = historyOf(entered[rank]?.values ?? member.values());
+          if (entered[rank]) expect(start).toHaveLength(entered[rank].step);
+          const steps = member.events.slice(told.get(member)).filter((event) => event.type === 'step');
+          histories.set(member, [...start, ...steps]);
+        }
+        if (results.every((result) => !(result instanceof Error))) break;
+        for (const result of results) expect(result instanceof Error ? isLoss(result) : true).toBe(true);
+        if (present.length > 1 && rng.below(2) === 0) away.push(...present.splice(rng.below(present.length), 1));
+        if (rng.below(3) === 0) {
+          const joiner = await make(`j${epoch}`);
+          everyone.push(joiner);
+          histories.set(joiner, []);
+          present.splice(rng.below(present.length + 1), 0, joiner);
+        }
+        if (away.length > 0 && rng.below(3) === 0) present = [...present, away.pop()!];
+      }
+      expect(new Set(present.map(({ run }) => run.stateHash())).size).toBe(1);
+      for (const member of present) {
+        const steps = histories.get(member)!;
+        expect(areContiguous(steps, samples)).toBe(true);
+        expect(member.values().slice(0, samples)).toEqual(countedOnce(steps, samples));
+      }
+      dispose(everyone);
+    }
+    expect(tf.memory().numTensors).toBe(before);
+  }, 60_000);
+
+  test('goes on from a saved state, in a world of another size', async () => {
+    const members = await counters(3, { optimizer: 'sgd', epochs: 2 });
+    await runEpoch(members, { end: { rank: 1, step: 4, frame: 0 } });
+    const saved = await members[0]!.run.snapshot();
+    dispose(members);
+    const told = members[0]!.events;
+    const make = (i: number) =>
+      createMember(`r${i}`, createCountingTask({ samples: SAMPLES }), { ...COUNTING_PLAN, epochs: 2 }, { from: saved });
+    const resumed = [await make(0), await make(1), await counter('new', { epochs: 2 })];
+    for (const { events } of resumed) events.unshift(...told);
+    const { entered, results } = await runEpoch([...resumed].reverse());
+    for (const one of entered) expect(one!.step).toBe(4);
+    for (const result of results) expect(result).toMatchObject({ epochs: 2, accuracy: 1, restarts: 0 });
+    expectCountedOnce(resumed);
+    dispose(resumed);
+  });
+
+  test('goes on from a state that was saved after the last step: only to test and to compare', async () => {
+    const members = await counters(2);
+    const { results: before } = await runEpoch(members);
+    const saved = await members[1]!.run.snapshot();
+    dispose(members);
+    const one = await createMember('r', createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { from: saved });
+    const { results } = await runEpoch([one]);
+    const { stateHash, losses } = before[0] as { stateHash: string[]; losses: number[] };
+    expect(results[0]).toMatchObject({ stateHash: [stateHash[0]], losses, accuracy: 1 });
+    expect(appliedBy(one)).toBe(0);
+    one.dispose();
+  });
+
+  test('gives a result also to who comes when the last step is taken', async () => {
+    const members = await counters(2);
+    await runEpoch(members);
+    const all = [...members, await counter()];
+    const { results } = await runEpoch(all);
+    for (const result of results) expect(result).toMatchObject({ accuracy: 1, steps: 4, worldSize: 3 });
+    expectCountedOnce(all);
+    dispose(all);
+  });
+
+  test('counts what it sends in all worlds', async () => {
+    const members = await counters(2, { batchSize: 1 });
+    await runEpoch(members, { end: { rank: 0, step: 4, frame: 0 } });
+    const { results } = await runEpoch(members);
+    const [result] = results;
+    if (!result || result instanceof Error) throw new Error('It was to end.');
+    const { bytesSentPerRank, gradientBytes, steps } = result;
+    // And of the step that was taken twice, a part.
+    for (const bytes of bytesSentPerRank) {
+      expect(bytes / gradientBytes).toBeGreaterThan(steps);
+      expect(bytes / gradientBytes).toBeLessThan(steps + 1.01);
+    }
+    dispose(members);
+  });
+
+  test('drops what it holds of a step where its device fails, and the samples are computed anew', async () => {
+    for (const broken of [0, 1]) {
+      const members = await counters(2);
+      let checks = 0;
+      let failsAt = Infinity;
+      const checkDevice = (): void => {
+        checks += 1;
+        if (checks !== failsAt) return;
+        throw new DeviceError('The GPU refused an operation.');
+      };
+      const task = createCountingTask({ samples: SAMPLES });
+      members[broken]!.dispose();
+      members[broken] = await createMember('weak', task, COUNTING_PLAN, { checkDevice });
+      // In the second bucket of the second step.
+      failsAt = checks + 4;
+      const { results } = await runEpoch(members);
+      expect(results[broken]).toBeInstanceOf(DeviceError);
+      expect(isLoss(results[1 - broken]!)).toBe(true);
+      await runEpoch(members);
+      expectCountedOnce(members);
+      dispose(members);
+    }
+  });
+
+  test('undoes what a pass in vain did to buffers', async () => {
+    for (let frame = 16; frame < 90; frame += 3) {
+      const members = await counters(3, {}, { buffer: true });
+      const { isBroken } = await runEpoch(members, { end: { rank: 1, frame } });
+      const survivors = isBroken ? [members[0]!, members[2]!] : members;
+      if (isBroken) await runEpoch(survivors);
+      expectCountedOnce(survivors);
+      // Rank 0's passes, of the steps that were applied.
+      for (const member of survivors) expect(member.values().at(-1)).toBe(stepsOf(survivors).length);
+      dispose(members);
+    }
+  });
+
+  test('goes on where ranks normalize together', async () => {
+    const rng = createRng(3);
+    const xs = tf.tensor2d(Array.from({ length: 18 }, () => [rng.next(), rng.next()]));
+    const ys = xs.sum(1, true);
+    const make = (i: number): Promise<Member> => {
+      const kernelInitializer = tf.initializers.glorotUniform({ seed: 1 + i });
+      const model = tf.sequential({
+        layers: [
+          tf.layers.dense({ units: 3, inputShape: [2], kernelInitializer }),
+          new SyncBatchNormalization(),
+          tf.layers.dense({ units: 1, kernelInitializer }),
+        ],
+      });
+      const task = createTensorTask(model, { xs, ys }, { loss: 'meanSquaredError' });
+      return createMember(`m${i}`, { ...task, dispose: () => model.dispose() }, { batchSize: 2, learningRate: 0.1 });
+    };
+    for (let frame = 20; frame < 100; frame += 9) {
+      const members = await Promise.all([0, 1, 2].map(make));
+      const { isBroken } = await runEpoch(members, { end: { rank: 2, frame } });
+      const survivors = isBroken ? members.slice(0, 2) : members;
+      if (isBroken) await runEpoch(survivors);
+      expect(areContiguous(stepsOf(survivors), 18)).toBe(true);
+      for (const member of survivors) expect(weightsOf(member)).toEqual(weightsOf(survivors[0]!));
+      dispose(members);
+    }
+    tf.dispose([xs, ys]);
+  });
+
+  test('learns from the whole window of a step that it takes again with fewer ranks', async () => {
+    const job = parseJob({ ...DEFAULT_JOB, batchSize: 4, maxSteps: 4 });
+    const data = await loadData(job, { baseUrl: 'http://localhost/' });
+    const heldOut = { ...data.test, size: 4, read: data.test.read.bind(data.test) };
+    const make = async (i: number) =>
+      createMember(`m${i}`, await createJobTask(job, { train: data.train, test: heldOut }, 3), planOf(job));
+    const undisturbed = await Promise.all([0, 1, 2].map(make));
+    await runEpoch(undisturbed);
+    const whole = stepsOf(undisturbed);
+    const members = await Promise.all([0, 1, 2].map(make));
+    // In the middle of the second step.
+    await runEpoch(members, { end: { rank: 1, step: 1, frame: 3 } });
+    const survivors = [members[0]!, members[2]!];
+    await runEpoch(survivors);
+    const steps = stepsOf(survivors);
+    expect(steps.slice(0, 2).map(({ samples }) => samples)).toEqual([12, 12]);
+    expect(steps.slice(2).map(({ samples }) => samples)).toEqual([8, 8]);
+    for (const step of [0, 1]) expect(relative(steps[step]!.loss, whole[step]!.loss)).toBeLessThan(1e-5);
+    // Its loss is of fewer samples; of the parameters that the retried step made.
+    expect(steps[2]!.loss).not.toBe(whole[2]!.loss);
+    dispose([...undisturbed, ...members]);
+  });
+});
+
+describe('entering a world', () => {
+  test('tells a rank that has other data so, and the others who it is', async () => {
+    const odd = await counter('odd', {}, { dataHash: '11'.repeat(8) });
+    const members = [...(await counters(2)), odd];
+    const errors = await rejections(members);
+    expect(errors.map(({ name }) => name)).toEqual(['PeergradError', 'PeergradError', 'DataError']);
+    for (const error of errors) {
+      expect(error.message).toBe('Rank 2 has other data than the others: count again.');
+      expect(error.context.odd).toEqual([2]);
+    }
+    await runEpoch(members.slice(0, 2));
+    expectCountedOnce(members.slice(0, 2));
+    dispose(members);
+  });
+
+  test('holds a joiner to the data of who trains already, however many joiners there are', async () => {
+    const [member] = await counters(1);
+    await runEpoch([member!], { end: { rank: 0, step: 2, frame: 0 } });
+    const odd = await counters(2, {}, { dataHash: '11'.repeat(8) });
+    const errors = await rejections([...odd, member!]);
+    expect(errors[0]).toBeInstanceOf(DataError);
+    expect(errors[2]!.context.odd).toEqual([0, 1]);
+    dispose([member!, ...odd]);
+  });
+
+  test('tells a rank that has another model what differs', async () => {
+    const members = await counters(2);
+    const other = await createMember('other', createCountingTask({ samples: SAMPLES + 4 }), COUNTING_PLAN);
+    const same = { ...other.task, trainSamples: SAMPLES };
+    const odd = await createMember('odd', same, COUNTING_PLAN);
+    const errors = await rejections([odd, ...members]);
+    expect(errors[0]).toBeInstanceOf(MismatchError);
+    expect(errors[1]).not.toBeInstanceOf(MismatchError);
+    for (const { message } of errors) {
+      expect(message).toMatch(/^The parameter 0 .* of rank 0, float32 \[9\], appears not to match that of rank 1/);
+    }
+    odd.run.dispose();
+    dispose([...members, other]);
+  });
+
+  test.each(STRATEGY_NAMES.filter((strategy) => !isElastic({ strategy })))(
+    'a second time is refused by %s',
+    async (strategy) => {
+      const members = await counters(2, { strategy });
+      const { results } = await runEpoch(members);
+      for (const result of results) expect(result).toMatchObject({ accuracy: 1 });
+      const errors = await rejections(members);
+      for (const error of errors) expect(error.message).toContain(`the strategy ${strategy} cannot go on without`);
+      await expect(members[0]!.run.snapshot()).rejects.toThrow(UsageError);
+      dispose(members);
+    },
+  );
+
+  test('a saved state of another model is refused', async () => {
+    const [member] = await counters(1);
+    const saved = await member!.run.snapshot();
+    const other = createCountingTask({ samples: SAMPLES + 4 });
+    await expect(createMember('other', other, COUNTING_PLAN, { from: saved })).rejects.toThrow(MismatchError);
+    other.dispose();
+    member!.dispose();
+  });
+});
+
+test("a rank's deadlines pass before the server's, which cannot tell whom all ranks wait for", () => {
+  expect(LINKING_TIMEOUT_MS).toBeLessThan(LINKING_MS);
+  expect(SYNCING_TIMEOUT_MS + 10_000).toBeLessThan(SYNCING_MS);
+  // As long as a collective takes that waits for a rank's last step.
+  expect(ENTERING_MS[0]).toBeGreaterThan(DEFAULT_OP_TIMEOUT_MS);
+});

@@ -1,0 +1,114 @@
+/** Runs that end when they get no better, on TensorFlow.js's CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, expect, test } from 'vitest';
+import type { Task } from '../../../src/engine/tasks/task.ts';
+import type { RunResult } from '../../../src/protocol/events.ts';
+import { COUNTING_PLAN, createCountingTask, createMember, runEpoch, type Member } from '../worlds.ts';
+
+const SAMPLES = 12;
+/** Never through by itself. Tests come after every pass: 2 steps of 3 ranks, 3 of 2. */
+const PLAN = { ...COUNTING_PLAN, epochs: 1000, hashEvery: 1000 };
+/** Of a step: what comes after them is the test, and what ranks tell after it. */
+const STEP_FRAMES = 12;
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+/** Every step adds 1 to the sum of all weights: so a test tells after how many steps it is, and the best is after `best`. */
+function taskWithBest(best: number): Task {
+  const task = createCountingTask({ samples: SAMPLES });
+  const [first, second] = task.model as tf.Variable[];
+  return {
+    ...task,
+    evaluate: (indices) => {
+      const steps = [first!, second!].flatMap((one) => [...one.dataSync()]).reduce((sum, one) => sum + one, 0);
+      return Promise.resolve({ lossSum: indices.length * (1 + Math.abs(Math.round(steps) - best)), correct: 0 });
+    },
+  };
+}
+
+async function createMembers(count: number, patience = 2): Promise<{ members: Member[]; kept: number[][] }> {
+  const kept: number[][] = [];
+  const members: Member[] = [];
+  for (let i = 0; i < count; i++) {
+    const keepBest = (): Promise<void> => {
+      kept[i]!.push(members[i]!.run.steps);
+      return Promise.resolve();
+    };
+    kept.push([]);
+    members.push(await createMember(`m${i}`, taskWithBest(5), { ...PLAN, patience }, { keepBest }));
+  }
+  return { members, kept };
+}
+
+test('all ranks end after the same test, compared, and keep the model that tested best', async () => {
+  const { members, kept } = await createMembers(3);
+  const { results } = await runEpoch(members);
+  for (const result of results) {
+    expect(result).toMatchObject({ steps: 8, valLoss: 4, best: { step: 4, valLoss: 2 } });
+    expect(new Set((result as RunResult).stateHash).size).toBe(1);
+  }
+  expect(kept).toEqual([0, 1, 2].map(() => [2, 4]));
+  for (const member of members) member.dispose();
+});
+
+test('comes to the same end where a rank vanishes at any frame of the test that ends the run', async () => {
+  let redone = 0;
+  for (let frame = STEP_FRAMES; ; frame++) {
+    const { members } = await createMembers(3, 1);
+    const { isBroken, results } = await runEpoch(members, { end: { rank: 2, step: 5, frame } });
+    const survivors = members.slice(0, 2);
+    const { results: ends } = isBroken ? await runEpoch(survivors) : { results };
+    // Where the step was not taken yet, two ranks' next test is another.
+    const expected = { steps: 6, best: { step: 4, valLoss: 2 } };
+    if (survivors.some(({ run }) => run.steps === 6)) for (const end of ends) expect(end).toMatchObject(expected);
+    const [one, other] = ends as RunResult[];
+    expect(one).toMatchObject({ steps: other!.steps, best: other!.best, stateHash: other!.stateHash });
+    if (results.some((result) => result instanceof Error) && one!.steps === 6) redone += 1;
+    for (const member of members) member.dispose();
+    if (!isBroken) break;
+  }
+  expect(redone).toBeGreaterThan(3);
+}, 60_000);
+
+test('who joins knows how good the run was before', async () => {
+  const { members } = await createMembers(3);
+  await runEpoch(members, { end: { rank: 2, step: 6, frame: 0 } });
+  const { members: late } = await createMembers(1);
+  const { results } = await runEpoch([...late, ...members.slice(0, 2)]);
+  for (const result of results) expect(result).toMatchObject({ steps: 8, best: { step: 4, valLoss: 2 } });
+  for (const member of [...members, ...late]) member.dispose();
+});
+
+const bestOf = async ({ run }: Member): Promise<number | undefined> =>
+  (await run.snapshot()).progress.verdicts.at(-1)?.best;
+
+test('ranks whose test came out otherwise than the others repeated it, by the last bit, go on with one outcome', async () => {
+  // Summed by three ranks or by two.
+  const losses = [1e-16, 1e-16, 1e-16, 1];
+  const make = (i: number): Promise<Member> => {
+    const task = createCountingTask({ samples: SAMPLES });
+    const evaluate: Task['evaluate'] = (indices) =>
+      Promise.resolve({ lossSum: indices.reduce((sum, index) => sum + losses[index]!, 0), correct: 0 });
+    return createMember(`m${i}`, { ...task, testSamples: losses.length, evaluate }, { ...PLAN, patience: 3 });
+  };
+  let compared = 0;
+  for (let frame = STEP_FRAMES; ; frame++) {
+    const members = await Promise.all([0, 1, 2].map(make));
+    const { isBroken } = await runEpoch(members, { end: { rank: 2, step: 1, frame } });
+    const bests = await Promise.all(members.map(bestOf));
+    const others = members.filter((_, i) => bests[i] === undefined);
+    if (isBroken && others.length === 2 && members.every(({ run }) => run.steps === 2)) {
+      const end = { rank: 0, step: 2, frame: 0 };
+      await runEpoch(others, { end });
+      expect(await bestOf(others[0]!)).not.toBe(bests.find((best) => best !== undefined));
+      await runEpoch(members, { end });
+      expect(new Set(await Promise.all(members.map(bestOf))).size).toBe(1);
+      compared += 1;
+    }
+    for (const member of members) member.dispose();
+    if (!isBroken || members.every(({ run }) => run.steps > 2)) break;
+  }
+  expect(compared).toBeGreaterThan(0);
+}, 60_000);

@@ -1,0 +1,109 @@
+/** Runs in which every rank has samples that no other rank sees. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { Task } from '../../../src/engine/tasks/task.ts';
+import { COUNTING_PLAN, createCountingTask, createMember, isLoss, runEpoch, stepsOf, type Member } from '../worlds.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+/** Of `all` samples that are counted, those from `first` on, which no other rank has. */
+function shardOf(all: number, first: number, samples: number): Task {
+  const whole = createCountingTask({ samples: all });
+  return {
+    ...whole,
+    ...{ trainSamples: samples, testSamples: samples, isShard: true },
+    withBatch: (indices, use, step) =>
+      whole.withBatch(
+        indices.map((index) => index + first),
+        use,
+        step,
+      ),
+  };
+}
+
+async function members(sizes: readonly number[], plan: Record<string, unknown> = {}): Promise<Member[]> {
+  const all = sizes.reduce((sum, size) => sum + size, 0);
+  const firsts = sizes.map((_, i) => sizes.slice(0, i).reduce((sum, size) => sum + size, 0));
+  return Promise.all(
+    sizes.map((size, i) => createMember(`m${i}`, shardOf(all, firsts[i]!, size), { ...COUNTING_PLAN, ...plan })),
+  );
+}
+
+/** How often each sample was learned from. */
+function countsOf(member: Member, all: number): number[] {
+  const sizes = stepsOf([member]).map(({ samples }) => samples);
+  const weights = member.values().slice(0, all);
+  // Every step of the same size adds the same to each of its samples.
+  expect(new Set(sizes).size).toBe(1);
+  return weights.map((weight) => Math.round(weight * sizes[0]!));
+}
+
+describe('ranks with samples of their own', () => {
+  test('learn from each sample of each once a pass, all in one model', async () => {
+    const all = await members([6, 3, 9], { batchSize: 3, epochs: 2 });
+    const { results } = await runEpoch(all);
+    for (const result of results) expect(result).toMatchObject({ steps: 6, epochs: 2 });
+    expect(stepsOf(all).map(({ samples, offset }) => [samples, offset])).toEqual([
+      [6, 0],
+      [6, 6],
+      [6, 12],
+      [6, 0],
+      [6, 6],
+      [6, 12],
+    ]);
+    expect(countsOf(all[0]!, 18)).toEqual(Array.from({ length: 18 }, () => 2));
+    expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
+    const told = all[1]!.events.find(({ type }) => type === 'model');
+    expect(told).toMatchObject({ totalSteps: 6, trainSamples: 18, testSamples: 18 });
+    all.forEach((one) => one.dispose());
+  });
+
+  test('are tested on the same part of what each has held out', async () => {
+    const all = await members([4, 8], { batchSize: 4, epochs: 1 });
+    await runEpoch(all);
+    const tests = all.map(({ events }) => events.filter(({ type }) => type === 'evaluation').at(-1));
+    for (const one of tests) expect(one).toMatchObject({ samples: 12, loss: 1, accuracy: 1 });
+    all.forEach((one) => one.dispose());
+  });
+
+  test('go on without one that is lost, and learn from no sample twice', async () => {
+    const all = await members([4, 4, 4], { batchSize: 1, epochs: 1 });
+    const before = await runEpoch(all, { end: { rank: 1, step: 2, frame: 0 } });
+    expect(before.results.every(isLoss)).toBe(true);
+    const rest = [all[2]!, all[0]!];
+    const { results } = await runEpoch(rest);
+    for (const result of results) expect(result).toMatchObject({ steps: 4, epochs: 1 });
+    const steps = stepsOf(rest).map(({ samples }) => samples);
+    expect(steps).toEqual([3, 3, 2, 2]);
+    // What was learned of m0's and m2's samples, a third of each, then half of each.
+    const weights = all[0]!.values().slice(0, 12);
+    const [first, , third] = [weights.slice(0, 4), weights.slice(4, 8), weights.slice(8)];
+    for (const own of [first, third]) {
+      const rounded = own.map((weight) => weight.toFixed(3)).sort();
+      expect(rounded).toEqual(['0.333', '0.333', '0.500', '0.500']);
+    }
+    all.forEach((one) => one.dispose());
+  });
+
+  test.each(['local-sgd', 'diloco'])('learn by %s, too', async (strategy) => {
+    const all = await members([5, 7], { strategy, batchSize: 2, epochs: 1, optimizer: 'sgd', learningRate: 0.1 });
+    const { results } = await runEpoch(all);
+    for (const result of results) expect(result).toMatchObject({ steps: 4, epochs: 1 });
+    expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
+    all.forEach((one) => one.dispose());
+  });
+
+  test('say what a rank brings that the others have not', async () => {
+    const odd: Task = {
+      ...shardOf(8, 4, 4),
+      dataHash: () => Promise.resolve('ff'.repeat(8)),
+      dataAdvice: 'look at it',
+    };
+    const all = [...(await members([4, 4])), await createMember('odd', odd, COUNTING_PLAN)];
+    const { results } = await runEpoch(all);
+    expect((results[2] as Error).message).toContain('other data than the others: look at it');
+    all.forEach((one) => one.dispose());
+  });
+});

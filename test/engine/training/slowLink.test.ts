@@ -1,0 +1,69 @@
+/** A ring with one slow link: who finds it, and how the run goes on in another order. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, expect, test } from 'vitest';
+import { SlowLink } from '../../../src/engine/training/slowLink.ts';
+import { edgeKey, neighbours } from '../../../signaling/room/edges.ts';
+import type { EngineEvent } from '../../../src/protocol/events.ts';
+import { DEFAULT_JOB } from '../../../src/spec/job.ts';
+import { Play } from '../../signaling/room/play.ts';
+import {
+  areContiguous,
+  COUNTING_PLAN,
+  countedOnce,
+  createCountingTask,
+  createMember,
+  runEpoch,
+  stepsOf,
+} from '../worlds.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const SAMPLES = 96;
+/** A chunk of 16 KiB takes 16 ms. */
+const SLOW = { rank: 1, bytesPerMs: 1024 };
+
+test('the rank that sends over it tells, the room parts its ends, and each sample still counts once', async () => {
+  const room = Play.running(4, { nodes: { min: 1, max: 4 } });
+  const all = await Promise.all(
+    room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN)),
+  );
+  try {
+    expect((await runEpoch(all, { slow: SLOW, end: { rank: 0, step: 6, frame: 5 } })).isBroken).toBe(true);
+    const told = all.map(({ events }, rank) => toldBy(rank, room, events));
+    expect(told).toEqual([[], [{ epoch: 1, peer: room.ring[2] }], [], []]);
+
+    const slow = { type: 'slow', member: room.ring[1]!, ...told[1]![0]! } as const;
+    room.do(slow).train();
+    const pairs = neighbours(room.ring).map(([a, b]) => edgeKey(a, b));
+    expect(pairs).not.toContain(edgeKey(slow.member, slow.peer));
+
+    const members = room.ring.map((name) => all.find((member) => member.name === name)!);
+    for (const result of (await runEpoch(members)).results) expect(result).toMatchObject({ worldSize: 4 });
+    const steps = stepsOf(members);
+    expect(areContiguous(steps, SAMPLES)).toBe(true);
+    for (const member of members) expect(member.values().slice(0, SAMPLES)).toEqual(countedOnce(steps, SAMPLES));
+  } finally {
+    for (const member of all) member.dispose();
+  }
+});
+
+test('where all links are alike nobody tells', async () => {
+  const room = Play.running(4, { nodes: { min: 1, max: 4 } });
+  const all = await Promise.all(
+    room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN)),
+  );
+  await runEpoch(all);
+  expect(all.flatMap(({ events }, rank) => toldBy(rank, room, events))).toEqual([]);
+  for (const member of all) member.dispose();
+});
+
+function toldBy(rank: number, { state }: Play, events: readonly EngineEvent[]): { epoch: number; peer: string }[] {
+  const link = new SlowLink();
+  const { epoch, run, ring } = state;
+  const members = [...ring];
+  const world = { rank, worldSize: ring.length, localRank: 0, localWorldSize: 1 };
+  link.observe({ type: 'epoch', epoch, run, ...world, members, job: DEFAULT_JOB });
+  return events.flatMap((event) => link.observe(event) ?? []);
+}

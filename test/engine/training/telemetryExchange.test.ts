@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { exchangeTelemetry, type OwnTelemetry } from '../../../src/engine/training/telemetryExchange.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+
+const HASHES = ['0000000000000001', 'ffffffff00000000', '89abcdef01234567'];
+
+const statisticsOf = (rank: number) => ({
+  ...{ computeMs: rank + 0.5, communicateMs: 2, stepMs: 3 },
+  ...{ gradientBytesSent: 2 ** 40 + rank, gradientBytesReceived: 5, otherBytesSent: 6, memoryBytes: 7 },
+});
+
+const ownOf = (rank: number): OwnTelemetry => ({
+  ...{ isHidden: rank === 1, waitMs: rank, span: { begin: rank, end: rank + 1 } },
+  right: rank === 2 ? null : { route: 'direct', roundTripMs: null, bytesSent: 7, bytesReceived: 8 },
+  chunks: rank === 0 ? null : { sentAt: 1, receivedAt: 2 },
+  lanes: [],
+});
+
+test('all ranks hear every hash and all telemetry, by one collective', async () => {
+  const told = await runWorld(3, async (group) => {
+    const { rank } = group;
+    const all = await exchangeTelemetry(group, HASHES[rank]!, statisticsOf(rank), ownOf(rank), 20);
+    expect(group.flightRecording.records).toHaveLength(1);
+    return all;
+  });
+  for (const all of told) {
+    expect(all).toEqual(
+      HASHES.map((hash, rank) => ({ hash, ...ownOf(rank), statistics: { rank, ...statisticsOf(rank) } })),
+    );
+  }
+});

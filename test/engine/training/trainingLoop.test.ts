@@ -1,0 +1,253 @@
+/** The training loop over memory links, on TensorFlow.js's CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { EngineEvent } from '../../../src/protocol/events.ts';
+import { relative, train } from '../train.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+describe('TrainingRun', () => {
+  test('gives N ranks of batch b the losses of one rank of batch N*b', async () => {
+    const { results: one } = await train(1, { batchSize: 32, maxSteps: 8 });
+    const { results: four } = await train(4, { batchSize: 8, maxSteps: 8 });
+    expect(one[0]!.losses).toHaveLength(8);
+    for (const [step, loss] of one[0]!.losses.entries()) {
+      expect(relative(four[0]!.losses[step]!, loss)).toBeLessThan(1e-5);
+    }
+    expect(four[0]!.accuracy).toBeCloseTo(one[0]!.accuracy!, 1);
+    expect(relative(four[0]!.valLoss!, one[0]!.valLoss!)).toBeLessThan(1e-4);
+  });
+
+  test('lets timers have their turn, though nothing in a world of one waits for anybody', async () => {
+    let turns = 0;
+    let turnsBySteps = 0;
+    const timer = setInterval(() => (turns += 1), 1);
+    const onStep = (): void => void (turnsBySteps = turns);
+    await train(1, { batchSize: 64, hidden: 256, maxSteps: 40 }, { onStep });
+    clearInterval(timer);
+    expect(turnsBySteps).toBeGreaterThan(1);
+  });
+
+  test('tells how far a test has come, as it may take minutes', async () => {
+    const { events } = await train(2, { batchSize: 4, maxSteps: 2 }, { testSize: 600 });
+    for (const own of events) {
+      const told = own.filter(({ type }) => type === 'testing' || type === 'evaluation');
+      expect(told).toMatchObject([
+        { type: 'testing', step: 1, done: 250, share: 300 },
+        { type: 'testing', step: 1, done: 300, share: 300 },
+        { type: 'evaluation', step: 1, samples: 600 },
+      ]);
+    }
+  });
+
+  test('keeps state equal on all ranks, and says so', async () => {
+    const { results, events } = await train(3, { batchSize: 4, maxSteps: 6, hashEvery: 2 });
+    for (const result of results) {
+      expect(new Set(result.stateHash).size).toBe(1);
+      expect(result.stateHash).toEqual(results[0]!.stateHash);
+      expect(result.losses).toEqual(results[0]!.losses);
+    }
+    const hashes = events[1]!.filter((event) => event.type === 'hashes');
+    expect(hashes.map(({ step, agree }) => [step, agree])).toEqual([
+      [1, true],
+      [3, true],
+      [5, true],
+    ]);
+  });
+
+  test.each(['sgd', 'momentum', 'nesterov', 'adam', 'adamw'])('trains with %s', async (optimizer) => {
+    const { results } = await train(2, { optimizer, learningRate: 0.001, batchSize: 8, maxSteps: 3 });
+    expect(results[0]!.losses.every(Number.isFinite)).toBe(true);
+    expect(results[0]!.stateHash[0]).toBe(results[0]!.stateHash[1]);
+  });
+
+  test('trains the cnn', async () => {
+    const { results } = await train(2, { model: 'cnn', batchSize: 4, maxSteps: 2 });
+    expect(results[0]!.stateHash[0]).toBe(results[0]!.stateHash[1]);
+  });
+
+  test('covers a pass that does not divide, even when ranks run dry in the last step', async () => {
+    const { results, events } = await train(4, { batchSize: 4, epochs: 2 }, { trainSize: 17 });
+    const steps = events[0]!.filter((event) => event.type === 'step');
+    expect(steps.map(({ samples, dataEpoch }) => [samples, dataEpoch])).toEqual([
+      [16, 0],
+      [1, 0],
+      [16, 1],
+      [1, 1],
+    ]);
+    expect(results[0]!.epochs).toBe(2);
+    expect(results[0]!.losses.every((loss) => loss > 0)).toBe(true);
+    expect(new Set(results[0]!.stateHash).size).toBe(1);
+  });
+
+  test('sends the bytes of the theory for its steps, and counts the rest apart', async () => {
+    for (const n of [2, 4]) {
+      const { results } = await train(n, { batchSize: 2, maxSteps: 5 });
+      const { bytesSentPerRank, otherBytesSentPerRank, gradientBytes, steps } = results[0]!;
+      for (const bytes of bytesSentPerRank) {
+        const ratio = bytes / (((2 * (n - 1)) / n) * gradientBytes * steps);
+        expect(ratio).toBeGreaterThanOrEqual(1);
+        expect(ratio).toBeLessThan(1.01);
+      }
+      for (const bytes of otherBytesSentPerRank) expect(bytes).toBeGreaterThan(0);
+    }
+  });
+
+  test('tells every step, its way round the ring, and the held-out accuracy', async () => {
+    const { results, events } = await train(2, { batchSize: 20, maxSteps: 10 });
+    const types = (type: EngineEvent['type']) => events[0]!.filter((event) => event.type === type).length;
+    expect(types('step')).toBe(10);
+    expect(types('trace')).toBe(10);
+    expect(types('model')).toBe(1);
+    const evaluations = events[0]!.filter((event) => event.type === 'evaluation');
+    const { accuracy, valLoss: loss } = results[0]!;
+    expect(evaluations.at(-1)).toEqual({ type: 'evaluation', step: 9, loss, accuracy, samples: 40 });
+    expect(loss).toBeGreaterThan(0);
+    expect(evaluations.length).toBeGreaterThanOrEqual(5);
+  });
+
+  test('tells how every rank spent its steps, on clocks that are compared', async () => {
+    const { events } = await train(3, { batchSize: 4, maxSteps: 8, hashEvery: 4 });
+    const own = events[1]!.flatMap((event) => (event.type === 'segments' ? [event.lane] : []));
+    expect(own.map(({ step }) => step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+    for (const { duration, segments } of own) {
+      const kinds = segments.map(({ kind }) => kind);
+      expect(kinds).toEqual(expect.arrayContaining(['compute', 'update']));
+      for (const { start, end } of segments) {
+        expect(start).toBeGreaterThanOrEqual(0);
+        expect(end).toBeLessThanOrEqual(duration + 1);
+      }
+    }
+    const told = events[1]!.filter((event) => event.type === 'telemetry');
+    expect(told.map(({ step }) => step)).toEqual([3, 7]);
+    for (const { ranks } of told) {
+      expect(ranks.map(({ lanes }) => lanes.length)).toEqual([4, 4, 4]);
+      expect(ranks[1]!.clock).toEqual({ offsetMs: 0, errorMs: 0 });
+      for (const { clock, right } of ranks) {
+        // All run on one clock here.
+        expect(Math.abs(clock!.offsetMs)).toBeLessThanOrEqual(clock!.errorMs);
+        expect(right).toMatchObject({ route: 'memory' });
+        expect(right!.bytesSent).toBeGreaterThan(0);
+        expect(right!.transitMs).toBeGreaterThanOrEqual(0);
+      }
+    }
+  });
+
+  test('tells nothing but the steps in quiet stretches, and counts bytes all the same', async () => {
+    const { results, events } = await train(2, { batchSize: 4, maxSteps: 8, hashEvery: 2, quietStretch: 2 });
+    const told = (type: EngineEvent['type']) => events[0]!.flatMap((one) => (one.type === type ? [one] : []));
+    expect(told('step')).toHaveLength(8);
+    expect(told('segments')).toHaveLength(4);
+    expect(told('telemetry').map((one) => 'step' in one && one.step)).toEqual([1, 5, 7]);
+    expect(told('hashes')).toHaveLength(4);
+    const { bytesSentPerRank, gradientBytes } = results[0]!;
+    for (const bytes of bytesSentPerRank) expect(bytes / (gradientBytes * 8)).toBeCloseTo(1, 1);
+  });
+
+  test('tests some held-out samples on the way, and all of them at the end', async () => {
+    const { events } = await train(2, { batchSize: 250, maxSteps: 3 }, { testSize: 600 });
+    const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
+    expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
+      [0, 500],
+      [1, 500],
+      [2, 600],
+    ]);
+  });
+
+  test('tests no more samples within a pass than it learns from', async () => {
+    const { events } = await train(2, { batchSize: 20, maxSteps: 16 }, { testSize: 600 });
+    const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
+    expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([
+      [12, 500],
+      [15, 600],
+    ]);
+  });
+
+  test('tests all of them after every pass', async () => {
+    const { events } = await train(2, { batchSize: 20, epochs: 3 }, { trainSize: 80, testSize: 600 });
+    const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
+    expect(evaluations.filter(({ samples }) => samples === 600).map(({ step }) => step)).toEqual([1, 3, 5]);
+  });
+
+  test('tells of every step before it is taken', async () => {
+    const { events } = await train(2, { batchSize: 4, epochs: 1 }, { trainSize: 9 });
+    const told = events[1]!.filter(({ type }) => type === 'begin' || type === 'step');
+    expect(told.map((event) => ('samples' in event ? [event.type, event.step, event.samples] : []))).toEqual([
+      ...[['begin', 0, 8], ['step', 0, 8]],
+      ...[['begin', 1, 1], ['step', 1, 1]],
+    ]); // prettier-ignore
+  });
+
+  test.each(['local-sgd', 'async-parameter-server'])(
+    'stops all ranks at one step with the advice where only one knows of the loss: %s',
+    async (strategy) => {
+      let reads = 0;
+      const failures: string[] = [];
+      const run = train(
+        2,
+        { batchSize: 4, maxSteps: 12, strategy, syncEvery: 6 },
+        { spoil: (inputs) => (reads++ === 7 ? inputs.fill(NaN) : inputs), onFailure: (e) => failures.push(String(e)) },
+      );
+      await expect(run).rejects.toThrow(/is NaN or infinite at step \d+\. Start again with a lower learning rate/);
+      expect(failures).toHaveLength(2);
+      expect(failures[1]).toBe(failures[0]);
+    },
+  );
+
+  test('stops and names the rank whose state differs', async () => {
+    const training = train(
+      3,
+      { batchSize: 4, maxSteps: 6, hashEvery: 2 },
+      {
+        tamper: (run, group) => {
+          if (group.rank !== 1) return;
+          const original = run.stateHash.bind(run);
+          run.stateHash = () => original().replace(/^../, (byte) => (byte === '00' ? '01' : '00'));
+        },
+      },
+    );
+    await expect(training).rejects.toThrow('After step 2 the state of rank 1 differs from the others');
+  });
+
+  test('refuses to train with ranks that hold other data, and names one', async () => {
+    let reads = 0;
+    // Each rank's check reads the training data once; the third rank's differs in one pixel.
+    const spoil = (inputs: Float32Array): void => {
+      if (++reads === 3) inputs[7]! += 1;
+    };
+    await expect(train(3, { maxSteps: 2 }, { spoil })).rejects.toThrow(
+      /^Rank 2 has other data than the others: .*--data/,
+    );
+  });
+
+  test('frees everything when it cannot be made ready', async () => {
+    const before = tf.memory().numTensors;
+    let reads = 0;
+    const spoil = (): void => {
+      // The warm-up's batch.
+      if (++reads === 2) throw new Error('unreadable');
+    };
+    await expect(train(1, { maxSteps: 2 }, { spoil })).rejects.toThrow('unreadable');
+    expect(tf.memory().numTensors).toBe(before);
+  });
+
+  test('stops with advice when the loss is NaN or infinite', async () => {
+    let reads = 0;
+    const run = train(
+      1,
+      { batchSize: 4, maxSteps: 20 },
+      { spoil: (inputs) => (reads++ === 3 ? inputs.fill(NaN) : inputs) },
+    );
+    await expect(run).rejects.toThrow(
+      /^The loss is NaN or infinite at step \d+\. Start again with a lower learning rate/,
+    );
+  });
+
+  test('stops when its epoch is over', async () => {
+    const signal = AbortSignal.abort(new Error('the room closed'));
+    const run = train(1, { maxSteps: 3 }, { signal });
+    await expect(run).rejects.toThrow('the room closed');
+  });
+});

@@ -1,0 +1,81 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { DistributedSampler } from '../../../src/parallel/data/distributedSampler.ts';
+import { UsageError } from '../../../src/util/errors.ts';
+import { permutation } from '../../../src/util/rng.ts';
+
+/** The indices of each rank. */
+function sharesOf(size: number, numReplicas: number, dropLast = false): number[][] {
+  return Array.from({ length: numReplicas }, (_, rank) => [
+    ...new DistributedSampler(size, { numReplicas, rank, shuffle: false, dropLast }),
+  ]);
+}
+
+describe('DistributedSampler', () => {
+  // Case 44 of docs/CONFORMANCE.md; the same lists come out of torch 2.13.
+  test('deals as torch does', () => {
+    expect(sharesOf(10, 4)).toEqual([
+      [0, 4, 8],
+      [1, 5, 9],
+      [2, 6, 0],
+      [3, 7, 1],
+    ]);
+    expect(sharesOf(10, 4, true)).toEqual([
+      [0, 4],
+      [1, 5],
+      [2, 6],
+      [3, 7],
+    ]);
+    expect(sharesOf(11, 4)[3]).toEqual([3, 7, 0]);
+    expect(sharesOf(3, 8)).toEqual([[0], [1], [2], [0], [1], [2], [0], [1]]);
+    expect(sharesOf(1, 4)).toEqual([[0], [0], [0], [0]]);
+    expect(sharesOf(3, 4, true)).toEqual([[], [], [], []]);
+    expect(sharesOf(105, 4).map((share) => share.length)).toEqual([27, 27, 27, 27]);
+    expect(sharesOf(105, 4).map((share) => share.at(-1))).toEqual([104, 0, 1, 2]);
+    expect(sharesOf(8, 4, true)).toEqual(sharesOf(8, 4));
+    expect(sharesOf(0, 3)).toEqual([[], [], []]);
+  });
+
+  test('length is a count, and never -0', () => {
+    expect(new DistributedSampler(3, { numReplicas: 4, rank: 0, dropLast: true }).length).toBe(0);
+    expect(new DistributedSampler(10, { numReplicas: 4, rank: 3 })).toHaveLength(3);
+  });
+
+  test('shuffles by seed + epoch, and again the same', () => {
+    const sampler = new DistributedSampler(10, { numReplicas: 1, rank: 0, seed: 5 });
+    expect(sampler.indices()).toEqual(permutation(10, 5));
+    sampler.setEpoch(2);
+    expect([...sampler]).toEqual([...permutation(10, 7)]);
+    expect([...sampler]).toEqual([...permutation(10, 7)]);
+  });
+
+  test('pads from the head of the shuffled list', () => {
+    const order = permutation(10, 0);
+    const share = [...new DistributedSampler(10, { numReplicas: 4, rank: 3 })];
+    expect(share).toEqual([order[3], order[7], order[1]]);
+  });
+
+  test('the ranks together cover the data, whatever the sizes', () => {
+    fc.assert(
+      fc.property(fc.nat(200), fc.integer({ min: 1, max: 20 }), fc.boolean(), (size, numReplicas, dropLast) => {
+        const all = Array.from({ length: numReplicas }, (_, rank) => [
+          ...new DistributedSampler(size, { numReplicas, rank, dropLast, seed: 9 }),
+        ]);
+        expect(new Set(all.map((share) => share.length)).size).toBe(1);
+        const seen = all.flat();
+        const whole = dropLast ? size - (size % numReplicas) : size;
+        expect(new Set(seen).size).toBe(whole);
+        expect(seen.length).toBe(dropLast ? whole : Math.ceil(size / numReplicas) * numReplicas);
+      }),
+    );
+  });
+
+  test.each([-1, 4, 0.5, NaN])('refuses rank %s of 4', (rank) => {
+    expect(() => new DistributedSampler(10, { numReplicas: 4, rank })).toThrow(UsageError);
+  });
+
+  test('refuses sizes that are no counts', () => {
+    expect(() => new DistributedSampler(-1, { numReplicas: 1, rank: 0 })).toThrow(UsageError);
+    expect(() => new DistributedSampler(1, { numReplicas: 0, rank: 0 })).toThrow(UsageError);
+  });
+});

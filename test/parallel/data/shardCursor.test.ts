@@ -1,0 +1,117 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { CursorPosition } from '../../../src/parallel/data/cursor.ts';
+import { ShardCursor } from '../../../src/parallel/data/shardCursor.ts';
+import { UsageError } from '../../../src/util/errors.ts';
+
+const START: CursorPosition = { dataEpoch: 0, offset: 0 };
+const size = fc.integer({ min: 1, max: 200 });
+const batch = fc.integer({ min: 1, max: 40 });
+
+function upTo(n: number): number[] {
+  return Array.from({ length: n }, (_, i) => i);
+}
+
+describe('the cursor over shards', () => {
+  test('a pass holds each sample of each rank once, no rank more than a batch in a step, and all end together', () => {
+    fc.assert(
+      fc.property(fc.array(size, { minLength: 1, maxLength: 8 }), batch, fc.nat(1000), (sizes, batchSize, seed) => {
+        const cursors = sizes.map((_, rank) => new ShardCursor({ sizes, rank, seed }));
+        const seen = sizes.map((): number[] => []);
+        let position = START;
+        let done = 0;
+        let steps = 0;
+        while (position.dataEpoch === 0) {
+          const windows = cursors.map((cursor) => cursor.windowAt(position, batchSize));
+          const counts = windows.map(({ indices }) => indices.length);
+          for (const [rank, { indices }] of windows.entries()) seen[rank]!.push(...indices);
+          for (const window of windows) {
+            expect(window).toMatchObject({ offset: done, next: windows[0]!.next });
+            expect(window.size).toBe(counts.reduce((sum, one) => sum + one, 0));
+          }
+          expect(Math.max(...counts)).toBeLessThanOrEqual(batchSize);
+          expect(windows[0]!.size).toBeGreaterThan(0);
+          // In proportion, but for what is left of a sample.
+          for (const [rank, own] of seen.entries()) {
+            const share = own.length / sizes[rank]!;
+            expect(Math.abs(share - seen[0]!.length / sizes[0]!)).toBeLessThan(1 / sizes[rank]! + 1 / sizes[0]!);
+          }
+          done += windows[0]!.size;
+          steps++;
+          position = windows[0]!.next;
+        }
+        expect(position).toEqual({ dataEpoch: 1, offset: 0 });
+        expect(steps).toBe(cursors[0]!.partsOf(batchSize));
+        for (const [rank, own] of seen.entries()) expect(own.sort((a, b) => a - b)).toEqual(upTo(sizes[rank]!));
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test('who stays gives each sample once though others come and go in the middle of a pass', () => {
+    fc.assert(
+      fc.property(
+        size,
+        batch,
+        fc.array(fc.array(size, { maxLength: 4 }), { minLength: 200, maxLength: 200 }),
+        (mine, batchSize, others) => {
+          const seen: number[] = [];
+          let position = START;
+          for (let step = 0; position.dataEpoch === 0; step++) {
+            const before = others[step % others.length]!;
+            // Its number differs from world to world, too.
+            const cursor = new ShardCursor({ sizes: [...before, mine], rank: before.length, seed: 3 });
+            const window = cursor.windowAt(position, batchSize);
+            expect(window.size).toBeGreaterThan(0);
+            for (const rank of before.keys()) {
+              const theirs = new ShardCursor({ sizes: [...before, mine], rank, seed: 3 }).windowAt(position, batchSize);
+              expect(theirs.indices.length).toBeLessThanOrEqual(batchSize);
+            }
+            expect(window.indices.length).toBeLessThanOrEqual(batchSize);
+            seen.push(...window.indices);
+            position = window.next;
+          }
+          expect(seen.sort((a, b) => a - b)).toEqual(upTo(mine));
+        },
+      ),
+      { numRuns: 30 },
+    );
+  });
+
+  test('one rank with all of it takes batches of a permutation, another one in each pass', () => {
+    const cursor = new ShardCursor({ sizes: [100], rank: 0, seed: 1 });
+    expect(cursor.windowAt(START, 10)).toMatchObject({ offset: 0, size: 10, next: { offset: 1, parts: 10 } });
+    const [first, second] = [0, 1].map((dataEpoch) => cursor.windowAt({ dataEpoch, offset: 0 }, 100).indices);
+    expect(first).not.toEqual(second);
+  });
+
+  test('where the largest shard has gone, steps are as large as before', () => {
+    const cursor = new ShardCursor({ sizes: [32, 30], rank: 0, seed: 1 });
+    const window = cursor.windowAt({ dataEpoch: 0, offset: 50, parts: 100 }, 8);
+    expect(window.indices.length).toBe(8);
+    expect(window.next).toEqual({ dataEpoch: 0, offset: 78, parts: 100 });
+  });
+
+  test('where a larger shard has come, no step has more than a batch of it', () => {
+    const cursor = new ShardCursor({ sizes: [64, 60_000], rank: 1, seed: 1 });
+    const window = cursor.windowAt({ dataEpoch: 0, offset: 1, parts: 2 }, 32);
+    expect(window).toMatchObject({ offset: 32 + 30_000, next: { offset: 939, parts: 1876 } });
+    expect(window.indices.length).toBeLessThanOrEqual(32);
+  });
+
+  test('how many steps are left is told of whatever shards there are', () => {
+    const both = new ShardCursor({ sizes: [3000, 10], rank: 0, seed: 1 });
+    expect(both.stepsLeft(START, 2, 10)).toBe(600);
+    expect(both.stepsLeft({ dataEpoch: 1, offset: 150, parts: 300 }, 2, 10)).toBe(150);
+    const rest = new ShardCursor({ sizes: [100, 10], rank: 0, seed: 1 });
+    expect(rest.stepsLeft({ dataEpoch: 1, offset: 150, parts: 300 }, 2, 10)).toBe(5);
+    expect(rest.stepsLeft({ dataEpoch: 0, offset: 150, parts: 300 }, 2, 10)).toBe(15);
+  });
+
+  test('a position outside of a pass, and a rank without samples, are refused', () => {
+    const cursor = new ShardCursor({ sizes: [4], rank: 0, seed: 1 });
+    expect(() => cursor.windowAt({ dataEpoch: 0, offset: 4, parts: 4 }, 1)).toThrow(UsageError);
+    expect(() => cursor.windowAt({ dataEpoch: 0, offset: 1 }, 1)).toThrow('divided into 0');
+    expect(() => new ShardCursor({ sizes: [4, 0], rank: 0, seed: 1 })).toThrow("rank 1's samples");
+  });
+});

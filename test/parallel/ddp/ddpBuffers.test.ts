@@ -1,0 +1,131 @@
+/** State that no gradient changes: batch normalization's averages, frozen weights. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { createOptimizer } from '../../../src/optim/index.ts';
+import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+import { meanSquare, normalized, samplesOf, weightsOf } from '../models.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+/** The moving mean of `normalized`. */
+function movingMean(model: tf.LayersModel): number[] {
+  return Array.from(model.layers[1]!.getWeights()[2]!.dataSync());
+}
+
+describe('buffers', () => {
+  test.each([1, 2, 3, 4])('of %i ranks start from rank 0 and are equal after every step', async (n) => {
+    const seen: number[][][] = Array.from({ length: 4 }, () => []);
+    await runWorld(n, async (group) => {
+      const model = normalized(7 + group.rank);
+      const ddp = await DistributedDataParallel.create(model, group);
+      expect(movingMean(model)).toEqual([7, 7, 7, 7]);
+      const optimizer = createOptimizer('adam', { learningRate: 0.01 }, ddp.layout.size);
+      for (let step = 0; step < 3; step++) {
+        const inputs = samplesOf(group.rank, step, 6);
+        const batchMean = tf.tidy(() =>
+          Array.from((model.layers[0]!.apply(inputs) as tf.Tensor).mean(0).dataSync<'float32'>()),
+        );
+        const before = movingMean(model);
+        await ddp.backward({ inputs, loss: meanSquare }, { samples: 6 });
+        ddp.step(optimizer);
+        seen[step]!.push(weightsOf(model));
+        if (group.rank === 0) {
+          // Momentum one half: the values are those of rank 0's own samples.
+          movingMean(model).forEach((mean, i) => expect(mean).toBeCloseTo((before[i]! + batchMean[i]!) / 2, 5));
+        }
+      }
+    });
+    for (const states of seen) for (const state of states) expect(state).toEqual(states[0]);
+  });
+
+  test('are those of every pass, also where the loss is a function', async () => {
+    await runWorld(3, async (group) => {
+      const model = normalized(group.rank);
+      const ddp = await DistributedDataParallel.create(model, group);
+      const before: number[][] = [];
+      for (let step = 0; step < 3; step++) {
+        const loss = (): tf.Scalar => {
+          before.push(movingMean(model));
+          return meanSquare(model.apply(samplesOf(group.rank, step, 4), { training: true }) as tf.Tensor);
+        };
+        await ddp.backward(loss, { samples: 4 });
+      }
+      const all = await group.allGather(Float32Array.from(before.flat()));
+      for (const means of all) expect(means).toEqual(all[0]);
+    });
+  });
+
+  test('stay each rank’s own where broadcastBuffers is false', async () => {
+    const means = await runWorld(2, async (group) => {
+      const model = normalized(group.rank);
+      const ddp = await DistributedDataParallel.create(model, group, { broadcastBuffers: false });
+      expect(movingMean(model)).toEqual([0, 0, 0, 0]);
+      await ddp.backward({ inputs: samplesOf(group.rank, 0, 4), loss: meanSquare }, { samples: 4 });
+      return movingMean(model);
+    });
+    expect(means[0]).not.toEqual(means[1]);
+  });
+
+  test('are sent once only where no pass changes them, as frozen weights', async () => {
+    const width = 2000;
+    await runWorld(2, async (group) => {
+      const model = tf.sequential({
+        layers: [
+          tf.layers.dense({ units: 1, inputShape: [width], trainable: false, kernelInitializer: 'randomNormal' }),
+          tf.layers.dense({ units: 1, kernelInitializer: 'ones' }),
+        ],
+      });
+      const ddp = await DistributedDataParallel.create(model, group);
+      const inputs = tf.ones([1, width]);
+      const { bytesSent } = await ddp.backward({ inputs, loss: meanSquare }, { samples: 1 });
+      expect(bytesSent).toBeLessThan(width);
+      const all = await group.allGather(Float32Array.from(weightsOf(model)));
+      expect(all[1]).toEqual(all[0]);
+    });
+  });
+
+  test('may be variables of a list that are not trainable', async () => {
+    await runWorld(3, async (group) => {
+      const weight = tf.variable(tf.scalar(1));
+      const counter = tf.variable(tf.scalar(10 * group.rank), false);
+      const ddp = await DistributedDataParallel.create([counter, weight], group);
+      for (let step = 1; step <= 3; step++) {
+        const loss = (): tf.Scalar => {
+          counter.assign(counter.add(1 + group.rank));
+          return weight.mul(2);
+        };
+        await ddp.backward(loss, { samples: 1 });
+        expect(counter.dataSync()[0]).toBe(step);
+      }
+    });
+  });
+
+  test('are rank 0’s also in a step in which it has no samples', async () => {
+    await runWorld(2, async (group) => {
+      const model = normalized(5);
+      const ddp = await DistributedDataParallel.create(model, group);
+      const samples = group.rank === 0 ? 0 : 4;
+      await ddp.backward({ inputs: samplesOf(group.rank, 0, 4), loss: meanSquare }, { samples });
+      expect(movingMean(model)).toEqual([5, 5, 5, 5]);
+    });
+  });
+
+  test('of noSync passes are exchanged with the next reduction', async () => {
+    await runWorld(2, async (group) => {
+      const model = normalized(5);
+      const ddp = await DistributedDataParallel.create(model, group);
+      const pass = (step: number) =>
+        ddp.backward({ inputs: samplesOf(group.rank, step, 4), loss: meanSquare }, { samples: 4 });
+      const { bytesSent } = await ddp.noSync(() => pass(0));
+      expect(bytesSent).toBe(0);
+      const local = await group.allGather(Float32Array.from(movingMean(model)));
+      expect(local[1]).not.toEqual(local[0]);
+      await pass(1);
+      const shared = await group.allGather(Float32Array.from(movingMean(model)));
+      expect(shared[1]).toEqual(shared[0]);
+    });
+  });
+});

@@ -1,0 +1,304 @@
+/** DDP whose buckets travel encoded. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { allReduceHook, type CommHook } from '../../../src/parallel/ddp/commHooks.ts';
+import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
+import type { DistributedDataParallelOptions } from '../../../src/parallel/ddp/options.ts';
+import { createPowerSgdHook } from '../../../src/parallel/ddp/powerSgd.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+import { MismatchError, UsageError } from '../../../src/util/errors.ts';
+import { createRng } from '../../../src/util/rng.ts';
+import { line, meanSquare, mlp, rejection, samplesOf } from '../models.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const BUCKETS = { firstBucketBytes: 4, bucketCapBytes: 32 };
+
+/** Gradients of so many passes by 3 ranks, of other numbers of samples each. */
+function gradientsOf(options: DistributedDataParallelOptions, passes = 3): Promise<Float32Array[][]> {
+  return runWorld(3, async (group) => {
+    const model = mlp(1);
+    const ddp = await DistributedDataParallel.create(model, group, { ...BUCKETS, ...options });
+    const gradients = [];
+    for (let pass = 0; pass < passes; pass++) {
+      const inputs = samplesOf(group.rank, pass, 2 + group.rank);
+      const { samples } = await ddp.backward(() => meanSquare(model.apply(inputs) as tf.Tensor), {
+        samples: inputs.shape[0],
+      });
+      // The tally is not rounded.
+      expect(samples).toBe(9);
+      gradients.push(ddp.gradient.slice());
+    }
+    return gradients;
+  });
+}
+
+describe.each(['fp16', 'int8'] as const)('%s', (codec) => {
+  test('gives all ranks the same gradients, near those of fp32', async () => {
+    const [plain] = await gradientsOf({});
+    const encoded = await gradientsOf({ codec });
+    for (const gradients of encoded) expect(gradients).toEqual(encoded[0]);
+    plain!.forEach((gradient, pass) => {
+      const largest = gradient.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+      gradient.forEach((value, i) => {
+        expect(Math.abs(encoded[0]![pass]![i]! - value)).toBeLessThan(largest / 25);
+      });
+    });
+  });
+
+  test('counts its own bytes', async () => {
+    await runWorld(2, async (group) => {
+      const plain = await DistributedDataParallel.create(mlp(1, { units: 400 }), group);
+      const ddp = await DistributedDataParallel.create(mlp(1, { units: 400 }), group, { codec });
+      expect(plain.gradientBytes / ddp.gradientBytes).toBeGreaterThan(codec === 'fp16' ? 1.99 : 3.7);
+      const buckets = ddp.bucketBytes.reduce((sum, bytes) => sum + bytes, 0);
+      // The tally: loss and samples.
+      expect(ddp.gradientBytes).toBe(buckets + 8);
+    });
+  });
+});
+
+test('error feedback makes the mean of many steps right; without it the same is lost every time', async () => {
+  const rng = createRng(3);
+  // One value of each rank's chunk is so large that the others are less than half a scale.
+  const slopes = Float32Array.from({ length: 20 }, (_, i) => (i % 10 === 0 ? 1000 : rng.next()));
+  const meanOf = async (errorFeedback: boolean): Promise<number[]> => {
+    const [mean] = await runWorld(2, async (group) => {
+      const weights = tf.variable(tf.zeros([20]));
+      const ddp = await DistributedDataParallel.create([weights], group, { codec: 'int8', errorFeedback });
+      const sum = new Float64Array(20);
+      for (let step = 0; step < 100; step++) {
+        await ddp.backward(() => weights.mul(tf.tensor1d(slopes)).sum().asScalar(), { samples: 1 });
+        ddp.gradient.forEach((value, i) => (sum[i]! += value / 100));
+      }
+      return Array.from(sum);
+    });
+    return mean!;
+  };
+  const [fed, apart] = [await meanOf(true), await meanOf(false)];
+  slopes.forEach((slope, i) => {
+    expect(Math.abs(fed[i]! - slope)).toBeLessThan(0.15);
+    if (slope < 1) expect(apart[i]).toBe(0);
+  });
+});
+
+/** How far the sum of applied gradients is from that of the true means, after each of some steps of so many samples a rank. */
+async function driftOf(
+  options: DistributedDataParallelOptions,
+  makeHook: (() => CommHook) | null,
+  sizes: number[],
+): Promise<number[]> {
+  const shape: [number, number] = [64, 48];
+  const length = 64 * 48;
+  const [drift] = await runWorld(2, async (group) => {
+    const weights = tf.variable(tf.zeros(shape));
+    const ddp = await DistributedDataParallel.create([weights], group, options);
+    if (makeHook) ddp.registerCommHook(makeHook());
+    const missing = new Float64Array(length);
+    const drifts: number[] = [];
+    for (const [step, samples] of sizes.entries()) {
+      const common = createRng(1000 * step + 7);
+      const own = [0, 1].map((rank) => createRng(1000 * step + 13 + rank));
+      // A mean gradient of norm 32, whatever the samples; ranks differ a little.
+      const slopes = [0, 1].map(() => new Float32Array(length));
+      for (let i = 0; i < length; i++) {
+        const shared = 2 * common.next() - 1;
+        for (const rank of [0, 1]) slopes[rank]![i] = shared + 0.1 * (2 * own[rank]!.next() - 1);
+      }
+      const slope = tf.tensor2d(slopes[group.rank]!, shape);
+      await ddp.backward(() => weights.mul(slope).sum().asScalar(), { samples });
+      slope.dispose();
+      ddp.gradient.forEach((value, i) => (missing[i]! += value - (slopes[0]![i]! + slopes[1]![i]!) / 2));
+      drifts.push(Math.hypot(...missing));
+    }
+    return drifts;
+  });
+  return drift!;
+}
+
+const powerSgd = (): CommHook => createPowerSgdHook({ matrixApproximationRank: 2, startPowerSgdIter: 0 });
+
+describe('a step of few samples among steps of many', () => {
+  const EQUAL = [256, 256, 256, 256, 256, 256];
+  const UNEQUAL = [256, 256, 2, 256, 2, 256];
+
+  test.each([
+    ['int8', { codec: 'int8' as const }, null, 0.15],
+    ['fp16', { codec: 'fp16' as const }, null, 0.0075],
+    ['PowerSGD', {}, powerSgd, 120],
+    ['PowerSGD with unused parameters', { findUnusedParameters: true }, powerSgd, 120],
+  ])('takes over no more by %s than what was lost of an average', async (_name, options, makeHook, most) => {
+    const equal = await driftOf(options, makeHook, EQUAL);
+    const unequal = await driftOf(options, makeHook, UNEQUAL);
+    for (const drift of unequal) expect(drift).toBeLessThan(most);
+    // What remains depends on the values alone, not on how many samples there were.
+    expect(unequal.at(-1)!).toBeLessThan(1.05 * equal.at(-1)!);
+  });
+
+  test('is the same whether ranks count their samples or know the total', async () => {
+    const gradients = await runWorld(2, async (group) => {
+      const made = [];
+      for (const totalSamples of [undefined, 3]) {
+        const model = mlp(1);
+        const ddp = await DistributedDataParallel.create(model, group, { codec: 'int8' });
+        const inputs = samplesOf(group.rank, 0, 1 + group.rank);
+        const options = { samples: inputs.shape[0], ...(totalSamples !== undefined && { totalSamples }) };
+        await ddp.backward(() => meanSquare(model.apply(inputs) as tf.Tensor), options);
+        made.push(ddp.gradient.slice());
+      }
+      return made;
+    });
+    for (const [counted, known] of gradients) expect(known).toEqual(counted);
+  });
+
+  test('ends on every rank where one names a total that samples do not add up to', async () => {
+    const errors = await runWorld(2, async (group) => {
+      const [weight, bias] = line(1);
+      const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
+      const backward = (totalSamples: number) =>
+        ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples });
+      // The other rank divides by the right total, and hears of the error in its next step at the latest.
+      if (group.rank === 0) return rejection(backward(4).then(() => backward(4)));
+      return rejection(backward(8));
+    });
+    expect(errors[1]).toBeInstanceOf(MismatchError);
+    for (const error of errors) expect(error.message).toContain('totalSamples is 8 on rank 1');
+  });
+
+  test('takes a total of fractions as it comes', async () => {
+    await runWorld(2, async (group) => {
+      const [weight, bias] = line(1);
+      const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
+      await ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 0.1, totalSamples: 0.2 });
+    });
+  });
+
+  test('ends on every rank where the total is not what samples add up to', async () => {
+    const errors = await runWorld(2, async (group) => {
+      const [weight, bias] = line(1);
+      const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
+      return rejection(ddp.backward(() => weight.add(bias).sum().asScalar(), { samples: 2, totalSamples: 5 }));
+    });
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(MismatchError);
+      expect(error.message).toContain('All ranks together had 4 samples in this step, but totalSamples is 5 on rank');
+    }
+  });
+});
+
+test('fp16 is right for large batches of large gradients', async () => {
+  await runWorld(2, async (group) => {
+    const gradientOf = async (codec: 'fp32' | 'fp16'): Promise<Float32Array[]> => {
+      const weights = tf.variable(tf.zeros([500]));
+      const slopes = Float32Array.from({ length: 500 }, (_, i) => 100 - i / 10 - group.rank);
+      const ddp = await DistributedDataParallel.create([weights], group, { codec });
+      const gradients = [];
+      for (const factor of [1, 0.001]) {
+        const loss = () => weights.mul(tf.tensor1d(slopes)).sum().mul(factor).asScalar();
+        await ddp.backward(loss, { samples: 4096 });
+        gradients.push(ddp.gradient.slice());
+      }
+      return gradients;
+    };
+    const [plain, encoded] = [await gradientOf('fp32'), await gradientOf('fp16')];
+    plain.forEach((gradient, step) => {
+      gradient.forEach((value, i) => {
+        // The second step is a thousandth of the first, and takes over what was lost of that.
+        expect(Math.abs(encoded[step]![i]! - value)).toBeLessThan(0.1);
+        if (step === 0) expect(Math.abs(encoded[0]![i]! / value - 1)).toBeLessThan(1e-3);
+      });
+    });
+  });
+});
+
+test('a step that fails after its gradients were reduced leaves what was kept before', async () => {
+  const [first] = await runWorld(2, async (group) => {
+    const weights = tf.variable(tf.zeros([4]));
+    const buffer = tf.variable(tf.zeros([1]), false);
+    const options = { codec: 'int8', keepGradients: true } as const;
+    const ddp = await DistributedDataParallel.create([weights, buffer], group, options);
+    const backward = async (slopes: number[], endsEarly = false): Promise<Float32Array> => {
+      const pass = (): tf.Scalar => {
+        // Buffers are given to all behind the gradients.
+        buffer.assign(buffer.add(1));
+        return weights.mul(tf.tensor1d(slopes)).sum().asScalar();
+      };
+      if (endsEarly) {
+        const broadcast = group.broadcast.bind(group);
+        vi.spyOn(group, 'broadcast').mockImplementation((...args) => {
+          group.abort(new Error('over'));
+          return broadcast(...args);
+        });
+      }
+      const reduced = ddp.backward(pass, { samples: 1 });
+      if (endsEarly) await rejection(reduced);
+      else await reduced;
+      return ddp.gradient.slice();
+    };
+    // Of 3 beside 1000 nothing is left.
+    expect((await backward([1000, 3, 3, 1000]))[1]).toBe(0);
+    // Alone it would be sent.
+    await backward([0, 0, 0, 0], true);
+    return { ddp, weights };
+  });
+  const { ddp, weights } = first!;
+  await runWorld(1, async (group) => {
+    ddp.dropPending();
+    ddp.regroup(group);
+    await ddp.backward(() => weights.mul(0).sum().asScalar(), { samples: 1 });
+    // This rank's half of an average of 3.
+    expect(ddp.gradient[1]).toBe(1.5);
+  });
+});
+
+test('what was lost of a parameter that no rank uses waits for the step that does', async () => {
+  await runWorld(2, async (group) => {
+    // In the flat gradient, a large value beside each small one.
+    const [first, small, last] = [1, 2, 1].map((size) => tf.variable(tf.zeros([size])));
+    const options = { codec: 'int8', findUnusedParameters: true } as const;
+    const ddp = await DistributedDataParallel.create([first!, small!, last!], group, options);
+    const gradientOf = async (usesSmall: boolean): Promise<number> => {
+      const pass = (): tf.Scalar => {
+        const before = first!.mul(1000).asScalar();
+        const between = usesSmall ? before.add(small!.mul(3).sum()) : before;
+        return between.add(last!.mul(1000)).asScalar();
+      };
+      await ddp.backward(pass, { samples: 1 });
+      const { offset } = ddp.layout.slots.find(({ parameter }) => parameter === 1)!;
+      return ddp.gradient[offset]!;
+    };
+    // Of 3 beside 1000, nothing is left; twice 3 are more than half a scale of 8.
+    expect(await gradientOf(true)).toBe(0);
+    expect(await gradientOf(false)).toBe(0);
+    expect(await gradientOf(true)).toBeGreaterThan(7);
+  });
+});
+
+test('forgets what was lost where it is told so', async () => {
+  await runWorld(2, async (group) => {
+    const weights = tf.variable(tf.zeros([4]));
+    const ddp = await DistributedDataParallel.create([weights], group, { codec: 'int8' });
+    const slopes = tf.tensor1d([1000, 3, 3, 1000]);
+    for (let step = 0; step < 3; step++) {
+      await ddp.backward(() => weights.mul(slopes).sum().asScalar(), { samples: 1 });
+      expect(ddp.gradient[1]).toBe(0);
+      ddp.forgetLosses();
+    }
+  });
+});
+
+test('is named where ranks name different ones, and takes no hook beside it', async () => {
+  const errors = await runWorld(2, (group) =>
+    rejection(DistributedDataParallel.create(line(1), group, { codec: group.rank === 1 ? 'int8' : 'fp16' })),
+  );
+  for (const error of errors) {
+    expect(error).toBeInstanceOf(MismatchError);
+    expect(error.message).toContain('"codec":"int8"');
+  }
+  await runWorld(1, async (group) => {
+    const ddp = await DistributedDataParallel.create(line(1), group, { codec: 'int8' });
+    expect(() => ddp.registerCommHook(allReduceHook)).toThrow(UsageError);
+  });
+});

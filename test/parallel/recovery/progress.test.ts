@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { isRunOver, judge, startOfRun } from '../../../src/parallel/recovery/progress.ts';
+
+const BOUNDS = { epochs: 100, maxSteps: null, maxMinutes: null, patience: 2 };
+
+test('a run ends after so many tests without a lower loss, and knows when it was lowest', () => {
+  const progress = startOfRun();
+  const losses = [3, 2, 2.5, 1.5, 1.5, 1.6];
+  const seen = losses.map((loss) => {
+    progress.step += 10;
+    return [judge(progress, loss), isRunOver(progress, BOUNDS)];
+  });
+  // As low as before is no better.
+  expect(seen).toEqual([
+    [true, false],
+    [true, false],
+    [false, false],
+    [true, false],
+    [false, false],
+    [false, true],
+  ]);
+  expect(progress.verdicts.at(-1)).toEqual({ step: 60, best: 1.5, bestStep: 40, since: 2 });
+  expect(isRunOver(progress, { ...BOUNDS, patience: null })).toBe(false);
+});
+
+test('a test that is repeated counts once, as it came out last', () => {
+  const progress = startOfRun();
+  judge({ ...progress, step: 1 }, 9);
+  for (const [step, loss] of [
+    [5, 2],
+    [10, 1],
+    [10, 2.5],
+    [10, 2.5],
+  ] as const) {
+    progress.step = step;
+    judge(progress, loss);
+  }
+  expect(progress.verdicts.at(-1)).toEqual({ step: 10, best: 2, bestStep: 5, since: 1 });
+});

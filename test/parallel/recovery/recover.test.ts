@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
+import { recover, type Replica } from '../../../src/parallel/recovery/recover.ts';
+import type { Standing } from '../../../src/parallel/recovery/stateElection.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+import { PeerGoneError } from '../../../src/util/errors.ts';
+
+const [BEFORE, AFTER, WRONG] = ['be', 'af', '0f'].map((byte) => byte.repeat(8)) as [string, string, string];
+const known = { isFresh: false, verdicts: [], keepsGradient: true };
+const ahead: Standing = { ...known, step: 7, appliedIn: 4, previousAppliedIn: 3, digest: AFTER };
+const behind: Standing = { ...known, step: 6, appliedIn: 3, previousAppliedIn: 3, digest: BEFORE };
+
+/** Rank 0, a step behind, and rank 1 go on together. What is done to rank 0's state, which `result` is after that step. */
+async function catchUpWith(result: string, gather: () => Promise<string>): Promise<{ done: string[]; state: string }> {
+  const done: string[] = [];
+  let state = BEFORE;
+  await runWorld(2, async (group) => {
+    const isLate = group.rank === 0;
+    const replica: Replica<object, string, string> = {
+      digest: () => Promise.resolve(isLate ? state : AFTER),
+      head: () => ({}),
+      broadcastGradient: () => Promise.resolve('gradient'),
+      catchUp: () => {
+        done.push('caught up');
+        state = result;
+      },
+      distrust: () => done.push('distrusted'),
+      gather,
+      load: (loaded) => {
+        done.push('loaded');
+        state = loaded;
+      },
+    };
+    await recover(group, [behind, ahead], replica, startOfRun()).catch(() => {});
+  });
+  return { done, state };
+}
+
+test('a rank that comes to the right state by the step it lacked loads nothing', async () => {
+  const { done } = await catchUpWith(AFTER, () => Promise.resolve(AFTER));
+  expect(done).toEqual(['caught up']);
+});
+
+test('a rank that comes to another state by the step it lacked has no say until it has loaded the right one', async () => {
+  const { done, state } = await catchUpWith(WRONG, () => Promise.resolve(AFTER));
+  expect(done).toEqual(['caught up', 'distrusted', 'loaded']);
+  expect(state).toBe(AFTER);
+  const broken = await catchUpWith(WRONG, () => Promise.reject(new PeerGoneError('The link broke.')));
+  expect(broken.done).toEqual(['caught up', 'distrusted']);
+});

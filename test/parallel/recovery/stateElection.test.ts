@@ -1,0 +1,84 @@
+import { describe, expect, test } from 'vitest';
+import { gatherSlices } from '../../../src/parallel/recovery/gatherSlices.ts';
+import { compareStandings, oddOnes, type Standing } from '../../../src/parallel/recovery/stateElection.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+
+const at = (step: number, digest: string, more: Partial<Standing> = {}): Standing => ({
+  ...{ isFresh: false, step, appliedIn: 1, previousAppliedIn: 1, verdicts: [], digest, keepsGradient: true },
+  ...more,
+});
+const fresh = (digest: string) => at(0, digest, { isFresh: true, keepsGradient: false });
+
+const values = (size: number) => Float32Array.from({ length: size }, (_, i) => i + 0.5);
+
+describe('of ranks that come with different states', () => {
+  test('those with the most steps have the one that counts, and one of them helps who lacks the last', () => {
+    const standings = [at(6, 'old'), at(7, 'a', { keepsGradient: false }), at(7, 'a'), at(3, 'older'), fresh('0')];
+    expect(compareStandings(standings)).toEqual({ step: 7, digest: 'a', sources: [1, 2], late: [0], keeper: 2 });
+  });
+
+  test('only ranks whose state is the one before the last step are given that step', () => {
+    const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 3 });
+    const standings = [ahead, at(6, 'before', { appliedIn: 3 }), at(6, 'other', { appliedIn: 2 })];
+    expect(compareStandings(standings)).toMatchObject({ digest: 'a', sources: [0], late: [1], keeper: 0 });
+  });
+
+  test('states of which no epoch is known are not taken for one, though they have as many steps', () => {
+    const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 0 });
+    expect(compareStandings([ahead, at(6, 'file', { appliedIn: 0 })])).toMatchObject({ sources: [0], late: [] });
+  });
+
+  test('nobody is late where nobody can help', () => {
+    const standings = [at(6, 'old'), at(7, 'a', { keepsGradient: false })];
+    expect(compareStandings(standings)).toMatchObject({ sources: [1], late: [], keeper: null });
+  });
+
+  test('most of those at the last step are right, not the lowest', () => {
+    expect(compareStandings([at(7, 'odd'), at(7, 'a'), at(7, 'a')])).toMatchObject({ digest: 'a', sources: [1, 2] });
+  });
+
+  test('a step that was taken anew counts, not the one of who was away meanwhile, however many', () => {
+    const standings = [at(7, 'void'), at(7, 'void'), at(7, 'a', { appliedIn: 2 })];
+    expect(compareStandings(standings)).toMatchObject({ digest: 'a', sources: [2], late: [] });
+  });
+
+  test("rank 0's is everyone's where all are fresh", () => {
+    expect(compareStandings([fresh('a'), fresh('b'), fresh('a'), fresh('b')])).toMatchObject({
+      ...{ step: 0, digest: 'a', sources: [0, 2], late: [], keeper: null },
+    });
+  });
+
+  test('fresh ones have no say, however many', () => {
+    expect(compareStandings([fresh('0'), fresh('0'), at(0, 'a')])).toMatchObject({ digest: 'a', sources: [2] });
+    expect(oddOnes(['b', 'b', 'a'], [true, true, false])).toEqual([0, 1]);
+    expect(oddOnes(['b', 'a', 'a'], [true, true, true])).toEqual([0]);
+    expect(oddOnes(['a', 'b', 'a', 'c'], [false, false, false, true])).toEqual([1, 3]);
+  });
+});
+
+describe('slices of an array', () => {
+  test.each([
+    [2, [1], 10],
+    [3, [0, 2], 10],
+    [3, [0, 1, 2], 10],
+    [4, [3], 1],
+    [4, [0, 1, 2], 2],
+    [9, [1, 4, 8], 100],
+    [17, [0, 16], 1000],
+    [2, [0], 0],
+  ])('come to all of %i ranks from ranks %j: %i elements', async (n, sources, size) => {
+    await runWorld(n, async (group) => {
+      const mine = sources.includes(group.rank) ? values(size) : new Float32Array(size);
+      expect(await gatherSlices(group, mine, sources)).toEqual(values(size));
+    });
+  });
+
+  test('take as many bytes off each source as it has slices', async () => {
+    const size = 30_000;
+    await runWorld(3, async (group) => {
+      await gatherSlices(group, values(size), [0, 1]);
+      // Round the ring each slice passes two ranks.
+      expect(group.bytesSent).toBeLessThan(size * 4 * 1.02);
+    });
+  });
+});

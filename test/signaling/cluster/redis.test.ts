@@ -1,0 +1,422 @@
+/** Several signaling processes that serve the same rooms through a Redis. */
+import { createClient } from 'redis';
+import { afterEach, describe, expect, test } from 'vitest';
+import { Child } from '../../../bench/signaling/child.ts';
+import type { ServerOrder, ServerSays } from '../../../bench/signaling/serverProcess.ts';
+import { startSignaling, type SignalingOptions, type SignalingServer } from '../../../signaling/index.ts';
+import { Credentials } from '../../../signaling/credentials.ts';
+import { PROTOCOL_VERSION, type RosterEntry, type Standing } from '../../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../../src/spec/job.ts';
+import { ManualClock } from '../../manualClock.ts';
+import { CPU, enter, TestMember } from '../helpers.ts';
+import { hasRedis, RedisServer } from './redisServer.ts';
+
+const SECRET = 'a secret of all processes';
+const NODES = { min: 1, max: 8 };
+
+const open: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  while (open.length > 0) await open.pop()!();
+});
+
+async function startRedis(): Promise<RedisServer> {
+  const redis = await RedisServer.start();
+  open.push(() => redis.stop());
+  return redis;
+}
+
+async function start(redis: RedisServer, options: SignalingOptions = {}): Promise<SignalingServer> {
+  const server = await startSignaling({ logLevel: 'silent', redisUrl: redis.url, ...options });
+  open.push(() => server.close());
+  return server;
+}
+
+/** Two processes that share a Redis. */
+async function two(options: SignalingOptions = {}) {
+  const redis = await startRedis();
+  const [one, other] = [await start(redis, options), await start(redis, options)];
+  return { redis, one, other };
+}
+
+function member(server: Pick<SignalingServer, 'url'>): TestMember {
+  const tab = new TestMember(server);
+  open.push(() => tab.socket.terminate());
+  return tab;
+}
+
+interface Joined {
+  tab: TestMember;
+  id: string;
+  token: string;
+}
+
+async function joined(server: Pick<SignalingServer, 'url'>, room: string, name: string): Promise<Joined> {
+  const tab = member(server);
+  return { tab, ...(await enter(tab, room, name)) };
+}
+
+/** Takes an epoch from `prepare` to `go`; resolves with its `prepare`. */
+async function train(tabs: readonly TestMember[], worldSize = tabs.length) {
+  const prepares = await Promise.all(tabs.map((tab) => tab.next('prepare', (m) => m.members.length === worldSize)));
+  const { epoch } = prepares[0]!;
+  for (const tab of tabs) await tab.send({ type: 'linked', epoch });
+  for (const tab of tabs) await tab.next('sync', (m) => m.epoch === epoch);
+  for (const tab of tabs) await tab.send({ type: 'synced', epoch, step: 0, stateHash: 'x' });
+  for (const tab of tabs) await tab.next('go', (m) => m.epoch === epoch);
+  return prepares[0]!;
+}
+
+/** What a member remembers of a run that it trains in. */
+function remembered(epoch: number, ring: RosterEntry[]): Standing {
+  return {
+    settings: { job: DEFAULT_JOB, startAt: null, nodes: NODES, isLocked: false, isHeld: false },
+    ...{ run: 1, isRunOn: true, epoch, active: { epoch, ring, isSteady: true } },
+  };
+}
+
+async function comeBack(
+  server: Pick<SignalingServer, 'url'>,
+  room: string,
+  { id, token }: Pick<Joined, 'id' | 'token'>,
+  standing: Standing,
+): Promise<TestMember> {
+  const tab = member(server);
+  await tab.send({ ...{ type: 'return', version: PROTOCOL_VERSION, name: 'back', room }, member: id, token, standing });
+  return tab;
+}
+
+/** As rendezvous.ts does: again while the server cannot say where the room is. */
+async function comeBackForSure(...args: Parameters<typeof comeBack>): Promise<TestMember> {
+  for (;;) {
+    const tab = await comeBack(...args);
+    const answer = await Promise.race([tab.next('admitted'), tab.closed.then(() => null)]).catch(() => null);
+    if (answer !== null) return tab;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+}
+
+/** Time in steps of a renewal, each with its answers. */
+async function pass(clock: ManualClock, ms: number, servers: readonly SignalingServer[]): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 2_000) {
+    clock.advance(2_000);
+    // A wrong code is looked for in Redis, behind what was asked before.
+    for (const server of servers) {
+      const stranger = member(server);
+      await stranger.join('AAAAAA');
+      await stranger.closed;
+    }
+  }
+}
+
+async function isReady(server: SignalingServer): Promise<boolean> {
+  return (await fetch(`${server.url}/readyz`)).status === 200;
+}
+
+async function rooms(server: SignalingServer): Promise<number> {
+  return ((await (await fetch(`${server.url}/healthz`)).json()) as { rooms: number }).rooms;
+}
+
+async function redisClient(redis: RedisServer) {
+  const client = createClient({ url: redis.url });
+  client.on('error', () => {});
+  await client.connect();
+  open.push(() => client.destroy());
+  return client;
+}
+
+describe.skipIf(!hasRedis)('two processes', () => {
+  test('serve a room together: a whole run across both', async () => {
+    const { one, other } = await two();
+    const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
+    const ada = await joined(one, room, 'Ada');
+    const bo = await joined(other, room, 'Bo');
+    const tabs = [ada.tab, bo.tab];
+    const { epoch, members } = await train(tabs);
+    expect(members.map(({ name }) => name)).toEqual(['Ada', 'Bo']);
+    const signal = { type: 'offer', sdp: 'v=0' } as const;
+    await ada.tab.send({ type: 'signal', epoch, to: bo.id, attempt: 1, signal });
+    expect(await bo.tab.next('signal')).toEqual({ type: 'signal', epoch, from: ada.id, attempt: 1, signal });
+    await bo.tab.send({ type: 'signal', epoch, to: ada.id, attempt: 2, signal });
+    expect(await ada.tab.next('signal')).toEqual({ type: 'signal', epoch, from: bo.id, attempt: 2, signal });
+    for (const tab of tabs) await tab.send({ type: 'finished', epoch, step: 9, stateHash: 'y' });
+    for (const tab of tabs) expect(await tab.next('ended')).toMatchObject({ outcome: 'finished' });
+    expect([await rooms(one), await rooms(other)]).toEqual([1, 0]);
+    const metrics = await (await fetch(`${other.url}/metrics`)).text();
+    expect(metrics).toMatch(/^peergrad_process_messages_total\{direction="sent"\} [1-9]/m);
+    expect(metrics).toMatch(/^peergrad_process_messages_total\{direction="received"\} [1-9]/m);
+  });
+
+  test('a room that a tab opened is led by it from wherever, and lasts no longer than it should', async () => {
+    const clock = new ManualClock();
+    const { one, other } = await two({ clock });
+    const ada = member(one);
+    await ada.send({
+      type: 'create',
+      version: PROTOCOL_VERSION,
+      name: 'Ada',
+      job: DEFAULT_JOB,
+      startAt: null,
+      nodes: null,
+    });
+    const { room, hostKey } = await ada.next('admitted');
+    const cy = member(other);
+    await cy.send({ type: 'join', version: PROTOCOL_VERSION, name: 'Cy', room, hostKey: hostKey! });
+    const { member: cyId } = await cy.next('admitted');
+    expect((await cy.next('room')).hosts).toContain(cyId);
+    const bo = await joined(other, room, 'Bo');
+    await bo.tab.send({ type: 'start' });
+    expect(await bo.tab.next('refused')).toMatchObject({ code: 'not-host' });
+    await cy.send({ type: 'remove', member: bo.id });
+    expect(await bo.tab.next('refused')).toMatchObject({ code: 'removed' });
+    expect(await bo.tab.closed).toBe(1008);
+    await cy.send({ type: 'leave' });
+    expect(await cy.closed).toBe(1000);
+    await ada.next('room', (m) => m.members.length === 1);
+    await ada.send({ type: 'leave' });
+    await ada.closed;
+    await pass(clock, 64_000, [one, other]);
+    expect(await rooms(one)).toBe(0);
+    const late = member(other);
+    await late.join(room);
+    expect((await late.next('refused')).code).toBe('no-room');
+  });
+
+  test('a wrong code is wrong everywhere, and a room refuses through either', async () => {
+    const { one, other } = await two({ limits: { roomCapacity: 1 } });
+    const room = await one.openRoom({ job: DEFAULT_JOB, startAt: null });
+    await joined(one, room, 'Ada');
+    const late = member(other);
+    await late.join(room);
+    expect((await late.next('refused')).code).toBe('room-full');
+    expect(await late.closed).toBe(1008);
+    const lost = member(other);
+    await lost.join('AAAAAA');
+    expect((await lost.next('refused')).code).toBe('no-room');
+  });
+
+  test('what a tab says before its room is found comes after', async () => {
+    const { one, other } = await two();
+    const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
+    const ada = await joined(one, room, 'Ada');
+    const bo = member(other);
+    await bo.join(room, 'Bo');
+    await bo.send({ type: 'ready', device: CPU, holds: null });
+    await bo.send({ type: 'heartbeat' });
+    await train([ada.tab, bo]);
+  });
+
+  test('who goes through another process leaves, or vanishes and comes back through this one', async () => {
+    const { one, other } = await two();
+    const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 3, nodes: NODES });
+    const [ada, bo, cy] = [
+      await joined(one, room, 'Ada'),
+      await joined(other, room, 'Bo'),
+      await joined(other, room, 'Cy'),
+    ];
+    const { epoch, members } = await train([ada.tab, bo.tab, cy.tab]);
+    bo.tab.socket.terminate();
+    const again = await comeBack(one, room, bo, remembered(epoch, members));
+    expect(await again.next('admitted')).toMatchObject({ member: bo.id });
+    expect(await again.next('go')).toEqual({ type: 'go', epoch });
+    await cy.tab.send({ type: 'leave' });
+    expect((await again.next('prepare')).members.map(({ member: id }) => id)).toEqual([ada.id, bo.id]);
+    // The place that it has left in the other process is nobody's.
+    const gone = await comeBack(other, room, { id: bo.id, token: 'x'.repeat(40) }, remembered(epoch, members));
+    expect((await gone.next('refused')).code).toBe('not-member');
+  });
+
+  test('many are told at once what all are told', async () => {
+    const { one, other } = await two();
+    const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 30 });
+    const all = await Promise.all(
+      Array.from({ length: 30 }, (_, i) => joined(i % 2 === 0 ? one : other, room, `tab ${i}`)),
+    );
+    await train(all.map(({ tab }) => tab));
+  });
+
+  test('ask each other before they open a room, and are asked', async () => {
+    const { one, other } = await two();
+    expect(() => one.createRoom({ job: DEFAULT_JOB, startAt: null })).toThrow(/openRoom/);
+    await one.openRoom({ job: DEFAULT_JOB, startAt: null, code: 'AAAAAA' });
+    const taken = { job: DEFAULT_JOB, startAt: null, code: 'AAAAAA' };
+    await expect(one.openRoom(taken)).rejects.toThrow('There is a room AAAAAA already.');
+    await expect(other.openRoom(taken)).rejects.toThrow('There is a room AAAAAA already.');
+  });
+
+  test('both revive a room at once: one has it, the other passes on', async () => {
+    const { one, other } = await two({ secret: SECRET });
+    const credentials = new Credentials(SECRET);
+    const ids = ['Ada-Ada-Ada', 'Bo-Bo-Bo-Bo', 'Cy-Cy-Cy-Cy', 'Di-Di-Di-Di'];
+    const ring = ids.map((id, i) => ({ member: id, name: id, device: CPU, browser: i, rank: null }));
+    const tabs = await Promise.all(
+      ids.map((id, i) => {
+        const proof = { id, token: credentials.tokenFor('AAAAAA', id) };
+        return comeBack(i % 2 === 0 ? one : other, 'AAAAAA', proof, remembered(7, ring));
+      }),
+    );
+    for (const tab of tabs) expect(await tab.next('go')).toEqual({ type: 'go', epoch: 7 });
+    expect((await rooms(one)) + (await rooms(other))).toBe(1);
+    const late = await joined(one, 'AAAAAA', 'Ed');
+    // Not all who had heard of a later one need have returned.
+    expect((await train([...tabs, late.tab])).epoch).toBeGreaterThan(7);
+  });
+
+  test('one that closes leaves its rooms to the other', async () => {
+    const { one, other } = await two();
+    const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
+    const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
+    const { epoch, members } = await train([ada.tab, bo.tab]);
+    await one.close();
+    for (const { tab } of [ada, bo]) expect(await tab.closed).toBe(1012);
+    const back = await Promise.all([ada, bo].map((who) => comeBack(other, room, who, remembered(epoch, members))));
+    for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', epoch });
+    expect(await rooms(other)).toBe(1);
+  });
+
+  test('one that closes, and only passes on, costs nobody a place', async () => {
+    const { one, other } = await two();
+    const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
+    const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
+    const { epoch, members } = await train([ada.tab, bo.tab]);
+    await other.close();
+    expect(await bo.tab.closed).toBe(1012);
+    const back = await comeBack(one, room, bo, remembered(epoch, members));
+    expect(await back.next('go')).toEqual({ type: 'go', epoch });
+    await back.send({ type: 'leave' });
+    expect((await ada.tab.next('ended')).message).toMatch(/left while training/);
+  });
+
+  test('what nobody understands is ignored', async () => {
+    const { redis, one, other } = await two();
+    const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
+    const bo = await joined(other, room, 'Bo');
+    const client = await redisClient(redis);
+    const channels = await client.pubSubChannels('peergrad:process:*');
+    expect(channels).toHaveLength(2);
+    const [from] = channels.map((channel) => channel.split(':')[2]);
+    const odd = [
+      ...['', '{', 'null', '{"type":"enter"}', 'x'.repeat(300_000)],
+      JSON.stringify({ type: 'say', from, connection: 1, message: { type: 'leave' } }),
+      JSON.stringify({ type: 'say', from, connection: 99, message: { type: 'start' } }),
+      JSON.stringify({ type: 'tell', from: 'somebody-else.1', connections: [1], message: { type: 'heartbeat' } }),
+    ];
+    for (const channel of channels) for (const text of odd) await client.publish(channel, text);
+    const ada = await joined(one, room, 'Ada');
+    await train([bo.tab, ada.tab]);
+  });
+});
+
+describe.skipIf(!hasRedis)('a lease', () => {
+  test('that another process has taken costs the room here, and its members follow it', async () => {
+    const clock = new ManualClock();
+    const { redis, one, other } = await two({ clock });
+    const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
+    const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
+    const { epoch, members } = await train([ada.tab, bo.tab]);
+    const client = await redisClient(redis);
+    const key = `peergrad:room:${room}`;
+    await client.set(key, 'somebody-else.1');
+    clock.advance(2_000);
+    for (const { tab } of [ada, bo]) expect(await tab.closed).toBe(1012);
+    expect(await rooms(one)).toBe(0);
+    await client.del(key);
+    const back = await Promise.all([ada, bo].map((who) => comeBack(other, room, who, remembered(epoch, members))));
+    for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', epoch });
+  });
+
+  test('that runs out while a newcomer waits makes no wrong code of the room', async () => {
+    const redis = await startRedis();
+    const server = await start(redis, { secret: SECRET, limits: { wrongCodesPerMinute: 1 } });
+    const client = await redisClient(redis);
+    await client.set('peergrad:room:AAAAAA', 'somebody-who-died.1', { PX: 100 });
+    const early = member(server);
+    await early.join('AAAAAA', 'Ed');
+    expect(await early.next('refused')).toMatchObject({
+      code: 'server-closing',
+      message: expect.stringMatching(/^The room moves/),
+    });
+    const ada = { id: 'Ada-Ada-Ada', token: new Credentials(SECRET).tokenFor('AAAAAA', 'Ada-Ada-Ada') };
+    const ring = [{ member: ada.id, name: 'Ada', device: CPU, browser: 0, rank: null }];
+    const back = await comeBack(server, 'AAAAAA', ada, remembered(7, ring));
+    await back.next('admitted');
+    await joined(server, 'AAAAAA', 'Ed');
+  });
+
+  test('is over when Redis is away for longer: until then the room goes on', async () => {
+    const clock = new ManualClock();
+    const { redis, one, other } = await two({ clock });
+    const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
+    const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
+    await train([ada.tab, bo.tab]);
+    redis.freeze();
+    // The renewal goes unanswered, and the next finds that.
+    clock.advance(2_000);
+    clock.advance(2_000);
+    expect(await bo.tab.closed).toBe(1012);
+    expect([await isReady(one), await isReady(other)]).toEqual([false, false]);
+    const late = await joined(one, room, 'Cy');
+    const stranded = member(other);
+    await stranded.join(room);
+    expect((await stranded.next('refused')).code).toBe('server-closing');
+    clock.advance(2_000);
+    for (const { tab } of [ada, late]) expect(await tab.closed).toBe(1012);
+    expect(await rooms(one)).toBe(0);
+  });
+
+  test('is taken again when Redis has restarted and forgotten it', async () => {
+    const { redis, one, other } = await two();
+    const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
+    const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
+    const { epoch, members } = await train([ada.tab, bo.tab]);
+    await redis.stop();
+    expect(await bo.tab.closed).toBe(1012);
+    await redis.startAgain();
+    await expect.poll(() => isReady(one)).toBe(true);
+    const back = await comeBackForSure(other, room, bo, remembered(epoch, members));
+    expect(await back.next('go')).toEqual({ type: 'go', epoch });
+    expect(await rooms(one)).toBe(1);
+    // The secret is the one that members have tokens of, also for a process that comes later.
+    const third = await start(redis);
+    ada.tab.socket.terminate();
+    const again = await comeBackForSure(third, room, ada, remembered(epoch, members));
+    expect(await again.next('go')).toEqual({ type: 'go', epoch });
+  });
+});
+
+describe.skipIf(!hasRedis)('a process that is killed', () => {
+  test('leaves its rooms to another, which its members revive', async () => {
+    const redis = await startRedis();
+    const order: ServerOrder = { rooms: 1, startAt: 4, nodes: NODES, logLevel: 'silent', redisUrl: redis.url };
+    const child = new Child('./serverProcess.ts', JSON.stringify(order));
+    open.push(() => child.stop());
+    const [owner, other] = [await child.next<ServerSays>(), await start(redis)];
+    const [room] = owner.rooms as [string];
+    const names = ['Ada', 'Bo', 'Cy', 'Di'];
+    const all: Joined[] = [];
+    for (const [i, name] of names.entries()) all.push(await joined(i % 2 === 0 ? owner : other, room, name));
+    const { epoch, members } = await train(all.map(({ tab }) => tab));
+    await child.kill();
+    const codes = await Promise.all(all.map(({ tab }) => tab.closed));
+    expect(codes).toEqual([1006, 1012, 1006, 1012]);
+    const newcomer = member(other);
+    await newcomer.join(room, 'Flo');
+    // They wait where they knock until the lease has run out.
+    const back = await Promise.all(all.map((who) => comeBackForSure(other, room, who, remembered(epoch, members))));
+    for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', epoch });
+    expect(await rooms(other)).toBe(1);
+    // Its code was right: it is in, or may come again.
+    expect(['admitted', 'server-closing']).toContain(await newcomer.answer());
+    const late = await joined(other, room, 'Ed');
+    const next = await train([...back, late.tab], 5);
+    expect(next.epoch).toBeGreaterThan(epoch);
+  });
+});
+
+describe('a server that shares its rooms', () => {
+  test('does not start without the Redis, and says so without its password', async () => {
+    const closed = startSignaling({ redisUrl: 'redis://:hidden@127.0.0.1:1' });
+    await expect(closed).rejects.toThrow(/^The Redis at 127\.0\.0\.1:1 does not answer/);
+    const wrong = startSignaling({ redisUrl: 'http://hidden' });
+    await expect(wrong).rejects.toThrow(/^REDIS_URL is no address of a Redis such as/);
+  });
+});

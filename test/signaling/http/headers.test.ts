@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { selfSignedCertificate, startSignaling, type SignalingServer } from '../../../signaling/index.ts';
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+
+let folder: string;
+let plain: SignalingServer;
+let secure: SignalingServer;
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'peergrad-headers-'));
+  plain = await startSignaling({ logLevel: 'silent' });
+  secure = await startSignaling({ logLevel: 'silent', tls: await selfSignedCertificate(folder) });
+});
+afterAll(async () => {
+  await Promise.all([plain.close(), secure.close()]);
+  await rm(folder, { recursive: true });
+});
+
+/** The answer's headers, to a request that names the server `host`. */
+function headers({ url, port }: SignalingServer, host: string): Promise<Record<string, unknown>> {
+  const ask = url.startsWith('https') ? httpsRequest : httpRequest;
+  return new Promise((resolve, reject) => {
+    ask({ host: '127.0.0.1', port, headers: { host }, rejectUnauthorized: false, agent: false }, (res) => {
+      res.resume();
+      resolve(res.headers);
+    })
+      .on('error', reject)
+      .end();
+  });
+}
+
+async function policy(server: SignalingServer, host: string): Promise<Map<string, string>> {
+  const text = String((await headers(server, host))['content-security-policy']);
+  return new Map(text.split('; ').map((directive) => directive.split(/ (.*)/, 2) as [string, string]));
+}
+
+test('pages run their own scripts and nothing else', async () => {
+  const directives = await policy(plain, 'class.example:8080');
+  expect(directives.get('default-src')).toBe("'none'");
+  for (const name of ['worker-src', 'style-src']) expect(directives.get(name)).toBe("'self'");
+  expect(directives.get('script-src')).toBe("'self' 'wasm-unsafe-eval'");
+  for (const name of ['base-uri', 'form-action', 'frame-ancestors']) expect(directives.get(name)).toBe("'none'");
+  expect([...directives.values()].join()).not.toMatch(/'unsafe|blob:|data:|\*/);
+});
+
+test('pages connect to their own host by name, and fetch data from the web', async () => {
+  const expected: [SignalingServer, string, string][] = [
+    [plain, 'class.example:8080', "'self' ws://class.example:8080 wss://class.example:8080 https: http:"],
+    [secure, 'class.example', "'self' ws://class.example wss://class.example https:"],
+    [plain, '[::1]:8080', "'self' https: http:"],
+    [plain, "x; script-src 'unsafe-inline'", "'self' https: http:"],
+  ];
+  for (const [server, host, sources] of expected) {
+    expect((await policy(server, host)).get('connect-src')).toBe(sources);
+  }
+});
+
+test('no referrer, no camera, a display that may stay awake', async () => {
+  const all = await headers(plain, 'class.example');
+  expect(all['referrer-policy']).toBe('no-referrer');
+  expect(all['permissions-policy']).toMatch(/camera=\(\).*screen-wake-lock=\(self\)/);
+});
+
+test('a window of its own where browsers heed it: over https, and on this machine', async () => {
+  const name = 'cross-origin-opener-policy';
+  expect((await headers(plain, 'class.example:8080'))[name]).toBeUndefined();
+  expect((await headers(plain, 'localhost:8080'))[name]).toBe('same-origin');
+  expect((await headers(secure, 'class.example:8080'))[name]).toBe('same-origin');
+});

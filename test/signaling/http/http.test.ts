@@ -1,0 +1,193 @@
+import { once } from 'node:events';
+import { readdirSync, readlinkSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startSignaling, type SignalingServer } from '../../../signaling/index.ts';
+
+const LARGE_BYTES = 32 * 1024 * 1024;
+
+let folder: string;
+let server: SignalingServer;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'peergrad-http-'));
+  await mkdir(path.join(folder, 'dist/assets'), { recursive: true });
+  await mkdir(path.join(folder, 'data'));
+  await writeFile(path.join(folder, 'secret.txt'), 'secret');
+  await writeFile(path.join(folder, 'dist/index.html'), '<!doctype html>');
+  await writeFile(path.join(folder, 'dist/.hidden'), 'hidden');
+  await writeFile(path.join(folder, 'dist/assets/app-1a2b.js'), '1');
+  await writeFile(path.join(folder, 'data/t10k-labels-idx1-ubyte.gz'), 'labels');
+  await writeFile(path.join(folder, 'data/notes.txt'), 'private');
+  // More than the sockets' buffers hold: an aborted download of these is always cut short.
+  await writeFile(path.join(folder, 'dist/assets/large-1a2b.bin'), Buffer.alloc(LARGE_BYTES));
+  await writeFile(path.join(folder, 'data/large-idx1-ubyte'), Buffer.alloc(LARGE_BYTES));
+  await mkdir(path.join(folder, 'data/train-images-idx3-ubyte'));
+  server = await startSignaling({
+    dist: path.join(folder, 'dist'),
+    data: path.join(folder, 'data'),
+    logLevel: 'silent',
+  });
+});
+afterAll(async () => {
+  await server.close();
+  await rm(folder, { recursive: true });
+});
+
+/** Without what fetch does to paths and headers. */
+function rawStatus(pathname: string, headers: Record<string, string> = {}): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    request({ port: server.port, host: '127.0.0.1', path: pathname, headers }, (res) => {
+      res.resume();
+      resolve(res.statusCode);
+    })
+      .on('error', reject)
+      .end();
+  });
+}
+
+/** Begins `requests` downloads on one connection and hangs up as soon as the first bytes come. */
+async function abortedDownload(pathname: string, requests = 1): Promise<void> {
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write(`GET ${pathname} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(requests));
+  await once(socket, 'data');
+  socket.destroy();
+  await once(socket, 'close');
+}
+
+/** How many descriptors of this process are files of the test's folder. Linux only. */
+function openFiles(): number {
+  const targets = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      // The listing's own descriptor, closed by now.
+      return '';
+    }
+  });
+  return targets.filter((target) => target.startsWith(folder)).length;
+}
+
+describe('over HTTP', () => {
+  test('is healthy', async () => {
+    const response = await fetch(`${server.url}/healthz`);
+    expect(response.status).toBe(200);
+    expect(await response.json()).toEqual({ ok: true, rooms: 0, connections: 0 });
+  });
+
+  test('serves the page afresh and hashed files for ever', async () => {
+    const page = await fetch(`${server.url}/`);
+    expect(await page.text()).toBe('<!doctype html>');
+    expect(page.headers.get('cache-control')).toBe('no-cache');
+    expect(page.headers.get('x-content-type-options')).toBe('nosniff');
+    const script = await fetch(`${server.url}/assets/app-1a2b.js`);
+    expect(script.headers.get('cache-control')).toContain('immutable');
+    expect(script.headers.get('content-type')).toContain('javascript');
+  });
+
+  test('lists and serves IDX files as they are, and nothing else', async () => {
+    const index = await fetch(`${server.url}/data/index.json`);
+    expect(await index.json()).toEqual(['large-idx1-ubyte', 't10k-labels-idx1-ubyte.gz']);
+    const file = await fetch(`${server.url}/data/t10k-labels-idx1-ubyte.gz`);
+    expect(file.headers.get('content-encoding')).toBeNull();
+    expect(await file.text()).toBe('labels');
+    const head = await fetch(`${server.url}/data/t10k-labels-idx1-ubyte.gz`, { method: 'HEAD' });
+    expect(head.headers.get('content-length')).toBe('6');
+    expect((await fetch(`${server.url}/data/notes.txt`)).status).toBe(404);
+    expect((await fetch(`${server.url}/data/train-images-idx3-ubyte`)).status).toBe(404);
+  });
+
+  test.each([
+    '/../secret.txt',
+    '/%2e%2e/secret.txt',
+    '/..%2fsecret.txt',
+    '/data/../secret.txt',
+    '/data/..%2f..%2fsecret.txt',
+    '/%',
+    '/%00',
+    '/assets',
+    '/assets/',
+    '/.hidden',
+  ])('keeps to its folders: %s', async (pathname) => {
+    expect(await rawStatus(pathname)).toBe(404);
+  });
+
+  test('survives odd ranges and methods', async () => {
+    const odd = await fetch(`${server.url}/`, { headers: { range: 'bytes=9-2' } });
+    expect(odd.status).toBe(200);
+    expect((await fetch(`${server.url}/`, { method: 'POST' })).status).toBe(405);
+  });
+
+  test('tells a browser that its copy is still right', async () => {
+    const etag = (await fetch(`${server.url}/`)).headers.get('etag');
+    expect(etag).not.toBeNull();
+    expect(await rawStatus('/', { 'if-none-match': etag! })).toBe(304);
+  });
+
+  test('an error is not kept for ever', async () => {
+    const missing = await fetch(`${server.url}/assets/app-gone.js`);
+    expect(missing.status).toBe(404);
+    expect(missing.headers.get('cache-control')).toBe('no-store');
+    expect(missing.headers.get('x-content-type-options')).toBe('nosniff');
+    expect(await missing.text()).toBe('There is nothing here.\n');
+  });
+
+  test.runIf(process.platform === 'linux').each([
+    ['the page', '/assets/large-1a2b.bin', 1],
+    ['the data', '/data/large-idx1-ubyte', 1],
+    ['the page, many requests on one connection', '/assets/large-1a2b.bin', 5],
+    ['the data, many requests on one connection', '/data/large-idx1-ubyte', 5],
+  ])('aborted downloads leave no open files: %s', async (_, pathname, requests) => {
+    for (let i = 0; i < 20; i++) await abortedDownload(pathname, requests);
+    await expect.poll(openFiles).toBe(0);
+    expect((await fetch(`${server.url}/`)).status).toBe(200);
+  });
+
+  test('serves pictures in folders, and of a file nothing but it', async () => {
+    await mkdir(path.join(folder, 'pets/cats'), { recursive: true });
+    for (const name of ['cats/a 1.png', 'cats/.hidden.png', 'cats/notes.txt', 'top.png']) {
+      await writeFile(path.join(folder, 'pets', name), name);
+    }
+    const pets = await startSignaling({ data: path.join(folder, 'pets'), logLevel: 'silent' });
+    expect(await (await fetch(`${pets.url}/data/index.json`)).json()).toEqual(['cats/a 1.png']);
+    expect(await (await fetch(`${pets.url}/data/cats/a%201.png`)).text()).toBe('cats/a 1.png');
+    for (const name of ['cats/notes.txt', 'cats/.hidden.png', 'top.png', 'cats', '%']) {
+      expect((await fetch(`${pets.url}/data/${name}`)).status, name).toBe(404);
+    }
+    await pets.close();
+    const one = await startSignaling({ data: path.join(folder, 'pets/top.png'), logLevel: 'silent' });
+    expect(await (await fetch(`${one.url}/data/top.png`)).text()).toBe('top.png');
+    expect((await fetch(`${one.url}/data/cats/a%201.png`)).status).toBe(404);
+    await one.close();
+  });
+
+  test('a folder that cannot be read for a moment is there again afterwards', async () => {
+    const [place, away] = ['moved', 'away'].map((name) => path.join(folder, name));
+    await mkdir(place!);
+    await writeFile(path.join(place!, 'train-labels-idx1-ubyte'), 'labels');
+    const moved = await startSignaling({ data: place!, logLevel: 'silent' });
+    const get = (name: string) => fetch(`${moved.url}/data/${name}`);
+    expect((await get('index.json')).status).toBe(200);
+    await rename(place!, away!);
+    expect((await get('index.json')).status).toBe(500);
+    await rename(away!, place!);
+    // Without anybody asking for the list first.
+    expect(await (await get('train-labels-idx1-ubyte')).text()).toBe('labels');
+    await moved.close();
+  });
+
+  test('lists no data where no folder was given', async () => {
+    const bare = await startSignaling({ logLevel: 'silent' });
+    // The page asks for it: a 404 would be an error in every visitor's console.
+    const index = await fetch(`${bare.url}/data/index.json`);
+    expect(index.status).toBe(200);
+    expect(await index.json()).toEqual([]);
+    expect((await fetch(`${bare.url}/data/train-labels-idx1-ubyte`)).status).toBe(404);
+    expect((await fetch(`${bare.url}/`)).status).toBe(404);
+    await bare.close();
+  });
+});

@@ -1,0 +1,264 @@
+/**
+ * A class in front of a room: members that link, train and report as tabs do, on a network of which some pairs may not reach each
+ * other, in a time of its own. The room's function is the real one.
+ */
+import { createRoom, step, type RoomEvent, type RoomState } from '../../../signaling/room/index.ts';
+import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
+import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/linkAttempt.ts';
+import type { ServerMessage } from '../../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../../src/spec/job.ts';
+import { createRng, type Rng } from '../../../src/util/rng.ts';
+import { ManualClock } from '../../manualClock.ts';
+
+export interface ClassOptions {
+  seed: number;
+  hasRelay?: boolean;
+  /** Whether two members' packets reach each other at this time. */
+  canReach?: (a: string, b: string, now: number) => boolean;
+  /** Milliseconds that a member takes for a step; infinite: it hangs in one. */
+  stepMs?: (member: string) => number;
+  /** Members that report broken links which nobody else sees: to whom, in an epoch of these ranks. */
+  liesAbout?: (member: string, ring: readonly string[]) => string | null;
+  /** Only once training has begun. */
+  liesLate?: boolean;
+  /** Whether the others hear of a lie at once, and report that the epoch failed. */
+  isHeard?: boolean;
+  /** Whether only the first rank to notice reports who was late, and the others that the epoch failed. */
+  hasOneWitness?: boolean;
+}
+
+/** How often a member looks whether it reaches a neighbour, milliseconds. */
+const ATTEMPT_MS = 1_000;
+/** From a path's end to the end of the link over it, milliseconds. */
+const NOTICE_MS = 5_000;
+
+type Prepare = Extract<ServerMessage, { type: 'prepare' }>;
+
+export class ClassModel {
+  readonly clock = new ManualClock();
+  readonly #options: ClassOptions;
+  readonly #rng: Rng;
+  #state: RoomState;
+  readonly #timers = new Map<string, () => void>();
+  /** Each member's browser. */
+  readonly #browsers = new Map<string, string>();
+  /** Until when a member is busy with a step, whatever the epoch. */
+  readonly #busyUntil = new Map<string, number>();
+  /** The epoch that trains: until all are linked in the next, where that has all of its ranks. */
+  #training: { epoch: number; ring: readonly string[] } = { epoch: 0, ring: [] };
+  epochs = 0;
+  /** When ranks began to train, and who. */
+  readonly begun: { at: number; ring: readonly string[] }[] = [];
+  /** When a collective was last through. */
+  readonly steps: number[] = [];
+  readonly expelled: { at: number; member: string }[] = [];
+  readonly suspended: { at: number; member: string; message: string }[] = [];
+  ended: { at: number; message: string } | null = null;
+
+  constructor(options: ClassOptions) {
+    this.#options = options;
+    this.#rng = createRng(options.seed);
+    const { hasRelay = false } = options;
+    this.#state = createRoom({ job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 64 }, hasRelay });
+  }
+
+  get ring(): string[] {
+    return this.#state.ring.map(({ member }) => member);
+  }
+
+  get relayed(): RoomState['relayed'] {
+    return this.#state.relayed;
+  }
+
+  get phase(): RoomState['phase'] {
+    return this.#state.phase;
+  }
+
+  get members(): string[] {
+    return this.#state.members.map(({ member }) => member);
+  }
+
+  enter(member: string, browser = `${member}-browser`): void {
+    this.#browsers.set(member, browser);
+    this.say({ type: 'join', member, name: member, browser, holdsKey: false });
+    this.say({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, holds: null });
+  }
+
+  /** `m0` .. enter, and the first of them starts. */
+  start(n: number): this {
+    for (let i = 0; i < n; i++) this.enter(`m${i}`);
+    this.say({ type: 'start', member: 'm0' });
+    return this;
+  }
+
+  leave(member: string): void {
+    this.say({ type: 'left', member, reason: 'left' });
+  }
+
+  /** Lets time pass until something is so. Whether it came to be within `ms`. */
+  runUntil(isSo: () => boolean, ms: number): boolean {
+    const until = this.clock.now() + ms;
+    while (!isSo() && this.clock.now() < until) this.clock.advance(100);
+    return isSo();
+  }
+
+  /** Whether an epoch trains that began after `at`. */
+  trainsSince(at: number): boolean {
+    return this.phase === 'RUNNING' && (this.begun.at(-1)?.at ?? -1) >= at;
+  }
+
+  say(event: RoomEvent): void {
+    const { state, effects } = step(this.#state, event);
+    this.#state = state;
+    for (const effect of effects) {
+      if (effect.type === 'setTimer') this.#later(`room ${effect.key}`, effect.ms, () => this.say(effect.event));
+      if (effect.type === 'clearTimer') this.#cancel(`room ${effect.key}`);
+      if (effect.type === 'expel') this.expelled.push({ at: this.clock.now(), member: effect.member });
+      if (effect.type === 'send') this.#hear(effect.to, effect.message);
+    }
+  }
+
+  #hear(to: readonly string[], message: ServerMessage): void {
+    if (message.type === 'ended') this.ended ??= { at: this.clock.now(), message: message.message };
+    if (message.type === 'suspended') for (const member of to) this.#onSuspended(member, message.message);
+    if (message.type === 'prepare') {
+      this.epochs++;
+      if (!this.#training.ring.every((one) => to.includes(one))) this.#training = { epoch: 0, ring: [] };
+      for (const member of to) this.#link(member, message);
+    }
+    if (message.type === 'sync') {
+      this.#training = { epoch: 0, ring: [] };
+      for (const member of to) this.#sync(member, message.epoch);
+    }
+    if (message.type === 'go') {
+      this.begun.push({ at: this.clock.now(), ring: to });
+      this.#train(message.epoch);
+    }
+  }
+
+  #onSuspended(member: string, message: string): void {
+    this.suspended.push({ at: this.clock.now(), member, message });
+    this.#cancel(member);
+    // Ready again, as a tab is: once it has ended its step.
+    const free = Math.max(0, (this.#busyUntil.get(member) ?? 0) - this.clock.now());
+    if (free === Number.POSITIVE_INFINITY) return;
+    this.#later(`${member} ready`, free + 100, () =>
+      this.say({ type: 'ready', member, device: { backend: 'cpu', adapter: '' }, holds: null }),
+    );
+  }
+
+  #reaches(a: string, b: string): boolean {
+    return this.#options.canReach?.(a, b, this.clock.now()) ?? true;
+  }
+
+  #link(member: string, { epoch, members, relayed }: Prepare): void {
+    const ring = members.map((one) => one.member);
+    const lie = this.#options.liesAbout?.(member, ring);
+    if (lie && !this.#options.liesLate) {
+      this.#later(member, 500, () => this.say({ type: 'broken', member, epoch, peers: [lie] }));
+      return;
+    }
+    const until = this.clock.now() + LINKING_TIMEOUT_MS;
+    const attempt = (): void => {
+      const lacking = neighboursOf(member, ring).filter(
+        (peer) => !isPairOf(relayed, member, peer) && !this.#reaches(member, peer),
+      );
+      if (lacking.length === 0) return this.say({ type: 'linked', member, epoch });
+      if (this.clock.now() >= until) return this.say({ type: 'broken', member, epoch, peers: lacking });
+      this.#later(member, ATTEMPT_MS, attempt);
+    };
+    this.#later(member, 900 + this.#rng.below(300), attempt);
+  }
+
+  #sync(member: string, epoch: number): void {
+    const free = Math.max(0, (this.#busyUntil.get(member) ?? 0) - this.clock.now());
+    if (free === Number.POSITIVE_INFINITY) return this.#cancel(member);
+    this.#later(member, free + 50, () => {
+      this.say({ type: 'syncing', member, epoch });
+      this.#later(member, 500, () => this.say({ type: 'synced', member, epoch, step: 0, stateHash: 'x' }));
+    });
+  }
+
+  /** Steps of all: each takes as long as its slowest rank, and none longer than a collective may. */
+  #train(epoch: number): void {
+    const { stepMs = () => 1_000, hasOneWitness = false } = this.#options;
+    const [ring, { relayed }] = [this.ring, this.#state];
+    this.#training = { epoch, ring };
+    const isOn = (): boolean => this.#training.epoch === epoch && this.phase !== 'FORMING';
+    let failed = false;
+    const takes = new Map(ring.map((member) => [member, stepMs(member)]));
+    for (const [member, ms] of takes) if (ms > 2_000) this.#busyUntil.set(member, this.clock.now() + ms);
+    const slow = ring.filter((member) => takes.get(member)! > DEFAULT_OP_TIMEOUT_MS);
+    const next = (): void => {
+      if (!isOn() || failed) return;
+      if (slow.length === 0) {
+        this.steps.push(this.clock.now());
+        this.#later('step', Math.max(...takes.values()), next);
+        return;
+      }
+      const waiting = ring.filter((member) => !slow.includes(member));
+      for (const [i, member] of waiting.entries()) {
+        this.#later(member, DEFAULT_OP_TIMEOUT_MS + 1_000 + this.#rng.below(200), () => {
+          const isWitness = !hasOneWitness || i === 0;
+          if (isWitness) this.say({ type: 'late', member, epoch, peers: slow });
+          else this.say({ type: 'failed', member, epoch, message: 'Timed out.', scope: 'epoch' });
+        });
+      }
+    };
+    next();
+    const noticed = new Set<string>();
+    const look = (): void => {
+      if (!isOn()) return;
+      for (const member of ring) {
+        const lost = neighboursOf(member, ring).find(
+          (peer) => !isPairOf(relayed, member, peer) && !this.#reaches(member, peer),
+        );
+        if (lost === undefined || noticed.has(member)) continue;
+        noticed.add(member);
+        this.#later(member, NOTICE_MS + this.#rng.below(200), () => {
+          if (!isOn()) return;
+          failed = true;
+          this.say({ type: 'broken', member, epoch, peers: [lost] });
+        });
+      }
+      this.#later('look', ATTEMPT_MS, look);
+    };
+    look();
+    for (const member of ring) {
+      const lie = this.#options.liesAbout?.(member, ring);
+      if (lie) this.#later(`${member} lies`, 2_000, () => this.#lie(member, epoch, lie, ring));
+    }
+  }
+
+  #lie(member: string, epoch: number, lie: string, ring: readonly string[]): void {
+    this.say({ type: 'broken', member, epoch, peers: [lie] });
+    if (!this.#options.isHeard) return;
+    for (const other of ring) {
+      if (other !== member)
+        this.say({ type: 'failed', member: other, epoch, scope: 'epoch', message: 'The epoch failed.' });
+    }
+  }
+
+  #later(key: string, ms: number, fn: () => void): void {
+    this.#cancel(key);
+    const run = (): void => {
+      this.#timers.delete(key);
+      fn();
+    };
+    this.#timers.set(key, this.clock.after(ms, run));
+  }
+
+  #cancel(key: string): void {
+    this.#timers.get(key)?.();
+    this.#timers.delete(key);
+  }
+}
+
+function isPairOf(pairs: readonly (readonly [string, string])[], a: string, b: string): boolean {
+  return pairs.some((pair) => pair.includes(a) && pair.includes(b));
+}
+
+function neighboursOf(member: string, ring: readonly string[]): string[] {
+  const [n, i] = [ring.length, ring.indexOf(member)];
+  return [...new Set([ring[(i + 1) % n]!, ring[(i + n - 1) % n]!])].filter((peer) => peer !== member);
+}

@@ -1,0 +1,336 @@
+/** Whole classes on networks that fail: how long they wait, who goes, and what they hear. Time is the model's. */
+import { describe, expect, test } from 'vitest';
+import { createRng } from '../../../src/util/rng.ts';
+import { ClassModel, type ClassOptions } from './classModel.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+
+const classOf = (n: number, options: Omit<ClassOptions, 'seed'> = {}, seed = n): ClassModel =>
+  new ClassModel({ seed, ...options }).start(n);
+
+/** Nobody reaches these members, and they reach nobody. */
+const unreachable =
+  (...members: string[]): NonNullable<ClassOptions['canReach']> =>
+  (a, b) =>
+    !members.includes(a) && !members.includes(b);
+
+/** The browser of `pc0-a` is `pc0`. */
+const browserOf = (member: string): string => member.slice(0, 3);
+
+const names = (events: readonly { member: string }[]): string[] => [...new Set(events.map(({ member }) => member))];
+
+/** The longest time between two steps from `from` on, milliseconds. */
+function longestStop({ steps, clock }: ClassModel, from: number): number {
+  const times = [from, ...steps.filter((at) => at > from), clock.now()];
+  return Math.max(...times.slice(1).map((at, i) => at - times[i]!));
+}
+
+describe('a tab that nobody reaches', () => {
+  test.each([3, 4, 5, 8, 30, 60])('does not keep the others of %i from training', (n) => {
+    const model = classOf(n, { canReach: unreachable('m1') });
+    expect(model.runUntil(() => model.begun.length > 0, 90 * SECOND)).toBe(true);
+    expect(model.begun[0]!.ring).toHaveLength(n - 1);
+    expect(names(model.suspended)).toEqual(['m1']);
+    expect(model.suspended[0]!.message).toMatch(
+      /^The other ranks could not connect to this tab .*VPN.*--turn.*within 30 s/,
+    );
+    expect(model.expelled).toEqual([]);
+  });
+
+  test.each([3, 4, 30])('is reached over a relay, in a class of %i', (n) => {
+    const model = classOf(n, { canReach: unreachable('m1'), hasRelay: true });
+    expect(model.runUntil(() => model.begun.length > 0, 90 * SECOND)).toBe(true);
+    expect(model.begun[0]!.ring).toHaveLength(n);
+  });
+
+  test('is as much several tabs of one browser, which reach each other', () => {
+    const model = new ClassModel({ seed: 1, canReach: (a, b) => a.startsWith('pc') === b.startsWith('pc') });
+    for (const member of ['m0', 'm1', 'm2', 'pc0', 'pc1', 'pc2', 'm3', 'm4']) {
+      model.enter(member, member.startsWith('pc') ? 'a browser of theirs' : undefined);
+    }
+    model.say({ type: 'start', member: 'm0' });
+    expect(model.runUntil(() => model.begun.length > 0, 90 * SECOND)).toBe(true);
+    expect([...model.ring].sort()).toEqual(['m0', 'm1', 'm2', 'm3', 'm4']);
+  });
+
+  test('is one of several, up to half of a class', () => {
+    for (const bad of [2, 3, 5, 8, 10, 15]) {
+      const gone = Array.from({ length: bad }, (_, i) => `m${(7 * i + 3) % 30}`);
+      const model = classOf(30, { canReach: unreachable(...gone) });
+      expect(
+        model.runUntil(() => model.begun.length > 0, 90 * SECOND),
+        `${bad} of 30`,
+      ).toBe(true);
+      expect(names(model.suspended).sort(), `${bad} of 30`).toEqual(gone.sort());
+    }
+  });
+
+  test('comes in once it can be reached, without a reload', () => {
+    const model = classOf(8, { canReach: (a, b, now) => now > MINUTE || (a !== 'm1' && b !== 'm1') });
+    expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 3 * MINUTE)).toBe(true);
+  });
+
+  test('stops nobody who trains when it joins, whoever leaves meanwhile', () => {
+    for (let after = 0; after < 60; after += 3) {
+      const model = classOf(30, { canReach: unreachable('new') });
+      model.runUntil(() => false, 10 * SECOND);
+      model.enter('new');
+      model.runUntil(() => false, after * SECOND);
+      const at = model.clock.now();
+      model.leave('m5');
+      expect(
+        model.runUntil(() => model.trainsSince(at), 5 * SECOND),
+        `left ${after} s after`,
+      ).toBe(true);
+      model.runUntil(() => false, MINUTE);
+      expect(longestStop(model, 5 * SECOND)).toBeLessThan(10 * SECOND);
+    }
+  });
+
+  test('is tried less and less often, also where its tab is opened again and again', () => {
+    const model = classOf(30, { canReach: (a, b) => !a.startsWith('new') && !b.startsWith('new') });
+    model.runUntil(() => false, 10 * SECOND);
+    const epochs: number[] = [];
+    for (let quarter = 0; quarter < 4; quarter++) {
+      const before = model.epochs;
+      for (let i = 0; i < 15; i++) {
+        const member = `new${quarter}-${i}`;
+        model.enter(member, 'the same machine');
+        model.runUntil(() => false, MINUTE);
+        model.leave(member);
+      }
+      epochs.push(model.epochs - before);
+    }
+    expect(epochs[3]).toBeLessThan(epochs[0]! / 2);
+    expect(longestStop(model, 5 * SECOND)).toBeLessThan(5 * SECOND);
+    // The next run begins without it.
+    model.enter('new again', 'the same machine');
+    model.say({ type: 'stop', member: 'm0' });
+    model.say({ type: 'start', member: 'm0' });
+    const at = model.clock.now();
+    expect(model.runUntil(() => model.trainsSince(at), 5 * SECOND)).toBe(true);
+  });
+});
+
+describe('a network that keeps all tabs apart', () => {
+  test.each([2, 3, 4, 8, 30, 60])('ends the run of %i, and says what it may be and what to do', (n) => {
+    const model = classOf(n, { canReach: () => false });
+    expect(model.runUntil(() => model.ended !== null, 5 * MINUTE)).toBe(true);
+    expect(model.ended!.message).toMatch(
+      /could (not )?connect to (each other|its neighbours).*client isolation.*no TURN relay/,
+    );
+    expect([model.suspended, model.expelled]).toEqual([[], []]);
+    expect(model.members).toHaveLength(n);
+  });
+
+  test('is no obstacle to a relay', () => {
+    const model = classOf(4, { canReach: () => false, hasRelay: true });
+    model.runUntil(() => model.begun.length > 0 || model.ended !== null, 5 * MINUTE);
+    expect(model.begun[0]?.ring).toHaveLength(4);
+  });
+
+  test.each([3, 4, 6, 30])('is no obstacle to a relay of %i either when a rank goes or comes much later', (n) => {
+    const model = classOf(n, { canReach: () => false, hasRelay: true });
+    model.runUntil(() => model.begun.length > 0, MINUTE);
+    for (const change of [() => model.leave('m1'), () => model.enter('new')]) {
+      model.runUntil(() => false, 8 * MINUTE);
+      const at = model.clock.now();
+      change();
+      expect(model.runUntil(() => model.trainsSince(at) && model.ring.length === model.members.length, MINUTE)).toBe(
+        true,
+      );
+    }
+    expect(longestStop(model, MINUTE)).toBeLessThan(5 * SECOND);
+    expect([model.ended, model.suspended]).toEqual([null, []]);
+  });
+
+  test('leaves tabs of one browser their links without the relay', () => {
+    const model = new ClassModel({ seed: 1, canReach: (a, b) => browserOf(a) === browserOf(b), hasRelay: true });
+    const tabs = ['pc0-a', 'pc0-b', 'pc1-a', 'pc1-b', 'pc2-a', 'pc2-b'];
+    for (const tab of tabs) model.enter(tab, browserOf(tab));
+    model.say({ type: 'start', member: tabs[0]! });
+    expect(model.runUntil(() => model.begun.length > 0, MINUTE)).toBe(true);
+    expect(model.relayed).toHaveLength(3);
+    expect(model.relayed.some(([a, b]) => browserOf(a) === browserOf(b))).toBe(false);
+  });
+
+  test('in part is no obstacle to a relay: each change of the ring costs one failed attempt at most', () => {
+    for (let seed = 0; seed < 60; seed++) {
+      const rng = createRng(seed);
+      const n = 4 + rng.below(20);
+      const share = rng.next();
+      const pairs = new Map<string, boolean>();
+      const canReach = (a: string, b: string): boolean => {
+        const key = [a, b].sort().join(' ');
+        if (!pairs.has(key)) pairs.set(key, rng.next() < share);
+        return pairs.get(key)!;
+      };
+      const model = classOf(n, { canReach, hasRelay: true }, seed);
+      const what = `seed ${seed}: ${n}`;
+      for (let gone = 1; gone < n - 1; gone++) {
+        model.runUntil(() => false, (1 + rng.below(8)) * MINUTE);
+        const at = model.clock.now();
+        model.leave(`m${gone}`);
+        expect(
+          model.runUntil(() => model.trainsSince(at), 20 * SECOND),
+          what,
+        ).toBe(true);
+      }
+      expect([model.ended, model.suspended], what).toEqual([null, []]);
+    }
+  });
+
+  test.each([2, 3, 4, 8, 30])('for up to a minute costs none of %i its place', (n) => {
+    for (const seconds of [8, 20, 40, 60]) {
+      // Twice.
+      const isDown = (at: number): boolean =>
+        [30, 150].some((from) => at > from * SECOND && at < (from + seconds) * SECOND);
+      const model = classOf(n, { canReach: (_a, _b, now) => !isDown(now) });
+      model.runUntil(() => false, 4 * MINUTE);
+      expect(model.ended, `${seconds} s`).toBeNull();
+      expect([model.suspended, model.expelled], `${seconds} s`).toEqual([[], []]);
+      expect(model.ring).toHaveLength(n);
+      expect(longestStop(model, 5 * SECOND)).toBeLessThan((seconds + 20) * SECOND);
+    }
+  });
+
+  test('for half of a class, for a minute, costs nobody its place for long', () => {
+    const model = classOf(30, {
+      canReach: (a, b, now) =>
+        now < 30 * SECOND || now > 90 * SECOND || [a, b].every((member) => Number(member.slice(1)) % 2 === 0),
+    });
+    model.runUntil(() => false, 4 * MINUTE);
+    expect(model.expelled).toEqual([]);
+    expect(model.ring).toHaveLength(30);
+  });
+});
+
+describe('a tab that holds up every step', () => {
+  test.each([2, 3, 4, 8, 30])('is out within three minutes, of %i', (n) => {
+    for (const hasOneWitness of [false, true]) {
+      for (const seconds of [Number.POSITIVE_INFINITY, 600, 100, 80, 65]) {
+        const what = `${seconds} s a step, ${hasOneWitness ? 'one witness' : 'all report'}`;
+        const stepMs = (member: string): number => (member === 'm1' ? seconds : 1) * SECOND;
+        const model = classOf(n, { stepMs, hasOneWitness });
+        model.runUntil(() => false, 15 * MINUTE);
+        expect(model.ended, what).toBeNull();
+        expect(names(model.suspended), what).toEqual(['m1']);
+        expect(model.suspended[0]!.at, what).toBeLessThan(3 * MINUTE);
+        expect(longestStop(model, 5 * SECOND), what).toBeLessThan(3 * MINUTE);
+        // It is tried again, and less and less often.
+        expect(model.suspended.length, what).toBeLessThan(5);
+      }
+    }
+  });
+
+  test('is in again once it is fast enough', () => {
+    let isSlow = true;
+    const model = classOf(4, { stepMs: (member) => (member === 'm1' && isSlow ? 100 : 1) * SECOND });
+    model.runUntil(() => model.suspended.length > 0, 3 * MINUTE);
+    isSlow = false;
+    expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 5 * MINUTE)).toBe(true);
+  });
+});
+
+describe('a member that lies', () => {
+  const about: Record<string, NonNullable<ClassOptions['liesAbout']>> = {
+    'the next': (member, ring) => (member === 'm0' ? ring.find((other) => other !== 'm0')! : null),
+    'one of them': (member, ring) => (member === 'm0' && ring.includes('m2') ? 'm2' : null),
+    'another each time': (member, ring) =>
+      member === 'm0' ? ring.filter((one) => one !== 'm0')[turn++ % (ring.length - 1)]! : null,
+  };
+  let turn = 0;
+
+  test.each(Object.entries(about))(
+    'about %s expels nobody, and does not keep the others from training',
+    (_, liesAbout) => {
+      for (const n of [2, 3, 5, 30]) {
+        for (const [liesLate, isHeard] of [
+          [false, false],
+          [true, false],
+          // Between two, nobody can tell who lies.
+          ...(n > 2 ? [[true, true] as const] : []),
+        ] as const) {
+          const model = classOf(n, { liesAbout, liesLate, isHeard });
+          model.runUntil(() => false, 60 * MINUTE);
+          expect(model.ended, `${n} members`).toBeNull();
+          const out = names([...model.suspended, ...model.expelled]);
+          expect(
+            out.filter((member) => member !== 'm0'),
+            `${n} members`,
+          ).toEqual([]);
+          expect(model.epochs, `${n} members`).toBeLessThan(60);
+          expect(longestStop(model, 15 * SECOND), `${n} members`).toBeLessThan(15 * SECOND);
+        }
+      }
+    },
+  );
+});
+
+describe('links that come about and break again', () => {
+  test.each([3, 4, 5, 8, 30])('cost whoever they lead to its place, of %i', (n) => {
+    const model: ClassModel = new ClassModel({
+      seed: n,
+      canReach: (a, b): boolean => model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
+    });
+    model.start(n);
+    model.runUntil(() => false, 30 * MINUTE);
+    expect(names([...model.suspended, ...model.expelled])).toEqual(['m1']);
+    expect(model.ended).toBeNull();
+    expect(model.epochs).toBeLessThan(40);
+  });
+
+  test.each([3, 4, 5, 8, 30])('for a minute cost whoever they lead to its place for a while only, of %i', (n) => {
+    const model: ClassModel = new ClassModel({
+      seed: n,
+      canReach: (a, b, now): boolean => now > MINUTE || model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
+    });
+    model.start(n);
+    expect(model.runUntil(() => model.suspended.length > 0, 2 * MINUTE)).toBe(true);
+    expect(model.ring).not.toContain('m1');
+    expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 3 * MINUTE)).toBe(true);
+    expect([names(model.suspended), model.expelled]).toEqual([['m1'], []]);
+    expect(model.members).toHaveLength(n);
+  });
+
+  test('end the run of two, and say so', () => {
+    const model: ClassModel = new ClassModel({ seed: 2, canReach: () => model.phase !== 'RUNNING' });
+    model.start(2);
+    expect(model.runUntil(() => model.ended !== null, 5 * MINUTE)).toBe(true);
+    expect(model.ended!.message).toMatch(/Rank 0 \(m0\) and rank 1 \(m1\) lost links/);
+  });
+});
+
+test('classes of any size with some tabs unreachable or hanging, and one lying, train without them, and with all others', () => {
+  for (let seed = 0; seed < 60; seed++) {
+    const rng = createRng(seed);
+    const n = 6 + rng.below(25);
+    const odd = Array.from({ length: rng.below(Math.floor(n / 3)) }, () => `m${1 + rng.below(n - 1)}`);
+    const kinds = new Map(
+      odd.map((member, i) => [member, i === 0 ? 'lies' : (['unreachable', 'hangs'] as const)[rng.below(2)]!]),
+    );
+    const isA = (member: string, kind: string): boolean => kinds.get(member) === kind;
+    const model = classOf(
+      n,
+      {
+        canReach: (a, b) => !isA(a, 'unreachable') && !isA(b, 'unreachable'),
+        stepMs: (member) => (isA(member, 'hangs') ? Number.POSITIVE_INFINITY : SECOND),
+        liesAbout: (member, ring) => (isA(member, 'lies') ? ring.find((one) => !kinds.has(one))! : null),
+        liesLate: rng.next() < 0.5,
+      },
+      seed,
+    );
+    const healthy = Array.from({ length: n }, (_, i) => `m${i}`).filter((member) => !kinds.has(member));
+    const areTogether = (): boolean => model.steps.length > 0 && healthy.every((member) => model.ring.includes(member));
+    const what = `seed ${seed}: ${n}, ${JSON.stringify([...kinds])}`;
+    expect(model.runUntil(areTogether, 5 * MINUTE), what).toBe(true);
+    model.runUntil(() => false, 5 * MINUTE);
+    expect(model.ended, what).toBeNull();
+    const out = names([...model.suspended, ...model.expelled]);
+    expect(
+      out.filter((member) => healthy.includes(member)),
+      what,
+    ).toEqual([]);
+  }
+});

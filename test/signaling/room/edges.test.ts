@@ -1,0 +1,119 @@
+import { describe, expect, test } from 'vitest';
+import { addBreaks, edgeKey, keptApart, neighbours, orderAround, type Breaks } from '../../../signaling/room/edges.ts';
+import type { RosterEntry } from '../../../src/protocol/control.ts';
+
+const members = (ids: string): RosterEntry[] =>
+  Array.from(ids, (member) => ({ member, name: member, device: null, browser: 0, rank: null }));
+
+/** `'AB AB CD'`: the link of A and B broke twice, that of C and D once. */
+function broken(pairs: string): Breaks {
+  const listed = pairs.split(' ').filter((pair) => pair !== '');
+  return addBreaks(
+    new Map(),
+    listed.map((pair): [string, string] => [pair[0]!, pair[1]!]),
+  );
+}
+
+const named = (list: RosterEntry[]): string => list.map((m) => m.member).join('');
+
+function order(ids: string, pairs: string, hasRelay = false): { ring: string; relayed: string[]; culprits: string } {
+  const { ring, relayed, culprits } = orderAround(members(ids), broken(pairs), hasRelay);
+  return { ring: named(ring), relayed: relayed.map((pair) => pair.join('')), culprits: named(culprits) };
+}
+
+test('a pair has one key, whoever speaks', () => {
+  expect(edgeKey('Bo', 'Ada')).toBe(edgeKey('Ada', 'Bo'));
+  const breaks = addBreaks(addBreaks(new Map(), [['Ada', 'Bo']]), [['Bo', 'Ada']]);
+  expect([...breaks.values()]).toEqual([2]);
+});
+
+test.each([
+  ['', []],
+  ['A', []],
+  ['AB', ['AB']],
+  ['ABC', ['AB', 'BC', 'CA']],
+  ['ABCD', ['AB', 'BC', 'CD', 'DA']],
+])('the neighbours in a ring of "%s"', (ids, pairs) => {
+  expect(neighbours(ids.split('')).map((pair) => pair.join(''))).toEqual(pairs);
+});
+
+describe('an order around broken links', () => {
+  test('is the one there was while no link broke twice', () => {
+    expect(order('ABCD', '')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
+    expect(order('ABCD', 'AB BC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
+    expect(order('ABCD', 'AC AC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
+  });
+
+  test('parts two whose link broke twice, where four or more are', () => {
+    for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
+      const { ring, relayed, culprits } = order(ids, 'AB AB');
+      const pairs = neighbours(ring.split('')).map(([a, b]) => edgeKey(a, b));
+      expect(pairs).not.toContain('A B');
+      expect(ring.split('').sort().join('')).toBe(ids);
+      expect([relayed, culprits]).toEqual([[], '']);
+    }
+  });
+
+  test('of three is none: they connect over a relay, or the later of the two goes', () => {
+    expect(order('ABC', 'AB AB', true)).toEqual({ ring: 'ABC', relayed: ['AB'], culprits: '' });
+    expect(order('ABC', 'AB AB')).toEqual({ ring: 'AC', relayed: [], culprits: 'B' });
+    expect(order('AB', 'AB AB')).toEqual({ ring: 'A', relayed: [], culprits: 'B' });
+  });
+
+  test('has no relay that failed as well', () => {
+    expect(order('ABC', 'AB AB AB', true)).toEqual({ ring: 'AC', relayed: [], culprits: 'B' });
+  });
+
+  test('leaves out who has most bad links, not who comes last', () => {
+    expect(order('ABCD', 'AB AB AC AC').culprits).toBe('A');
+    expect(order('ABC', 'AB AB AC')).toEqual({ ring: 'BC', relayed: [], culprits: 'A' });
+  });
+
+  test('leaves out as many as have to go', () => {
+    expect(order('ABC', 'AB AB BC BC CA CA')).toEqual({ ring: 'A', relayed: [], culprits: 'CB' });
+  });
+
+  test('always exists for a ring of any size and any one bad link', () => {
+    for (let n = 4; n <= 12; n++) {
+      const ids = 'ABCDEFGHIJKL'.slice(0, n);
+      for (let i = 0; i < n; i++) {
+        const pair = `${ids[i]}${ids[(i + 1) % n]}`;
+        expect(order(ids, `${pair} ${pair}`).culprits, `${ids} without ${pair}`).toBe('');
+      }
+    }
+  });
+});
+
+const slowPairs = (slow: string): [string, string][] => slow.split(' ').map((pair) => [pair[0]!, pair[1]!]);
+
+const around = (ids: string, slow: string, pairs = ''): string =>
+  named(orderAround(members(ids), broken(pairs), false, slowPairs(slow)).ring);
+const isApart = (ring: string, pair: string): boolean => keptApart(members(ring), slowPairs(pair)).length === 1;
+
+describe('an order around slow links', () => {
+  test('parts their ends in a ring of four or more, and is the one there was where they are apart', () => {
+    for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
+      expect(isApart(ids, 'BC')).toBe(false);
+      const ring = around(ids, 'BC');
+      expect(isApart(ring, 'BC')).toBe(true);
+      expect(ring.split('').sort().join('')).toBe(ids);
+      expect(around(ring, 'BC')).toBe(ring);
+    }
+    expect(around('ABCD', 'AC')).toBe('ABCD');
+  });
+
+  test('bears them where it must: of three members all are neighbours, and nobody goes', () => {
+    expect(around('ABC', 'AB')).toBe('ABC');
+    expect(keptApart(members('ABC'), slowPairs('AB'))).toEqual([]);
+  });
+
+  test('rather has all of them than one that breaks', () => {
+    // Apart from C, A has B and D for neighbours, whatever their links are like.
+    const ring = around('ACBD', 'AB AD', 'AC AC');
+    expect(isApart(ring, 'AC')).toBe(true);
+  });
+
+  test('keeps nobody apart who is not there', () => {
+    expect(keptApart(members('ABCD'), slowPairs('AX AC'))).toEqual([['A', 'C']]);
+  });
+});

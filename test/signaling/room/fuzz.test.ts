@@ -1,0 +1,144 @@
+/**
+ * The server under a flood of messages that nobody honest sends: it lives on, tells nobody of another room, and its memory stays
+ * as it is. Most go straight to the message handler, in a process of its own, over sockets without a network; a part goes over
+ * real ones to a real server. `PEERGRAD_FUZZ_MESSAGES=1000000 npx vitest run test/signaling/room/fuzz.test.ts` is the whole flood,
+ * two minutes on two busy cores.
+ */
+import { afterEach, expect, test, vi } from 'vitest';
+import { WebSocket } from 'ws';
+import { Child } from '../../../bench/signaling/child.ts';
+import type { ServerMemory, ServerOrder, ServerSays } from '../../../bench/signaling/serverProcess.ts';
+import { SIGNALING_PATH } from '../../../src/protocol/control.ts';
+import type { BulkResult } from './fuzzBulk.ts';
+import { FuzzArena, type FuzzKind, type FuzzMember } from './fuzzArena.ts';
+import { enter, TestMember } from '../helpers.ts';
+
+const FLOOD = process.env['PEERGRAD_FUZZ_MESSAGES'];
+const MESSAGES = Number(FLOOD ?? 60_000);
+/** Of them over real sockets: most end their connection, and a new one costs as much as ten messages. */
+const REAL_SHARE = 0.1;
+const SEED = 20_261;
+/** Bytes by which the heap may have grown from a quarter of the messages to the end: a leak of 10 bytes a message is more. */
+const MAX_GROWTH = 6 * 1024 * 1024;
+
+vi.setConfig({ testTimeout: 20_000 + MESSAGES });
+
+let children: Child[] = [];
+afterEach(async () => {
+  await Promise.all(children.map((child) => child.stop()));
+  children = [];
+});
+
+/** The figures of a flood that somebody asked for. */
+function tell(what: string, figures: object): void {
+  if (FLOOD !== undefined) console.info(`Fuzz, ${what}: ${JSON.stringify(figures)}`);
+}
+
+function started(module: string, ...args: string[]): Child {
+  const child = new Child(new URL(module, import.meta.url).href, ...args);
+  children.push(child);
+  return child;
+}
+
+test('the message handler: no leak across rooms, no error, flat memory', async () => {
+  const messages = Math.round(MESSAGES * (1 - REAL_SHARE));
+  const child = started('./fuzzBulk.ts', String(messages), String(SEED));
+  const { handled, sent, heard, leaks, errors, heap } = await child.next<BulkResult>();
+  tell('handler', { handled, sent, heard, heap });
+  expect(leaks).toEqual([]);
+  expect(errors).toBe(0);
+  // The rest of the messages are frames that never get this far.
+  expect(handled).toBeGreaterThan(messages * 0.9);
+  for (const count of Object.values(sent)) expect(count).toBeGreaterThan(messages / 10);
+  // Else there was nobody to whom anything could have leaked.
+  expect(heard).toBeGreaterThan(messages / 100);
+  expect(heap[1] - heap[0]).toBeLessThan(MAX_GROWTH);
+});
+
+/** Members that attack at the same time. */
+const ATTACKERS = 32;
+/** Messages that one sends before it waits for the server to have read them. */
+const BATCH = 20;
+const BEYOND_ANY = 1e9;
+
+/** Opens a connection, says a batch of things, and waits until the server has closed it or read all. */
+function attack(url: string, arena: FuzzArena, kinds: readonly FuzzKind[]): Promise<void> {
+  return new Promise((resolve) => {
+    const socket = new WebSocket(url);
+    const member: FuzzMember = { room: null };
+    socket.on('open', () => {
+      socket.send(arena.join());
+      for (let i = 0; i < BATCH; i++) socket.send(arena.next(member, kinds));
+      socket.close();
+    });
+    socket.on('message', (data: Buffer) => arena.hear(member, data.toString()));
+    socket.on('close', () => resolve());
+    // A server that closes while the client still sends resets the connection.
+    socket.on('error', () => {});
+  });
+}
+
+test('a real server: it lives, its rooms are closed to others, and its memory is flat', async () => {
+  const messages = Math.round(MESSAGES * REAL_SHARE);
+  const order: ServerOrder = {
+    limits: {
+      ...{ socketsPerAddress: BEYOND_ANY, connectionsPerSecond: BEYOND_ANY, connectionBurst: BEYOND_ANY },
+      ...{ messagesPerSecond: BEYOND_ANY, messageBurst: BEYOND_ANY },
+      ...{ wrongCodesPerMinute: BEYOND_ANY, revivalsPerMinute: BEYOND_ANY },
+      ...{ roomsPerMinute: BEYOND_ANY, roomBurst: BEYOND_ANY, emptyRoomMs: 500, maxRooms: 100 },
+    },
+    ...{ rooms: 9, startAt: 2 },
+  };
+  const child = started('../../../bench/signaling/serverProcess.ts', JSON.stringify(order));
+  const server = await child.next<ServerSays>();
+  const [quiet, ...known] = server.rooms;
+
+  // Two who are at work, in a room whose code nobody else has: everybody knows who they are.
+  const pair = [new TestMember(server), new TestMember(server)] as const;
+  const admitted = await Promise.all(pair.map((one, i) => enter(one, quiet!, `quiet ${i}`)));
+  const ids = admitted.map(({ id }) => id);
+  const [prepared] = await Promise.all(pair.map((one) => one.next('prepare')));
+  const { epoch } = prepared!;
+  for (const one of pair) await one.send({ type: 'linked', epoch });
+  for (const one of pair) await one.next('sync');
+  for (const one of pair) await one.send({ type: 'synced', epoch, step: 0, stateHash: 'same' });
+  for (const one of pair) await one.next('go');
+  const heard: string[] = [];
+  for (const one of pair) one.socket.on('message', (data: Buffer) => heard.push(data.toString()));
+  const heartbeats = setInterval(() => void pair.map((one) => one.send({ type: 'heartbeat' })), 1000);
+
+  const arena = new FuzzArena(SEED, known, ids);
+  const metric = async (name: string): Promise<number> => {
+    const text = await (await fetch(`${server.url}/metrics`)).text();
+    return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
+  };
+  const handled = () => metric('peergrad_message_handling_seconds_count');
+  let quarter: ServerMemory | null = null;
+  let count = 0;
+  for (let round = 0; count < messages; round++) {
+    // Each of them with one more kind that ends the connection, now and then: all five at once would end it at the first message.
+    const lasting: FuzzKind[] = ['cross-room', 'cross-room', 'cross-room', 'cross-room', 'replayed'];
+    const kinds: FuzzKind[] = [...lasting, (['malformed', 'oversized', 'truncated'] as const)[round % 3]!];
+    const url = server.url.replace(/^http/, 'ws') + SIGNALING_PATH;
+    await Promise.all(Array.from({ length: ATTACKERS }, () => attack(url, arena, kinds)));
+    count = await handled();
+    if (quarter === null && count >= messages / 4) quarter = await child.ask<ServerMemory>({});
+  }
+  const end = await child.ask<ServerMemory>({});
+  clearInterval(heartbeats);
+  console.info(
+    `Fuzz, server: ${JSON.stringify({ handled: count, sent: arena.sent, heard: arena.heard, quarter, end })}`,
+  );
+
+  expect(arena.leaks).toEqual([]);
+  expect(arena.heard).toBeGreaterThan(0);
+  expect(end.heapUsed - quarter!.heapUsed).toBeLessThan(MAX_GROWTH);
+  // The two heard answers to their heartbeats and of themselves, and can go on.
+  const foreign = heard.filter((text) => !/^\{"type":"(heartbeat|room)"/.test(text) || text.includes('in room'));
+  expect(foreign).toEqual([]);
+  const signal = { type: 'offer' as const, sdp: 'v=0' };
+  await pair[0].send({ type: 'signal', epoch, to: ids[1]!, attempt: 0, signal });
+  expect(await pair[1].next('signal')).toMatchObject({ from: ids[0], signal });
+  for (const one of pair) one.socket.terminate();
+  expect(child.stderr).toBe('');
+});

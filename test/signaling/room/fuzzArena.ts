@@ -1,0 +1,224 @@
+/**
+ * Members that say anything to the signaling server: malformed, oversized and truncated messages, ones meant for other rooms, and
+ * ones that somebody has said before. Everything that is about a room carries the room's code, in names and in SDP, so whatever
+ * a member hears shows whether it comes from elsewhere.
+ */
+import { type ClientMessage, MAX_CONTROL_BYTES, PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../../src/spec/job.ts';
+import { createRng, type Rng } from '../../../src/util/rng.ts';
+
+export const FUZZ_KINDS = ['malformed', 'oversized', 'truncated', 'cross-room', 'replayed'] as const;
+export type FuzzKind = (typeof FUZZ_KINDS)[number];
+
+/** Messages and ids that are remembered, to be said again. */
+const MEMORY = 2000;
+/** The highest number of an epoch that fits the protocol. */
+const MAX_ORDINAL = 2 ** 32 - 1;
+/** Oversized frames beyond what the protocol allows end the connection before any message handler sees them. */
+const OVERSIZED_FRAME = 'x'.repeat(MAX_CONTROL_BYTES + 1);
+
+/** One connection's side of the story. */
+export interface FuzzMember {
+  /** The room it was admitted to. */
+  room: string | null;
+}
+
+/** A list that keeps the last {@link MEMORY}. */
+class Recent<Value> {
+  readonly #values: Value[] = [];
+  #next = 0;
+
+  add(value: Value): void {
+    this.#values[this.#next] = value;
+    this.#next = (this.#next + 1) % MEMORY;
+  }
+
+  any(rng: Rng): Value | undefined {
+    return this.#values[rng.below(this.#values.length)];
+  }
+}
+
+export class FuzzArena {
+  readonly #rng: Rng;
+  readonly #codes: readonly string[];
+  readonly #ids = new Recent<string>();
+  readonly #said = new Recent<string>();
+  #epoch = 0;
+  /** What was delivered to whom it does not concern. */
+  readonly leaks: string[] = [];
+  readonly sent: Record<FuzzKind, number> = {
+    ...{ malformed: 0, oversized: 0, truncated: 0 },
+    ...{ 'cross-room': 0, replayed: 0 },
+  };
+  /** Messages heard that concern a room. */
+  heard = 0;
+
+  /**
+   * @param codes of rooms that everybody knows.
+   * @param ids of members of other rooms that everybody knows.
+   */
+  constructor(seed: number, codes: readonly string[], ids: readonly string[] = []) {
+    this.#rng = createRng(seed);
+    this.#codes = codes;
+    for (const id of ids) this.#ids.add(id);
+  }
+
+  /** A proper first message. */
+  join(): string {
+    const room = this.#any(this.#codes);
+    return JSON.stringify({
+      ...{ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room) },
+    } satisfies ClientMessage);
+  }
+
+  /**
+   * What `member` says next.
+   *
+   * @param kinds which of them: some end the connection almost always, some hardly ever.
+   */
+  next(member: FuzzMember, kinds: readonly FuzzKind[] = FUZZ_KINDS): string | Buffer {
+    const kind = this.#any(kinds);
+    this.sent[kind]++;
+    switch (kind) {
+      case 'malformed':
+        return this.#malformed(member);
+      case 'oversized':
+        return this.#oversized(member);
+      case 'truncated': {
+        const text = this.#text(member);
+        return text.slice(0, this.#rng.below(text.length));
+      }
+      case 'cross-room':
+        return this.#text(member);
+      case 'replayed':
+        return this.#said.any(this.#rng) ?? this.join();
+      default:
+        return kind satisfies never;
+    }
+  }
+
+  /** `member` has been told something: is it of its own room? */
+  hear(member: FuzzMember, text: string): void {
+    const message = JSON.parse(text) as Record<string, unknown>;
+    if (message['type'] === 'admitted') {
+      member.room = String(message['room']);
+      this.#ids.add(String(message['member']));
+    }
+    if (typeof message['epoch'] === 'number') this.#epoch = message['epoch'];
+    // Who knows a room's code and is refused may be told why, in its members' words.
+    if (message['type'] === 'refused' && member.room === null) return;
+    const of = roomsIn(text);
+    if (of.length > 0) this.heard++;
+    if (of.some((room) => room !== member.room)) this.leaks.push(`to ${member.room}: ${text.slice(0, 500)}`);
+  }
+
+  #any<Value>(values: readonly Value[]): Value {
+    return values[this.#rng.below(values.length)]!;
+  }
+
+  /** A message that fits the protocol: to whoever, of whatever epoch. */
+  #message(member: FuzzMember): ClientMessage {
+    const rng = this.#rng;
+    const epoch = this.#any([this.#epoch, this.#epoch, rng.below(10), MAX_ORDINAL]);
+    const room = this.#any(this.#codes);
+    const sdp = member.room === null ? 'v=0' : nameIn(member.room);
+    const to = this.#ids.any(rng) ?? 'nobody-at-all';
+    const step = rng.below(3);
+    const any: (() => ClientMessage)[] = [
+      () => ({
+        type: 'create',
+        version: PROTOCOL_VERSION,
+        name: 'founder',
+        job: DEFAULT_JOB,
+        startAt: 2,
+        nodes: this.#any([null, { min: 1, max: 8 }]),
+      }),
+      () => ({ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room), rank: rng.below(64) }),
+      () => ({ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room), watches: true }),
+      () => ({ type: 'news', digest: sdp }),
+      () => ({ type: 'ready', device: { backend: 'cpu', adapter: String(step) }, holds: this.#any([null, 1]) }),
+      () => ({ type: 'configure', job: DEFAULT_JOB }),
+      () => ({ type: 'start' }),
+      () => ({ type: 'linked', epoch }),
+      () => ({ type: 'synced', epoch, step, stateHash: 'h' }),
+      () => ({ type: 'syncing', epoch }),
+      () => ({ type: 'finished', epoch, step, stateHash: 'h' }),
+      () => ({ type: 'failed', epoch, message: sdp, scope: this.#any(['rank', 'epoch', 'run']) }),
+      () => ({ type: 'broken', epoch, peers: [to] }),
+      () => ({ type: 'late', epoch, peers: [to, to] }),
+      () => ({ type: 'stop' }),
+      () => ({ type: rng.next() < 0.5 ? 'pause' : 'resume' }),
+      () => ({ type: 'lock', isLocked: rng.next() < 0.5 }),
+      () => ({ type: 'remove', member: to }),
+      () => this.#return(room, to, epoch),
+      () => ({ type: 'heartbeat' }),
+      () => ({ type: 'leave' }),
+    ];
+    const isSignal = rng.next() < 0.5;
+    if (!isSignal) return this.#any(any)();
+    return { type: 'signal', epoch, to, attempt: rng.below(4), signal: { type: 'offer', sdp } };
+  }
+
+  /** Somebody who says that it was there, with a token that is none. */
+  #return(room: string, member: string, epoch: number): ClientMessage {
+    const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
+    return {
+      ...{ type: 'return', version: PROTOCOL_VERSION, room, member, token: 'not-a-token-of-ours', name: nameIn(room) },
+      standing: { settings, run: 1, isRunOn: true, epoch, active: null },
+    };
+  }
+
+  #text(member: FuzzMember): string {
+    const message = this.#message(member);
+    const text = JSON.stringify(message);
+    // What names the sender's room would be a lie in another's mouth, and look like a leak.
+    if (!['signal', 'failed', 'news'].includes(message.type)) this.#said.add(text);
+    return text;
+  }
+
+  #malformed(member: FuzzMember): string | Buffer {
+    const rng = this.#rng;
+    const text = this.#text(member);
+    const flip = (): Buffer => {
+      const bytes = Buffer.from(text);
+      for (let i = 0; i < 3; i++) bytes[rng.below(bytes.length)] = rng.below(256);
+      return bytes;
+    };
+    const fields = JSON.parse(text) as Record<string, unknown>;
+    const field = this.#any(Object.keys(fields));
+    const odd = this.#any<unknown>([null, -1, 1.5, 1e300, '', [], {}, true, 'x', [[[]]], { toString: 1 }]);
+    return this.#any<() => string | Buffer>([
+      flip,
+      () => flip().toString('latin1'),
+      () => JSON.stringify({ ...fields, [field]: odd }),
+      () => JSON.stringify({ ...fields, [`${field}x`]: odd }),
+      () => text.replace('{', '{"__proto__":{"type":"leave"},"constructor":{},'),
+      () => text.replace('{', '{"type":"start",'),
+      () => '['.repeat(rng.below(10_000)),
+      () => this.#any(['', '0', 'null', '"x"', '[]', '{}', '\u0000', '\uFEFF{}', 'NaN', '1e999', '{"type":{}}']),
+      () => JSON.stringify([fields]),
+    ])();
+  }
+
+  #oversized(member: FuzzMember): string {
+    const rng = this.#rng;
+    const text = this.#text(member);
+    const long = 'y'.repeat(49 * 1024 + rng.below(8 * 1024));
+    return this.#any<() => string>([
+      () => text.replace(/:"[^"]*"/g, `:"${long.slice(0, 2000)}"`),
+      () => JSON.stringify({ type: 'signal', epoch: 1, to: 'x', attempt: 0, signal: { type: 'offer', sdp: long } }),
+      () => JSON.stringify({ type: 'failed', epoch: 1, message: long }),
+      () => text.padEnd(MAX_CONTROL_BYTES, ' '),
+      () => OVERSIZED_FRAME,
+    ])();
+  }
+}
+
+/** How a room's code stands in what its members say. */
+function nameIn(room: string): string {
+  return `in room ${room}`;
+}
+
+function roomsIn(text: string): string[] {
+  return Array.from(text.matchAll(/in room ([A-Z0-9]{6})/g), (match) => match[1]!);
+}

@@ -1,0 +1,108 @@
+/** Plays events to a room's state machine, without a server. */
+import { expect } from 'vitest';
+import type { Device, ServerMessage } from '../../../src/protocol/control.ts';
+import { DEFAULT_JOB } from '../../../src/spec/job.ts';
+import {
+  createRoom,
+  step,
+  type RoomEffect,
+  type RoomEvent,
+  type RoomOptions,
+  type RoomState,
+} from '../../../signaling/room/index.ts';
+
+export const DEVICE: Device = { backend: 'webgpu', adapter: 'test' };
+export const NAMES = ['Ada', 'Bo', 'Cy', 'Di', 'Ed'];
+
+type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;
+
+/** Members are called by their ids. */
+export function join(member: string, asked: Partial<Of<'join'>> = {}): RoomEvent {
+  return { type: 'join', member, name: member, holdsKey: false, ...asked };
+}
+
+export function ready(member: string, holds: number | null = null): RoomEvent {
+  return { type: 'ready', member, device: DEVICE, holds };
+}
+
+/** Keeps the last state and all effects of the last event. */
+export class Play {
+  state: RoomState;
+  effects: readonly RoomEffect[] = [];
+
+  constructor(options: Partial<RoomOptions> = {}) {
+    this.state = createRoom({ job: DEFAULT_JOB, startAt: null, nodes: null, capacity: 4, ...options });
+  }
+
+  do(...events: RoomEvent[]): this {
+    for (const event of events) ({ state: this.state, effects: this.effects } = step(this.state, event));
+    return this;
+  }
+
+  /** The first `n` members, joined and ready; who is here already says nothing. */
+  enter(n: number): this {
+    for (const name of NAMES.slice(0, n)) {
+      const known = this.state.members.find(({ member }) => member === name);
+      if (known === undefined) this.do(join(name));
+      if ((known?.device ?? null) === null) this.do(ready(name));
+    }
+    return this;
+  }
+
+  start(): this {
+    return this.do({ type: 'start', member: 'Ada' });
+  }
+
+  linkAll(): this {
+    const { ring, epoch } = this.state;
+    for (const { member } of ring) this.do({ type: 'linked', member, epoch });
+    return this;
+  }
+
+  /** The time passes in which others could say what they saw of a failure, where the room waits for that. */
+  gather(): this {
+    const { complaints, epoch } = this.state;
+    return complaints.size > 0 ? this.do({ type: 'gathered', epoch }) : this;
+  }
+
+  report(type: 'synced' | 'finished', hashes: string[], atStep = 0): this {
+    const { ring, epoch } = this.state;
+    ring.forEach(({ member }, i) => this.do({ type, member, epoch, step: atStep, stateHash: hashes[i] ?? hashes[0]! }));
+    return this;
+  }
+
+  /** From LINKING to RUNNING. */
+  train(): this {
+    return this.linkAll().report('synced', ['same']);
+  }
+
+  /** Ready members, training. */
+  static running(n: number, options: Partial<RoomOptions> = {}): Play {
+    return new Play(options).enter(n).start().train();
+  }
+
+  /** In ring order. */
+  get ring(): string[] {
+    return this.state.ring.map((m) => m.member);
+  }
+
+  /** What the last event sent to a member. */
+  sentTo(member: string): ServerMessage[] {
+    return this.effects.flatMap((effect) =>
+      effect.type === 'send' && effect.to.includes(member) ? [effect.message] : [],
+    );
+  }
+
+  said<Type extends ServerMessage['type']>(member: string, type: Type): Extract<ServerMessage, { type: Type }> {
+    const message = this.sentTo(member).find((m) => m.type === type);
+    expect(message, `a "${type}" to ${member}`).toBeDefined();
+    return message as Extract<ServerMessage, { type: Type }>;
+  }
+
+  /** The timer that the last event set. */
+  timer(key: string): Extract<RoomEffect, { type: 'setTimer' }> {
+    const timer = this.effects.find((effect) => effect.type === 'setTimer' && effect.key === key);
+    expect(timer, `a timer "${key}"`).toBeDefined();
+    return timer as Extract<RoomEffect, { type: 'setTimer' }>;
+  }
+}

@@ -1,0 +1,411 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { DEFAULT_JOB, type JobSpec } from '../../../src/spec/job.ts';
+import {
+  createRoom,
+  hostsOf,
+  LINKING_MS,
+  step,
+  SYNCING_MS,
+  type RoomEvent,
+  type RoomState,
+} from '../../../signaling/room/index.ts';
+import { DEVICE, join, NAMES as ALL_NAMES, Play, ready } from './play.ts';
+
+const FILES_JOB: JobSpec = { ...DEFAULT_JOB, job: 'mnist', data: { kind: 'files' } };
+const NAMES = ALL_NAMES.slice(0, 4);
+const BROWSERS = ['browser-of-the-lab', 'browser-at-home'];
+
+describe('a room', () => {
+  test('goes through a whole run', () => {
+    const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
+    expect(play.state.phase).toBe('LINKING');
+    expect(play.said('Cy', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Bo', 'Cy']);
+    expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { epoch: 1, phase: 'LINKING' } });
+    play.linkAll();
+    expect(play.said('Bo', 'sync').epoch).toBe(1);
+    expect(play.timer('deadline')).toMatchObject({ ms: SYNCING_MS, event: { epoch: 1, phase: 'SYNCING' } });
+    play.report('synced', ['same']);
+    expect(play.said('Bo', 'go').epoch).toBe(1);
+    expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'deadline' });
+    play.report('finished', ['end'], 40);
+    expect(play.said('Ada', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
+    expect(play.state).toMatchObject({ phase: 'FORMING', epoch: 1, ring: [] });
+    play.do({ type: 'start', member: 'Ada' });
+    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 2 });
+  });
+
+  test('starts by itself once, with startAt', () => {
+    const play = new Play({ startAt: 2 }).enter(1);
+    expect(play.state.phase).toBe('FORMING');
+    play.enter(2);
+    expect(play.state.phase).toBe('LINKING');
+    play.do({ type: 'failed', member: 'Bo', epoch: 1, message: 'No GPU.', scope: 'rank' });
+    play.do(ready('Bo'));
+    expect(play.state.phase).toBe('FORMING');
+  });
+
+  test('leaves out who is not ready, and keeps them waiting', () => {
+    const play = new Play().enter(2).do(join('Cy'), { type: 'start', member: 'Ada' });
+    expect(play.state.ring.map((m) => m.member)).toEqual(['Ada', 'Bo']);
+    expect(play.sentTo('Cy').map((m) => m.type)).toEqual(['room']);
+    play.do({ type: 'left', member: 'Cy', reason: 'left' });
+    expect(play.state.phase).toBe('LINKING');
+  });
+
+  test('only the host starts and configures, and only when ready', () => {
+    const play = new Play().do(join('Ada'), { type: 'start', member: 'Ada' });
+    expect(play.said('Ada', 'refused').code).toBe('not-now');
+    play.enter(2).do({ type: 'start', member: 'Bo' });
+    expect(play.said('Bo', 'refused').code).toBe('not-host');
+    const job = { ...DEFAULT_JOB, epochs: 3 };
+    play.do({ type: 'configure', member: 'Bo', job });
+    expect(play.said('Bo', 'refused').code).toBe('not-host');
+    play.do({ type: 'configure', member: 'Ada', job });
+    expect(play.said('Bo', 'room').job).toEqual(job);
+  });
+
+  test('refuses newcomers when it is full or training', () => {
+    const play = new Play({ capacity: 2 }).enter(2).do(join('Cy'));
+    expect(play.said('Cy', 'refused').code).toBe('room-full');
+    play.do({ type: 'start', member: 'Ada' }, { type: 'left', member: 'nobody', reason: 'left' });
+    play.do(join('Cy'));
+    expect(play.said('Cy', 'refused').code).toBe('room-running');
+  });
+
+  test('ends the run when a rank leaves, and names it', () => {
+    const play = Play.running(3).do({ type: 'left', member: 'Cy', reason: 'left' });
+    const message = 'Rank 2 (Cy) left while training, so the run ended. Start again with the others.';
+    expect(play.said('Ada', 'ended')).toEqual({ type: 'ended', run: 1, outcome: 'failed', message });
+    expect(play.said('Ada', 'room').members).toHaveLength(2);
+    expect(play.state.phase).toBe('FORMING');
+  });
+
+  test('ends the run when a rank fails, with its own words', () => {
+    const play = Play.running(2).do({
+      type: 'failed',
+      member: 'Bo',
+      epoch: 1,
+      message: 'The GPU was lost.',
+      scope: 'rank',
+    });
+    expect(play.said('Ada', 'ended').message).toBe('Rank 1 (Bo) could not go on, so the run ended: The GPU was lost.');
+    expect(play.said('Bo', 'ended').outcome).toBe('failed');
+  });
+
+  test('names who missed a deadline', () => {
+    const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
+    play.do({ type: 'linked', member: 'Bo', epoch: 1 }, { type: 'deadline', epoch: 1, phase: 'LINKING' });
+    expect(play.said('Bo', 'ended').message).toMatch(/^Rank 0 \(Ada\) and rank 2 \(Cy\) did not reach the neighbours/);
+    play.do({ type: 'deadline', epoch: 1, phase: 'LINKING' });
+    expect(play.effects).toEqual([]);
+  });
+
+  test('names who differs', () => {
+    const play = new Play().enter(3).do({ type: 'start', member: 'Ada' }).linkAll().report('synced', ['x', 'y', 'y']);
+    expect(play.said('Ada', 'ended').message).toMatch(/^Rank 0 \(Ada\) began with another state/);
+    const late = Play.running(2).report('finished', ['x', 'z'], 7);
+    expect(late.said('Ada', 'ended')).toMatchObject({ outcome: 'failed' });
+    expect(late.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) ended with another state .*step 7, state z/);
+  });
+
+  test('a rank that has finished may leave', () => {
+    const play = Play.running(2);
+    play.do({ type: 'finished', member: 'Ada', epoch: 1, step: 4, stateHash: 'x' });
+    play.do({ type: 'left', member: 'Ada', reason: 'left' });
+    expect(play.state.phase).toBe('RUNNING');
+    play.do({ type: 'finished', member: 'Bo', epoch: 1, step: 4, stateHash: 'x' });
+    expect(play.said('Bo', 'ended').outcome).toBe('finished');
+  });
+
+  test('the oldest member becomes host when the host leaves', () => {
+    const play = new Play().enter(3).do({ type: 'left', member: 'Ada', reason: 'left' });
+    expect(play.said('Cy', 'room').hosts).toEqual(['Bo']);
+  });
+
+  test('is empty, with no run, when its last member has left, and the next to join is its host', () => {
+    const play = Play.running(1).do({ type: 'left', member: 'Ada', reason: 'left' });
+    expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'deadline' });
+    expect(play.effects.at(-1)).toEqual({ type: 'empty' });
+    expect(play.state).toMatchObject({ phase: 'FORMING', epoch: 1, members: [], ring: [] });
+    play.do(join('Bo'));
+    expect(play.said('Bo', 'room').hosts).toEqual(['Bo']);
+    play.do(ready('Bo'), { type: 'start', member: 'Bo' });
+    expect(play.said('Bo', 'prepare').epoch).toBe(2);
+  });
+
+  test('says nothing about a member that is as ready as it was', () => {
+    const play = new Play().enter(2).do({ type: 'ready', member: 'Ada', device: { ...DEVICE }, holds: null });
+    expect(play.effects).toEqual([]);
+    play.do({ type: 'ready', member: 'Ada', device: { ...DEVICE, adapter: 'other' }, holds: null });
+    expect(play.said('Bo', 'room').members[0]?.device?.adapter).toBe('other');
+  });
+
+  test('nobody is ready for a job with other data until it says so again', () => {
+    const play = new Play({ startAt: 2 }).enter(1).do(join('Bo'));
+    play.do({ type: 'configure', member: 'Ada', job: { ...DEFAULT_JOB, epochs: 3 } });
+    expect(play.said('Bo', 'room').members[0]?.device).toEqual(DEVICE);
+    play.do({ type: 'configure', member: 'Ada', job: FILES_JOB });
+    expect(play.said('Bo', 'room').members.map((m) => m.device)).toEqual([null, null]);
+    // Files that tabs have need not be fit for another job, or for another column of theirs.
+    const table = { ...FILES_JOB, job: 'table' as const };
+    const priced = { ...table, target: 'price' };
+    for (const job of [table, priced, { ...priced, seed: 9 }, FILES_JOB]) {
+      play.do(ready('Bo'));
+      play.do({ type: 'configure', member: 'Ada', job: { ...job, epochs: 3 } });
+      expect(play.said('Bo', 'room').members.map((m) => m.device)).toEqual([null, null]);
+    }
+    play.do({ type: 'start', member: 'Ada' });
+    expect(play.said('Ada', 'refused').code).toBe('not-now');
+    play.do(ready('Bo'));
+    expect(play.state.phase).toBe('FORMING');
+    play.do(ready('Ada'));
+    expect(play.state.phase).toBe('LINKING');
+  });
+
+  test('gives the ranks asked for, and the gaps to the others in the order they joined', () => {
+    const play = new Play({ startAt: 4 });
+    for (const [name, rank] of [['Ada'], ['Bo', 3], ['Cy'], ['Di', 0]] as const) {
+      play.do(join(name, { rank }));
+    }
+    expect(play.said('Ada', 'room').members.map((m) => m.rank)).toEqual([null, 3, null, 0]);
+    for (const member of ['Cy', 'Bo', 'Di', 'Ada']) play.do(ready(member));
+    expect(play.said('Ada', 'prepare').members.map((m) => m.name)).toEqual(['Di', 'Ada', 'Cy', 'Bo']);
+  });
+
+  test.each([
+    ['a rank that another has', { rank: 2 }, 'Ada has rank 2 already: ask for another, or for none.'],
+    ['a rank beyond the world', { rank: 3 }, 'There is no rank 3 in a world of 3: ask for one from 0 to 2.'],
+    ['another world size', { worldSize: 4 }, "This room's world size is 3, not 4: ask for 3, or join another room."],
+  ])('refuses who asks for %s', (_, asked, sentence) => {
+    const play = new Play({ startAt: 3 }).do(join('Ada', { rank: 2, worldSize: 3 }));
+    play.do(join('Bo', asked));
+    expect(play.said('Bo', 'refused')).toMatchObject({ code: 'mismatch', message: sentence });
+    expect(play.state.members.map((m) => m.name)).toEqual(['Ada']);
+    // A rank is free again when who had it has left.
+    play.do({ type: 'left', member: 'Ada', reason: 'left' }, join('Bo', { rank: 2 }));
+    expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
+  });
+
+  test('gives the rank of a member whose connection is gone to whoever asks for it before a run', () => {
+    const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
+    play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
+    expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
+    expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'away Ada' });
+    expect(play.state.members.map((m) => [m.name, m.rank])).toEqual([
+      ['Bo', 1],
+      ['Cy', 0],
+    ]);
+    // Where the newcomer is refused for another reason, the member that is away keeps its place.
+    play.do({ type: 'away', member: 'Bo' }, join('Di', { rank: 1, worldSize: 3 }));
+    expect(play.said('Di', 'refused').code).toBe('mismatch');
+    expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
+  });
+
+  test('keeps its only member, which is away, until the member that takes its rank is in', () => {
+    const play = new Play({ startAt: 1 }).do(join('Ada', { rank: 0 }), { type: 'away', member: 'Ada' });
+    play.do(join('Bo', { rank: 0 }));
+    expect(play.effects).not.toContainEqual({ type: 'empty' });
+    expect(play.state.members.map((m) => m.name)).toEqual(['Bo']);
+  });
+
+  test('refuses a start with fewer than a member counts on, and says who', () => {
+    const play = new Play().enter(1).do(join('Bo', { rank: 2 }));
+    play.do(ready('Bo'), { type: 'start', member: 'Ada' });
+    expect(play.said('Ada', 'refused')).toMatchObject({
+      code: 'not-now',
+      message: 'Bo asked for rank 2, and 2 members are ready: start when 3 are.',
+    });
+    play.do(join('Cy', { worldSize: 4 }));
+    play.do(ready('Cy'), { type: 'start', member: 'Ada' });
+    expect(play.said('Ada', 'refused').message).toBe(
+      'Cy counts on a world of 4, and 3 members are ready: start with 4.',
+    );
+    play.do({ type: 'left', member: 'Cy', reason: 'left' });
+    play.do(join('Di'), ready('Di'));
+    play.do({ type: 'start', member: 'Ada' });
+    expect(play.said('Ada', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Di', 'Bo']);
+  });
+
+  test('starts by itself again once all who ran have left, and not before', () => {
+    const play = new Play({ startAt: 2 }).enter(2).do({ type: 'left', member: 'Bo', reason: 'left' });
+    expect(play.said('Ada', 'ended').outcome).toBe('failed');
+    for (const name of ['Bo', 'Cy']) {
+      play.do(join(name), ready(name));
+    }
+    expect(play.state).toMatchObject({ phase: 'FORMING', startAt: null });
+    play.do({ type: 'left', member: 'Ada', reason: 'left' });
+    expect(play.said('Cy', 'prepare')).toMatchObject({ epoch: 2, members: [{ name: 'Bo' }, { name: 'Cy' }] });
+  });
+
+  test('tells the tabs of one browser by a number of its own', () => {
+    const play = new Play();
+    for (const [i, browser] of [BROWSERS[0], BROWSERS[1], BROWSERS[0], undefined].entries()) {
+      play.do(join(NAMES[i]!, { browser }));
+    }
+    const numbers = (): number[] => play.said('Bo', 'room').members.map((m) => m.browser);
+    expect(numbers()).toEqual([0, 1, 0, 2]);
+    play.do({ type: 'left', member: 'Ada', reason: 'left' }, { type: 'left', member: 'Cy', reason: 'left' });
+    play.do(join('Ada'), join('Cy', { browser: BROWSERS[1] }));
+    expect(numbers()).toEqual([1, 2, 0, 1]);
+  });
+
+  test('relays signals inside the epoch only', () => {
+    const play = Play.running(2).do(join('Cy'));
+    const signal = { type: 'offer' as const, sdp: 'v=0' };
+    play.do({ type: 'signal', member: 'Ada', to: 'Bo', epoch: 1, attempt: 2, signal });
+    expect(play.sentTo('Bo')).toEqual([{ type: 'signal', from: 'Ada', epoch: 1, attempt: 2, signal }]);
+    for (const [member, to, epoch] of [
+      ['Ada', 'Bo', 0],
+      ['Ada', 'Cy', 1],
+      ['Cy', 'Ada', 1],
+    ] as const) {
+      play.do({ type: 'signal', member, to, epoch, attempt: 2, signal });
+      expect(play.effects).toEqual([]);
+    }
+  });
+});
+
+/** Any event, most of them about few members and a near epoch so that they often fit. */
+const member = fc.constantFrom(...NAMES, 'nobody');
+const epoch = fc.integer({ min: 0, max: 4 });
+const report = { member, epoch, step: fc.integer({ min: 0, max: 1 }), stateHash: fc.constantFrom('x', 'x', 'x', 'y') };
+const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
+  fc.record(
+    {
+      ...{ type: fc.constant('join' as const), member, name: fc.constant('Ada'), holdsKey: fc.boolean() },
+      ...{ browser: fc.constantFrom(...BROWSERS), rank: fc.integer({ min: 0, max: 4 }) },
+      ...{ worldSize: fc.integer({ min: 1, max: 4 }), watches: fc.boolean() },
+    },
+    { requiredKeys: ['type', 'member', 'name', 'holdsKey'] },
+  ),
+  fc.record({ type: fc.constant('ready' as const), member, device: fc.constant(DEVICE), holds: fc.constant(null) }),
+  fc.record({ type: fc.constant('configure' as const), member, job: fc.constantFrom(DEFAULT_JOB, FILES_JOB) }),
+  fc.record({ type: fc.constant('start' as const), member }),
+  fc.record({ type: fc.constantFrom('pause' as const, 'resume' as const), member }),
+  fc.record({ type: fc.constant('news' as const), member, digest: fc.constant('[]') }),
+  fc.record({ type: fc.constant('linked' as const), member, epoch }),
+  fc.record({ type: fc.constant('synced' as const), ...report }),
+  fc.record({ type: fc.constant('syncing' as const), member, epoch }),
+  fc.record({ type: fc.constant('finished' as const), ...report }),
+  fc.record({
+    type: fc.constant('failed' as const),
+    member,
+    epoch,
+    message: fc.string({ maxLength: 1000 }),
+    scope: fc.constantFrom('rank', 'epoch', 'run'),
+  }),
+  fc.record({ type: fc.constant('left' as const), member, reason: fc.constantFrom('left', 'silent', 'dropped') }),
+  fc.record({ type: fc.constant('deadline' as const), epoch, phase: fc.constantFrom('LINKING', 'SYNCING') }),
+  fc.record({
+    type: fc.constant('signal' as const),
+    member,
+    to: member,
+    epoch,
+    attempt: fc.constant(0),
+    signal: fc.constant({ type: 'offer' as const, sdp: '' }),
+  }),
+);
+
+/** The number steers: mostly the event that brings the room on, now and then any event. */
+const script = fc.array(fc.tuple(anyEvent, fc.integer({ min: 0, max: 99 })), { maxLength: 120, size: 'max' });
+
+/** What a well-behaved member would do next; `pick` chooses which. */
+function helpful(state: RoomState, pick: number): RoomEvent {
+  const late = state.ring.filter(
+    (m) => !state.reports.has(m.member) && state.members.some((x) => x.member === m.member),
+  );
+  const next = late[Math.floor(pick * late.length)];
+  const said = { epoch: state.epoch, step: 0, stateHash: 'x' };
+  if (next !== undefined && state.phase === 'LINKING')
+    return { type: 'linked', member: next.member, epoch: state.epoch };
+  if (next !== undefined && state.phase === 'SYNCING') return { type: 'synced', member: next.member, ...said };
+  if (next !== undefined && state.phase === 'RUNNING') return { type: 'finished', member: next.member, ...said };
+  const cold = state.members.find((m) => m.device === null);
+  if (cold !== undefined) return ready(cold.member);
+  const outside = NAMES.findIndex((name) => !state.members.some((m) => m.member === name));
+  if (outside >= 0) {
+    // Half of them come with wishes: the later the name, the lower the rank.
+    const wishes = pick < 0.5 ? { rank: NAMES.length - 1 - outside, browser: BROWSERS[outside % 2] } : {};
+    return join(NAMES[outside]!, wishes);
+  }
+  return { type: 'start', member: hostsOf(state)[0]! };
+}
+
+test('whatever happens, in whatever order, a room keeps its laws', () => {
+  const phases = new Set<string>();
+  const outcomes = new Set<string>();
+  let mixedRings = 0;
+  let startedAgain = 0;
+  fc.assert(
+    fc.property(script, fc.constantFrom(null, 1, 2, 3), (events, startAt) => {
+      let state = createRoom({ job: DEFAULT_JOB, startAt, nodes: null, capacity: 4 });
+      let isTimed = false;
+      for (const [wild, pick] of events) {
+        const event = pick < 15 ? wild : helpful(state, pick / 100);
+        const before = state;
+        const { state: after, effects } = step(before, event);
+        state = after;
+        phases.add(after.phase);
+
+        expect(after.epoch - before.epoch === 0 || after.epoch - before.epoch === 1).toBe(true);
+        expect(after.members.length).toBeLessThanOrEqual(4);
+        expect(new Set(ids(after.members)).size).toBe(after.members.length);
+        expect(after.ring.length > 0).toBe(after.phase !== 'FORMING');
+        const [wereHere, areHere] = [before, after].map((room) => [...ids(room.members), ...ids(room.spectators)]);
+        expect([...after.hidden.keys()].sort()).toEqual(areHere!.toSorted());
+        expect(after.ring.some(({ member: id }) => ids(after.spectators).includes(id))).toBe(false);
+        const asked = after.members.flatMap((m) => m.rank ?? []);
+        expect(new Set(asked).size).toBe(asked.length);
+        for (const name of BROWSERS) expect(JSON.stringify(effects)).not.toContain(name);
+        expect(after.phase !== 'FORMING' && after.reports.size >= after.ring.length).toBe(false);
+
+        for (const effect of effects) {
+          if (effect.type === 'setTimer') isTimed ||= effect.key === 'deadline';
+          else if (effect.type === 'clearTimer') isTimed &&= effect.key !== 'deadline';
+          else if (effect.type === 'send' && effect.message.type === 'prepare') {
+            // Rank = index: the one asked for, else in the order they joined; every one of them is told.
+            expect(effect.message.members).toEqual(after.ring);
+            expect(effect.to).toEqual(ids(after.ring));
+            for (const [rank, one] of after.ring.entries()) expect(one.rank ?? rank).toBe(rank);
+            const others = after.members.filter((m) => m.rank === null && effect.to.includes(m.member));
+            expect(after.ring.filter((m) => m.rank === null)).toEqual(others);
+            expect(after.ring.every((m) => m.device !== null)).toBe(true);
+            if (event.type !== 'start') expect(after.ring.length).toBe(startAt);
+            if (others.length > 0 && others.length < after.ring.length) mixedRings++;
+            if (startAt !== null && after.epoch > 1 && event.type !== 'start') startedAgain++;
+          } else if (effect.type === 'send' && effect.message.type !== 'refused') {
+            for (const id of effect.to) expect(areHere).toContain(id);
+            if (effect.message.type === 'news') expect(effect.to).toEqual(ids(after.spectators));
+          }
+        }
+        // Linking and syncing never wait for ever; training is not the server's to time.
+        expect(isTimed).toBe(after.phase === 'LINKING' || after.phase === 'SYNCING');
+
+        // A room whose runners have all left may start anew in the same moment.
+        const isOff = after.phase === 'FORMING' || after.epoch > before.epoch;
+        const isOver = before.phase !== 'FORMING' && isOff && areHere!.length > 0;
+        const told = effects.flatMap((e) => (e.type === 'send' && e.message.type === 'ended' ? [e] : []));
+        expect(told.length).toBe(isOver ? 1 : 0);
+        for (const { to, message } of told) {
+          if (message.type === 'ended') outcomes.add(message.outcome);
+          expect(message).toMatchObject({ run: before.run });
+          expect(to).toEqual(areHere);
+        }
+        if (areHere!.length === 0 && wereHere!.length > 0) {
+          expect(effects).toContainEqual({ type: 'empty' });
+        }
+      }
+    }),
+    { numRuns: 200 },
+  );
+  // The laws mean nothing where the dice never got far.
+  expect([...phases].sort()).toEqual(['FORMING', 'LINKING', 'RUNNING', 'SYNCING']);
+  expect([...outcomes].sort()).toEqual(['failed', 'finished']);
+  expect(mixedRings).toBeGreaterThan(0);
+  expect(startedAgain).toBeGreaterThan(0);
+});
+
+function ids(members: readonly { member: string }[]): string[] {
+  return members.map((m) => m.member);
+}

@@ -1,0 +1,113 @@
+import { describe, expect, test } from 'vitest';
+import { revive, type RoomEvent } from '../../../signaling/room/index.ts';
+import { join, Play, ready } from './play.ts';
+import { settingsOf } from '../../../src/protocol/control.ts';
+
+const OPEN = { nodes: { min: 1, max: 4 } };
+const watch = (member: string, holdsKey = false): RoomEvent => join(member, { watches: true, holdsKey });
+const news = (member: string): RoomEvent => ({ type: 'news', member, digest: '[]' });
+const left = (member: string): RoomEvent => ({ type: 'left', member, reason: 'left' });
+
+describe('who watches', () => {
+  test('is shown the room and no member of it', () => {
+    const play = new Play({ startAt: 2, capacity: 2 }).enter(1).do(watch('Wu'));
+    expect(play.effects[0]).toEqual({ type: 'admit', member: 'Wu' });
+    expect(play.said('Ada', 'room')).toMatchObject({ spectators: [{ member: 'Wu', name: 'Wu' }], waitingFor: 1 });
+    expect(play.said('Wu', 'room').members).toHaveLength(1);
+    // It cannot be counted, whatever it says, and takes nobody's place.
+    expect(play.do(ready('Wu')).effects).toEqual([]);
+    play.enter(2);
+    expect(play.ring).toEqual(['Ada', 'Bo']);
+    expect(play.sentTo('Wu').map(({ type }) => type)).toEqual(['room']);
+  });
+
+  test('comes into a fixed world that trains, and not into a locked room', () => {
+    const play = Play.running(2).do(watch('Wu'));
+    expect(play.said('Wu', 'room').phase).toBe('RUNNING');
+    play.do({ type: 'lock', member: 'Ada', isLocked: true }, watch('Xi'));
+    expect(play.said('Xi', 'refused').code).toBe('room-locked');
+  });
+
+  test('is one of so many', () => {
+    const play = new Play({ spectatorCapacity: 1 }).do(watch('Wu'), watch('Xi'));
+    expect(play.said('Xi', 'refused')).toMatchObject({ code: 'room-full', message: expect.stringMatching(/^As many/) });
+  });
+
+  test('leads the room if it has the key, and only then', () => {
+    const play = new Play(OPEN).do(watch('Wu', true));
+    expect(play.said('Wu', 'room').hosts).toEqual(['Wu']);
+    play.do({ type: 'start', member: 'Wu' });
+    expect(play.said('Wu', 'refused')).toMatchObject({ code: 'not-now', message: expect.stringMatching(/^Nobody/) });
+    play.enter(2).do({ type: 'start', member: 'Wu' });
+    expect(play.ring).toEqual(['Ada', 'Bo']);
+    play.train().do({ type: 'pause', member: 'Wu' });
+    expect(play.said('Wu', 'room')).toMatchObject({ phase: 'PAUSED', isHeld: true });
+    play.do({ type: 'resume', member: 'Wu' }).train().do({ type: 'remove', member: 'Wu', whom: 'Ada' });
+    expect(play.ring).toEqual(['Bo']);
+    play.do(watch('Xi'), { type: 'stop', member: 'Xi' });
+    expect(play.said('Xi', 'refused').code).toBe('not-host');
+    play.do({ type: 'remove', member: 'Wu', whom: 'Xi' });
+    expect(play.effects[0]).toMatchObject({ type: 'expel', member: 'Xi' });
+    play.do(left('Wu'));
+    expect(play.said('Bo', 'room')).toMatchObject({ hosts: ['Bo'], spectators: [] });
+  });
+
+  test('keeps the room, and its lock if it has the key, though not the run', () => {
+    const play = Play.running(1, OPEN).do(
+      watch('Wu', true),
+      { type: 'lock', member: 'Wu', isLocked: true },
+      left('Ada'),
+    );
+    expect(play.said('Wu', 'ended').outcome).toBe('failed');
+    expect(play.said('Wu', 'room')).toMatchObject({ phase: 'FORMING', isLocked: true, members: [] });
+    expect(play.effects.map(({ type }) => type)).not.toContain('empty');
+    play.do({ type: 'away', member: 'Wu' });
+    expect(play.effects).toEqual([{ type: 'empty' }]);
+    expect(play.state).toMatchObject({ isLocked: false, spectators: [] });
+    expect(play.state.hidden.size).toBe(0);
+  });
+
+  test('comes back as it was, also to a server that has restarted, and has no say in what went on', () => {
+    const play = Play.running(1, OPEN).do(watch('Wu', true));
+    const settings = settingsOf(play.state);
+    const standing = { settings, run: 1, isRunOn: true, epoch: 7, active: null };
+    const back: RoomEvent = {
+      ...{ type: 'return', member: 'Wu', name: 'Wu', holdsKey: true, watches: true, standing },
+    };
+    play.do({ type: 'away', member: 'Wu' }, back);
+    expect(play.said('Ada', 'room').spectators).toHaveLength(1);
+    // Over another connection, before the server has noticed the first one's end.
+    play.do(back);
+    expect(play.effects[0]).toEqual({ type: 'admit', member: 'Wu' });
+    expect(play.state.spectators).toHaveLength(1);
+
+    const revived = new Play();
+    revived.state = revive(settings, { capacity: 4 }, 1000);
+    revived.do(back);
+    expect(revived.state).toMatchObject({ phase: 'FORMING', run: 0, heardOf: 0, holders: new Set() });
+    expect(revived.timer('doubts').event).toEqual({ type: 'doubts' });
+    const active = { epoch: 1, ring: [...play.state.ring], isSteady: true };
+    revived.do({ ...back, member: 'Ada', name: 'Ada', watches: false, standing: { ...standing, epoch: 1, active } });
+    expect(revived.state).toMatchObject({ phase: 'RUNNING', epoch: 1, isDoubtful: false });
+    expect(revived.said('Wu', 'room').phase).toBe('RUNNING');
+  });
+});
+
+describe('what a rank tells', () => {
+  test('goes to those who watch, and to nobody else', () => {
+    const play = Play.running(2, OPEN).do(news('Ada'));
+    expect(play.effects).toEqual([]);
+    play.do(watch('Wu'), watch('Xi'), news('Ada'));
+    expect(play.effects).toEqual([{ type: 'send', to: ['Wu', 'Xi'], message: { type: 'news', digest: '[]' } }]);
+  });
+
+  test('is heard from the first only, and from who may have been it while the run is paused', () => {
+    const play = Play.running(2, OPEN).do(watch('Wu'), join('Cy'));
+    for (const other of ['Bo', 'Cy', 'Wu']) expect(play.do(news(other)).effects).toEqual([]);
+    play.do({ type: 'pause', member: 'Ada' });
+    expect(play.do(news('Ada')).said('Wu', 'news').digest).toBe('[]');
+    expect(play.do(news('Cy')).effects).toEqual([]);
+    play.do({ type: 'stop', member: 'Ada' });
+    expect(play.do(news('Ada')).effects).toEqual([]);
+  });
+});

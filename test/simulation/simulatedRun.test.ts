@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest';
+import { clusterOf, simulateStep } from '../../src/simulation/cluster.ts';
+import { simulatedRun } from '../../src/simulation/simulatedRun.ts';
+import { initialView, reduce } from '../../src/app/state/view.ts';
+import { modulo } from '../../src/collectives/plans/ringPlan.ts';
+
+const BYTES = 203_560;
+
+test.each([2, 3, 8, 32])(
+  'in a cluster of %i no chunk arrives before it was sent, and none is sent before it came',
+  (n) => {
+    const cluster = clusterOf(n, 7);
+    const steps = simulateStep(cluster, 0, BYTES);
+    for (const [rank, { hops, startedAt, ms }] of steps.entries()) {
+      const left = modulo(rank - 1, n);
+      expect(hops).toHaveLength(2 * (n - 1));
+      for (const [i, { sentAt, receivedAt, sentChunk }] of hops.entries()) {
+        const had = i === 0 ? startedAt : hops[i - 1]!.receivedAt!;
+        expect(sentAt).toBeGreaterThan(had);
+        const { sentAt: leftAt, sentChunk: came } = steps[left]!.hops[i]!;
+        expect(receivedAt).toBeGreaterThanOrEqual(leftAt! + cluster.machines[left]!.latencyMs);
+        expect(hops[i]!.receivedChunk).toBe(came);
+        if (i > 0) expect(sentChunk).toBe(hops[i - 1]!.receivedChunk);
+      }
+      expect(ms.total).toBeGreaterThan(hops.at(-1)!.receivedAt!);
+    }
+  },
+);
+
+test('a slow link is felt by every rank, one ring step later each', () => {
+  const { seed, machines } = clusterOf(4, 1);
+  const slow = { seed, machines: machines.map((one, rank) => (rank === 1 ? { ...one, latencyMs: 500 } : one)) };
+  const steps = simulateStep(slow, 0, BYTES);
+  const firstLate = steps.map(({ hops }) => hops.findIndex(({ receivedAt }) => receivedAt! > 500));
+  expect(firstLate).toEqual([2, 3, 0, 1]);
+});
+
+/** All that the first steps tell. */
+const told = (seed: number): unknown[] => {
+  const run = simulatedRun(5, seed, 'simulated');
+  return [...run.beginning, ...Array.from({ length: 12 }, () => run.next()).flat()];
+};
+
+test('a simulated run is drawn like any other, says that it is none, and is the same for the same seed', () => {
+  const run = simulatedRun(32, 1, 'simulated');
+  let view = run.beginning.reduce(reduce, initialView);
+  for (let i = 0; i < 12; i++) view = run.next().reduce(reduce, view);
+  expect(view).toMatchObject({ note: 'simulated', state: 'RUNNING', run: { worldSize: 32, last: { step: 11 } } });
+  expect(view.run!.telemetry!.ranks).toHaveLength(32);
+  expect(view.run!.trace!.hops).toHaveLength(62);
+  expect(told(3)).toEqual(told(3));
+  expect(told(3)).not.toEqual(told(4));
+});

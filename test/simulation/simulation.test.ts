@@ -1,0 +1,156 @@
+import { describe, expect, test } from 'vitest';
+import * as plans from '../../src/collectives/plans/plans.ts';
+import { EventQueue } from '../../src/simulation/eventQueue.ts';
+import { scheduleOf } from '../../src/simulation/schedule.ts';
+import { simulate, type Network, type SimulationOptions } from '../../src/simulation/simulate.ts';
+import { FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
+import { createRng } from '../../src/util/rng.ts';
+
+const HEADER = FRAME_HEADER_BYTES;
+
+/** A line up and one down for each rank; a byte takes `msPerByte` on either. */
+function switched(n: number, { msPerByte = 0, latencyMs = 0, combineMsPerByte = 0 }): Network {
+  return {
+    lines: Array.from({ length: 2 * n }, () => ({ msPerByte, msPerFrame: 0 })),
+    pathOf: (from, to) => ({ first: from, second: n + to, latencyMs, latencyMsPerByte: 0 }),
+    combineMsPerByte,
+  };
+}
+
+type AllReduce = typeof plans.ringAllReduce;
+
+function run(plan: AllReduce, n: number, count: number, network: Network, options?: Partial<SimulationOptions>) {
+  const schedule = scheduleOf((rank) => plan(rank, n, count), n);
+  return simulate(schedule, { network, elementBytes: 4, ...options });
+}
+
+test('events come in the order of their times, those of one time in the order they were put in', () => {
+  const rng = createRng(1);
+  const queue = new EventQueue();
+  const put = Array.from({ length: 5000 }, (_, event) => ({ event, time: rng.below(100) }));
+  const taken: { event: number; time: number }[] = [];
+  const take = (): void => {
+    const time = queue.time;
+    taken.push({ time, event: queue.pop() });
+  };
+  put.slice(0, 2000).forEach(({ time, event }) => queue.push(time, event));
+  while (queue.size > 0) take();
+  put.slice(2000).forEach(({ time, event }) => queue.push(time, event));
+  while (queue.size > 0) take();
+  const sorted = (list: typeof put) => list.toSorted((a, b) => a.time - b.time || a.event - b.event);
+  expect(taken).toEqual([...sorted(put.slice(0, 2000)), ...sorted(put.slice(2000))]);
+});
+
+describe('a simulated all-reduce', () => {
+  test.each([2, 3, 5, 8, 12])(
+    'round a ring of %i takes 2(n-1) times latency and chunk, where chunks are frames',
+    (n) => {
+      const network = switched(n, { msPerByte: 0.001, latencyMs: 3 });
+      const { ms, endedAt } = run(plans.ringAllReduce, n, 100 * n, network);
+      expect(ms).toBeCloseTo(2 * (n - 1) * (3 + (400 + HEADER) * 0.001), 9);
+      expect(new Set(endedAt).size).toBe(1);
+    },
+  );
+
+  test('sends the next segment while one is on its way: long chunks hide latency', () => {
+    const n = 4;
+    const count = 4 * 16_000;
+    const network = switched(n, { msPerByte: 0.001, latencyMs: 10 });
+    const { ms } = run(plans.ringAllReduce, n, count, network, { segmentBytes: 4000 });
+    const chunkMs = 16 * 4.032;
+    // The line is never idle but before the first and after the last segment.
+    expect(ms).toBeCloseTo(2 * (n - 1) * chunkMs + 10, 6);
+  });
+
+  test('takes log2(n) steps by doubling, and as many bytes as the ring by halving and doubling', () => {
+    const latency = switched(16, { latencyMs: 1 });
+    expect(run(plans.recursiveDoubling, 16, 10, latency).ms).toBe(4);
+    expect(run(plans.halvingDoubling, 16, 1600, latency).ms).toBe(8);
+    expect(run(plans.twoLevelAllReduce, 16, 1600, latency).ms).toBe(12);
+    expect(run(plans.ringAllReduce, 16, 1600, latency).ms).toBe(30);
+  });
+
+  test('adds up on the receiver, one segment at a time', () => {
+    const network = switched(2, { latencyMs: 1, combineMsPerByte: 0.01 });
+    expect(run(plans.ringAllReduce, 2, 200, network).ms).toBeCloseTo(2 + 4, 9);
+  });
+
+  test('waits for a rank that begins late, and no longer', () => {
+    const network = switched(4, { latencyMs: 1 });
+    const { ms } = run(plans.ringAllReduce, 4, 400, network, { startAt: [0, 50, 0, 0] });
+    expect(ms).toBe(56);
+  });
+
+  test('shares one radio channel between all ranks', () => {
+    const n = 4;
+    const network: Network = {
+      lines: [{ msPerByte: 0.001, msPerFrame: 0.5 }],
+      pathOf: () => ({ first: 0, second: null, latencyMs: 0, latencyMsPerByte: 0 }),
+      combineMsPerByte: 0,
+    };
+    const frames = n * 2 * (n - 1);
+    expect(run(plans.ringAllReduce, n, 400, network).ms).toBeCloseTo(frames * (0.5 + (400 + HEADER) * 0.001), 9);
+  });
+
+  test('holds up frames of two senders on the way in to one rank', () => {
+    const n = 3;
+    const network = switched(n, { msPerByte: 0.001 });
+    const schedule = scheduleOf((rank) => plans.directReduce(rank, n, 0, 1000), n);
+    const { ms } = simulate(schedule, { network, elementBytes: 4 });
+    expect(ms).toBeCloseTo(2 * (4000 + HEADER) * 0.001, 9);
+  });
+
+  test('lasts as long with coarser segments, as long as a chunk has some', () => {
+    for (const [name, plan] of Object.entries(ALL_REDUCES)) {
+      const network = switched(8, { msPerByte: 0.001, latencyMs: 2 });
+      const fine = run(plan, 8, 2_000_000, network);
+      const coarse = run(plan, 8, 2_000_000, network, { segmentBytes: 125_000 });
+      expect(coarse.events, name).toBeLessThan(fine.events * 0.6);
+      expect(Math.abs(coarse.ms / fine.ms - 1), name).toBeLessThan(0.03);
+    }
+  });
+
+  test('is the same every time, and of one rank nothing', () => {
+    const network = switched(6, { msPerByte: 0.0013, latencyMs: 0.7, combineMsPerByte: 1e-5 });
+    const [one, two] = [1, 2].map(() => run(plans.halvingDoubling, 6, 50_000, network));
+    expect(one!.endedAt).toEqual(two!.endedAt);
+    expect(run(plans.ringAllReduce, 1, 10, network).ms).toBe(0);
+  });
+
+  test('tells when each send had left and each receive was done', () => {
+    const network = switched(2, { msPerByte: 0.01, latencyMs: 5 });
+    const result = run(plans.ringAllReduce, 2, 50, network);
+    const frame = (100 + HEADER) * 0.01;
+    expect(result.endOf(0, 'send', 0)).toBeCloseTo(frame, 9);
+    expect(result.endOf(1, 'receive', 0)).toBeCloseTo(frame + 5, 9);
+    expect(result.endOf(1, 'send', 1)).toBeCloseTo(2 * frame + 5, 9);
+    expect(result.endOf(1, 'send', 2)).toBeNull();
+  });
+});
+
+const ALL_REDUCES: Record<string, AllReduce> = {
+  ring: plans.ringAllReduce,
+  'two-level': plans.twoLevelAllReduce,
+  'halving-doubling': plans.halvingDoubling,
+};
+
+const transfer = (kind: 'send' | 'receive', peer: number, step: number, end: number): plans.Move => ({
+  ...{ kind, peer, step, start: 0, end, how: 'copy' },
+});
+
+test.each([
+  ['nobody receives', [transfer('send', 1, 0, 4)], [], /does not receive/],
+  ['comes in another step', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 1, 4)], /does not receive/],
+  ['is longer', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 0, 3)], /does not receive/],
+  ['nobody sends', [], [transfer('receive', 0, 0, 3)], /Rank 1 waits for what rank 0 does not send/],
+] as const)('plans are refused where what is sent and received differs: %s', (_, mine, theirs, message) => {
+  expect(() => scheduleOf((rank) => (rank === 0 ? mine : theirs), 2)).toThrow(message);
+});
+
+test('plans are refused where ranks wait for each other', () => {
+  const schedule = scheduleOf(
+    (rank) => [transfer('receive', 1 - rank, rank, 1), transfer('send', 1 - rank, 1 - rank, 1)],
+    2,
+  );
+  expect(() => simulate(schedule, { network: switched(2, {}), elementBytes: 4 })).toThrow(/wait for each other/);
+});

@@ -1,0 +1,151 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import {
+  codecsOf,
+  JOB_NAMES,
+  OPTIMIZER_NAMES,
+  parseJob,
+  SCHEDULE_NAMES,
+  STRATEGY_NAMES,
+  type JobSpec,
+} from '../../src/spec/job.ts';
+import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
+import { DataError } from '../../src/util/errors.ts';
+
+/** What a file says wrong, as it is told. */
+function refusalOf(text: string): string {
+  try {
+    readJobFile('job.json', text);
+  } catch (error) {
+    expect(error).toBeInstanceOf(DataError);
+    return (error as Error).message;
+  }
+  throw new Error('The file was taken.');
+}
+
+/** The fields that a job is written with. */
+function writtenOf(fields: Record<string, unknown>): unknown {
+  return JSON.parse(writeJobFile(parseJob(fields)));
+}
+
+const sources: Record<JobSpec['job'], fc.Arbitrary<JobSpec['data']>> = {
+  digits: fc.constant({ kind: 'drawn' }),
+  lesson: fc.constant({ kind: 'none' }),
+  ...{ mnist: elsewhere(), images: elsewhere(), table: elsewhere() },
+  gpt: fc.oneof(fc.constant({ kind: 'built-in' } as const), elsewhere()),
+};
+
+function elsewhere(): fc.Arbitrary<JobSpec['data']> {
+  return fc.constantFrom(
+    { kind: 'files' },
+    { kind: 'url', url: 'https://example.org/a?b=1' },
+    { kind: 'spread', files: [] },
+  );
+}
+
+/** Any job that a form or a command line can make. */
+const jobs = fc
+  .record({ job: fc.constantFrom(...JOB_NAMES), strategy: fc.constantFrom(...STRATEGY_NAMES) })
+  .filter(({ job, strategy }) => job !== 'lesson' || strategy === 'ring')
+  .chain(({ job, strategy }) =>
+    fc.record(
+      {
+        job: fc.constant(job),
+        strategy: fc.constant(strategy),
+        data: sources[job].filter(({ kind }) => kind !== 'spread' || strategy !== 'data-parallel'),
+        model: fc.constantFrom(...(job === 'table' ? (['mlp'] as const) : (['mlp', 'cnn'] as const))),
+        codec: fc.constantFrom(...codecsOf(strategy)),
+        optimizer: fc.constantFrom(...OPTIMIZER_NAMES),
+        schedule: fc.constantFrom(...SCHEDULE_NAMES),
+        learningRate: fc.double({ min: 1e-9, max: 10, noNaN: true }),
+        maxSteps: fc.oneof(fc.integer({ min: 20, max: 1000 }), fc.option(fc.integer({ min: 1, max: 10_000_000 }))),
+        seed: fc.integer({ min: 0, max: 0xffffffff }),
+        errorFeedback: fc.boolean(),
+        target: fc.option(fc.string({ minLength: 1, maxLength: 20 })),
+        gpt: fc.record({ prompt: fc.string({ maxLength: 20 }), dropout: fc.double({ min: 0, max: 0.9, noNaN: true }) }),
+      },
+      { requiredKeys: ['job', 'strategy', 'data'] },
+    ),
+  )
+  .filter(
+    ({ schedule, strategy, maxSteps = 20 }) =>
+      schedule !== 'range-test' || (strategy === 'ring' && maxSteps !== null && maxSteps >= 20 && maxSteps <= 1000),
+  )
+  .map(({ gpt, ...fields }) => {
+    const usual = parseJob(fields);
+    return { ...usual, gpt: { ...usual.gpt, ...gpt } };
+  });
+
+test('a job that is written to a file is the same job again, and is written the same', () => {
+  fc.assert(
+    fc.property(jobs, (job) => {
+      const text = writeJobFile(job);
+      const read = readJobFile('job.json', text).job;
+      expect(read).toEqual(job);
+      expect(writeJobFile(read)).toBe(text);
+    }),
+  );
+});
+
+test('a file has what differs from the usual job, and nothing else', () => {
+  expect(writtenOf({})).toEqual({ peergrad: 1, job: 'digits' });
+  expect(writtenOf({ job: 'images', data: { kind: 'files' }, model: 'cnn' })).toEqual({
+    peergrad: 1,
+    job: 'images',
+    model: 'cnn',
+  });
+  const { gpt } = parseJob({ job: 'gpt' });
+  expect(writtenOf({ job: 'gpt', gpt: { ...gpt, layers: 3 } })).toEqual({
+    peergrad: 1,
+    job: 'gpt',
+    gpt: { layers: 3 },
+  });
+  expect(writtenOf({ job: 'gpt', schedule: 'range-test' })).toEqual({
+    peergrad: 1,
+    job: 'gpt',
+    schedule: 'range-test',
+  });
+  expect(writtenOf({ strategy: 'diloco' })).toEqual({ peergrad: 1, job: 'digits', strategy: 'diloco' });
+});
+
+test('files that are to be handed on are chosen by who reads the file', () => {
+  const files = [{ name: 'cats.zip', size: 3, hash: '0123456789abcdef' }];
+  const text = writeJobFile(parseJob({ job: 'images', data: { kind: 'spread', files } }));
+  expect(readJobFile('job.json', text).job.data).toEqual({ kind: 'spread', files: [] });
+});
+
+test('a file tells which of its fields it says', () => {
+  const { said, job } = readJobFile('job.json', '\uFEFF{"peergrad": 1, "strategy": "diloco", "batchSize": 8}');
+  expect(said).toEqual({ strategy: 'diloco', batchSize: 8 });
+  expect(job).toMatchObject({ optimizer: 'adamw', batchSize: 8 });
+});
+
+test.each([
+  ['{"peergrad": 1,\n  "seed": 7,\n}', 'job.json, line 3, column 1: this is no JSON (property name expected): '],
+  ['{"peergrad": 1, // mine\n}', 'job.json, line 1, column 17: this is no JSON (invalid comment token): '],
+  ['', 'job.json, line 1, column 1: this is no JSON (value expected): '],
+  ['[1]', 'job.json is no job file: '],
+  ['{"seed": 7}', 'job.json is no job file: those say "peergrad": 1.'],
+  ['{"peergrad": 2}', 'job.json: peergrad: this is version 1, and the file says 2: '],
+  ['{"peergrad": 1,\n "seed": 7,\n "seed": 8}', 'job.json, line 3: "seed" is there twice: '],
+])('what is no job file is told by its place: %j', (text, expected) => {
+  expect(refusalOf(text).slice(0, expected.length)).toBe(expected);
+});
+
+test('a file of a size that no job has is refused', () => {
+  expect(refusalOf('['.repeat(100_000))).toBe('job.json is no job file: its brackets are nested too deep.');
+  expect(refusalOf(' '.repeat(1_000_001))).toMatch(/^job\.json has more than 1000000 characters/);
+});
+
+test.each([
+  ['"learninRate": 0.1', 'job.json, line 2: learninRate: there is no such field; did you mean learningRate.'],
+  ['"job": "gpt", "gpt": {"lairs": 2}', 'job.json, line 2: gpt.lairs: there is no such field; did you mean layers.'],
+  ['"xyzzy": 0', 'job.json, line 2: xyzzy: there is no such field; there are job, model, '],
+  ['"learningRate": "fast"', 'job.json, line 2: learningRate: Invalid type: Expected number but received "fast".'],
+  ['"batchSize": 0', 'job.json, line 2: batchSize: Invalid value: Expected >=1 but received 0.'],
+  ['"job": "poker"', 'job.json, line 2: job: Invalid type: Expected ("digits" | '],
+  ['"job": "gpt", "gpt": {"width": 10, "heads": 3}', 'job.json, line 2: gpt: width must be a multiple of heads'],
+  ['"data": {"kind": "files"}', 'job.json: digits draws its own data; '],
+])('a field that is wrong is told by its line and its path: %s', (field, expected) => {
+  expect(refusalOf(`{"peergrad": 1,\n${field}}`).slice(0, expected.length)).toBe(expected);
+});

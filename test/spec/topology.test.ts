@@ -1,0 +1,256 @@
+import { expect, test } from 'vitest';
+import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
+import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
+import { rowsOf } from '../../src/spec/topology.ts';
+
+/** As Keras 3.11 writes `Sequential([Input((28, 28, 1)), Conv2D(4, 3, activation='relu'), Flatten(), Dense(10)]).to_json()`. */
+const KERAS_3 = {
+  module: 'keras',
+  class_name: 'Sequential',
+  config: {
+    name: 'sequential',
+    trainable: true,
+    dtype: { module: 'keras', class_name: 'DTypePolicy', config: { name: 'float32' }, registered_name: null },
+    layers: [
+      {
+        module: 'keras.layers',
+        class_name: 'InputLayer',
+        config: { batch_shape: [null, 28, 28, 1], dtype: 'float32', sparse: false, ragged: false, name: 'input_layer' },
+        registered_name: null,
+      },
+      {
+        module: 'keras.layers',
+        class_name: 'Conv2D',
+        config: {
+          ...{ name: 'conv2d', trainable: true, filters: 4, kernel_size: [3, 3], strides: [1, 1], padding: 'valid' },
+          dtype: { module: 'keras', class_name: 'DTypePolicy', config: { name: 'float32' }, registered_name: null },
+          ...{ data_format: 'channels_last', dilation_rate: [1, 1], groups: 1, activation: 'relu', use_bias: true },
+          kernel_initializer: { module: 'keras.initializers', class_name: 'GlorotUniform', config: { seed: null } },
+          bias_initializer: { module: 'keras.initializers', class_name: 'Zeros', config: {}, registered_name: null },
+          ...{ kernel_regularizer: null, bias_regularizer: null, activity_regularizer: null },
+          ...{ kernel_constraint: null, bias_constraint: null },
+        },
+        registered_name: null,
+        build_config: { input_shape: [null, 28, 28, 1] },
+      },
+      { class_name: 'Flatten', config: { name: 'flatten', trainable: true, data_format: 'channels_last' } },
+      {
+        class_name: 'Dense',
+        config: { ...{ name: 'dense', units: 10, activation: 'linear', use_bias: true, quantization_config: null } },
+      },
+    ],
+    build_input_shape: [null, 28, 28, 1],
+  },
+  registered_name: null,
+  build_config: { input_shape: [null, 28, 28, 1] },
+};
+
+/** A model of these layers, the first of which takes digits. */
+function modelOf(...layers: readonly [kind: string, config: Record<string, unknown>][]): object {
+  const [first, ...rest] = layers.map(([kind, config]) => ({ class_name: kind, config }));
+  const whole = { ...first, config: { input_shape: [28, 28, 1], ...first!.config } };
+  return { class_name: 'Sequential', config: { layers: [whole, ...rest] } };
+}
+
+const DENSE = ['Dense', { units: 10 }] as const;
+
+function refusalOf(model: unknown): string {
+  try {
+    readJobFile('job.json', JSON.stringify({ peergrad: 1, model }));
+  } catch (error) {
+    return (error as Error).message;
+  }
+  throw new Error('The model was taken.');
+}
+
+test("a description of Keras's is taken, but for what a job need not know", () => {
+  const { model } = parseJob({ model: KERAS_3 });
+  expect(model).toEqual({
+    class_name: 'Sequential',
+    config: {
+      name: 'sequential',
+      layers: [
+        { class_name: 'InputLayer', config: { name: 'input_layer', batch_input_shape: [null, 28, 28, 1] } },
+        {
+          class_name: 'Conv2D',
+          config: {
+            ...{ name: 'conv2d', filters: 4, kernel_size: [3, 3], strides: [1, 1], padding: 'valid' },
+            ...{ activation: 'relu', use_bias: true },
+          },
+        },
+        { class_name: 'Flatten', config: { name: 'flatten' } },
+        { class_name: 'Dense', config: { name: 'dense', units: 10, activation: 'linear', use_bias: true } },
+      ],
+    },
+  });
+  if (typeof model === 'string') throw new Error('It is no model of its own.');
+  expect(rowsOf(model)[1]).toEqual({ name: 'conv2d', kind: 'Conv2D', shape: [26, 26, 4], parameters: 40 });
+});
+
+test('a job with layers is the same job again from its file', () => {
+  const job = parseJob({ model: modelOf(['Flatten', {}], ['Dropout', { rate: 0.5 }], [...DENSE]), seed: 3 });
+  expect(readJobFile('job.json', writeJobFile(job)).job).toEqual(job);
+});
+
+test('layers without names get the same ones each time', () => {
+  const { model } = parseJob({ model: modelOf(['Flatten', {}], ['Dense', { units: 8 }], [...DENSE]) });
+  if (typeof model === 'string') throw new Error('It is no model of its own.');
+  expect(rowsOf(model).map(({ name }) => name)).toEqual(['flatten1', 'dense1', 'dense2']);
+});
+
+test('what a shape leaves open is found, so that every reader has it', () => {
+  const open = modelOf(['Reshape', { target_shape: [-1, 7] }], ['Flatten', {}], [...DENSE]);
+  const { model } = parseJob({ model: open });
+  expect(model).toMatchObject({ config: { layers: [{ config: { target_shape: [112, 7] } }, {}, {}] } });
+});
+
+const at = (layer: number): string => `job.json, line 1: model.config.layers[${layer}]`;
+
+test.each<[string, unknown, string]>([
+  [
+    'a layer of code',
+    modelOf(['Flatten', {}], ['Lambda', {}]),
+    `${at(1)}.class_name: "Lambda" is no layer of jobs: a job is data`,
+  ],
+  [
+    'an unknown layer',
+    modelOf(['Flatten', {}], ['Foo', {}]),
+    `${at(1)}.class_name: "Foo" is no layer of jobs: there are InputLayer, Dense,`,
+  ],
+  [
+    'batch normalization',
+    modelOf(['BatchNormalization', {}]),
+    `${at(0)}.class_name: "BatchNormalization" is no layer of jobs: its averages`,
+  ],
+  [
+    'a wrong name',
+    modelOf(['Flatten', {}], ['Dense', { unit: 10 }]),
+    `${at(1)}.config.units: the field "units" is missing.`,
+  ],
+  [
+    'an unknown field',
+    modelOf(['Flatten', {}], ['Dense', { units: 10, activatoin: 'relu' }]),
+    `${at(1)}.config.activatoin: there is no such field; did you mean activation.`,
+  ],
+  [
+    'a wrong type',
+    modelOf(['Flatten', {}], ['Dense', { units: '10' }]),
+    `${at(1)}.config.units: Invalid type: Expected number but received "10".`,
+  ],
+  [
+    'an unknown activation',
+    modelOf(['Flatten', {}], ['Dense', { units: 10, activation: 'sin' }]),
+    `${at(1)}.config.activation: Invalid type: Expected ("linear"`,
+  ],
+  [
+    'a penalty',
+    modelOf(['Flatten', {}], ['Dense', { units: 10, kernel_regularizer: { class_name: 'L2' } }]),
+    `${at(1)}.config.kernel_regularizer: a job has no penalties`,
+  ],
+  [
+    'a dilated convolution',
+    modelOf(['Conv2D', { filters: 2, kernel_size: 3, dilation_rate: 2 }]),
+    `${at(0)}.config.dilation_rate: convolutions that skip pixels have no gradient`,
+  ],
+  [
+    'a frozen layer',
+    modelOf(['Flatten', {}], ['Dense', { units: 10, trainable: false }]),
+    `${at(1)}.config.trainable: all layers of a job learn`,
+  ],
+  [
+    'a window that is too large',
+    modelOf(['MaxPooling2D', { pool_size: 30 }]),
+    `${at(0)}.config.pool_size: a window of [30, 30] does not fit`,
+  ],
+  [
+    'pictures made of rows',
+    modelOf(['Flatten', {}], ['Conv2D', { filters: 2, kernel_size: 3 }]),
+    `${at(1)}: the layer takes pictures, [height, width, channels], and gets [784]`,
+  ],
+  ['what is flat already', modelOf(['Flatten', {}], ['Flatten', {}]), `${at(1)}: what the layer gets, [784], is flat`],
+  [
+    'a shape of other size',
+    modelOf(['Reshape', { target_shape: [10, 10] }]),
+    `${at(0)}.config.target_shape: [10, 10] does not hold the 784 numbers`,
+  ],
+  [
+    'a softmax on the way',
+    modelOf(['Flatten', {}], ['Softmax', {}], [...DENSE]),
+    `${at(1)}: only the last layer may be a softmax`,
+  ],
+  [
+    'two of a name',
+    modelOf(['Flatten', { name: 'a' }], ['Dense', { units: 10, name: 'a' }]),
+    `${at(1)}.config.name: another layer is named "a"`,
+  ],
+  [
+    'no shape',
+    { class_name: 'Sequential', config: { layers: [{ class_name: 'Dense', config: { units: 10 } }] } },
+    `${at(0)}.config: the first layer says what a sample is`,
+  ],
+  ['nothing to learn', modelOf(['Flatten', {}]), 'job.json, line 1: model.config.layers: no layer has weights'],
+  [
+    'too many weights',
+    modelOf(['Flatten', {}], ['Dense', { units: 60_000 }]),
+    `${at(1)}: the model has 47100000 weights`,
+  ],
+  [
+    'too much memory',
+    modelOf(['Conv2D', { filters: 60_000, kernel_size: 1 }]),
+    `${at(0)}: it gives 47040000 numbers for a sample`,
+  ],
+  [
+    'other samples',
+    modelOf(['Flatten', { input_shape: [32, 32, 3] }], [...DENSE]),
+    `${at(0)}.config.batch_input_shape: the model takes samples of [32, 32, 3], and samples of digits are [28, 28, 1], or [784] in one row.`,
+  ],
+  [
+    'other classes',
+    modelOf(['Flatten', {}], ['Dense', { units: 7 }]),
+    `${at(1)}: the model answers [7], and samples of digits have 10 classes: [10].`,
+  ],
+  [
+    'a model of code',
+    { class_name: 'MyModel', config: {} },
+    'job.json, line 1: model.class_name: a model is a Sequential here, of layers one behind the other, or a Functional',
+  ],
+  [
+    'what joins nothing',
+    modelOf(['Flatten', {}], ['Add', {}], [...DENSE]),
+    `${at(1)}: the layer joins what two or more`,
+  ],
+])('a model is refused by the path to what is wrong: %s', (_, model, expected) => {
+  expect(refusalOf(model).slice(0, expected.length)).toBe(expected);
+});
+
+test('a model is refused that is too long to reach every tab', () => {
+  const norms = Array.from({ length: 62 }, (_, i): [string, Record<string, unknown>] => [
+    'Conv2D',
+    { filters: 1, kernel_size: 3, padding: 'same', name: `${'x'.repeat(60)}${i}` },
+  ]);
+  expect(refusalOf(modelOf(...norms, ['Flatten', {}], [...DENSE]))).toMatch(
+    /^job\.json, line 1: model\.config\.layers: they take \d+ bytes, and at most 12288 reach every tab/,
+  );
+});
+
+test.each(['gpt', 'lesson'])('the job %s has no layers of its own', (job) => {
+  const data = { kind: job === 'gpt' ? 'built-in' : 'none' };
+  expect(() => parseJob({ job, data, model: modelOf(['Flatten', {}], [...DENSE]) })).toThrow(
+    /layers are for the jobs digits/,
+  );
+  expect(DEFAULT_JOB.model).toBe('mlp');
+});
+
+/** A job with a ReLU as Keras writes it. */
+const withRelu = (slope: number) => {
+  const config = { ...{ name: 're_lu', trainable: true, dtype: 'float32', max_value: 6 }, negative_slope: slope };
+  return {
+    ...DEFAULT_JOB,
+    model: modelOf(['Flatten', {}], ['ReLU', { ...config, threshold: 0 }], [...DENSE]),
+  };
+};
+
+test("Keras's ReLU is read as it is written, and with a slope refused", () => {
+  expect(parseJob(withRelu(0)).model).toMatchObject({ config: { layers: [{}, { class_name: 'ReLU' }, {}] } });
+  expect(() => parseJob(withRelu(0.1))).toThrow(/negative_slope: it is 0 here/);
+});

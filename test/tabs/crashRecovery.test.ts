@@ -1,0 +1,24 @@
+/** A run whose tabs are all killed, in real tabs. */
+import { expect, test, vi } from 'vitest';
+import { runTools } from '../../tools/cli.ts';
+import type { KillsReport } from '../../tools/crashRecovery/crashRecovery.ts';
+
+vi.setConfig({ testTimeout: 150_000 });
+
+test('a run whose tabs are all killed resumes from its last checkpoint', async () => {
+  const job = '--steps 12 --hash-every 4 --batch 4 --hidden 8 --transport auto --backend webgpu';
+  const out: string[] = [];
+  const err: string[] = [];
+  const { signal } = new AbortController();
+  const io = {
+    out: (line: string) => void out.push(line),
+    err: (line: string) => void err.push(line),
+    terminal: null,
+    signal,
+  };
+  const code = await runTools(`crash-recovery --tabs 2 --kills 1 --seed 3 ${job} --json`.split(' '), io);
+  const { lives, mostLost, interval } = JSON.parse(out.at(-1)!) as KillsReport;
+  expect(lives, err.join('\n')).toHaveLength(1);
+  expect(mostLost).toBeLessThanOrEqual(interval);
+  expect(code).toBe(0);
+});

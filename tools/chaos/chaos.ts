@@ -1,0 +1,104 @@
+/** `peergrad chaos`: real tabs that train together while faults are made to them, and how they bore it. */
+import { isElastic } from '../../src/spec/job.ts';
+import { messageOf, PeergradError, UsageError } from '../../src/util/errors.ts';
+import { ensureBuilt } from '../../launcher/build.ts';
+import type { BackendMode, GpuMode } from '../../launcher/browser/browser.ts';
+import { ensureBrowser } from '../../launcher/browser/findBrowser.ts';
+import type { Io } from '../../launcher/io.ts';
+import { type JobOptions, resolveTraining } from '../../launcher/options/jobOptions.ts';
+import { Crew } from './tabPool.ts';
+import { Ordeal } from './faultInjector.ts';
+import { type ChaosReport, reportOf } from './report.ts';
+import { planFaults } from './schedule.ts';
+import { ServerProcess } from './serverProcess.ts';
+
+export interface ChaosOptions extends JobOptions {
+  tabs: number;
+  /** How long faults come. */
+  minutes?: number;
+  json?: true;
+  headed?: true;
+  browser?: string;
+  backend: BackendMode;
+  gpu: GpuMode;
+  /** Seconds. */
+  timeout: number;
+}
+
+const DEFAULT_MINUTES = 3;
+/** More passes than any number of minutes has: the most that a job may have. */
+const ENDLESS_EPOCHS = 1000;
+/** Often, to find the step that went wrong. */
+const HASH_EVERY = 5;
+
+/** @throws (rejects) UsageError; PeergradError where the run did not bear its faults, after the report is out. */
+export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
+  if (process.platform === 'win32') {
+    throw new UsageError('chaos stops processes by signals, which Windows does not have: run it on Linux or macOS.');
+  }
+  const endsByItself = options.epochs !== undefined || options.steps !== undefined;
+  const job = { epochs: ENDLESS_EPOCHS, hashEvery: HASH_EVERY, ...options };
+  const resolved = await resolveTraining(job);
+  const { seed, strategy } = resolved.job;
+  if (!isElastic(resolved.job)) {
+    throw new UsageError(`Tabs cannot come and go with the strategy ${strategy}: leave --strategy out, for ring.`);
+  }
+  const minutes = options.minutes ?? (endsByItself ? options.timeout / 60 : DEFAULT_MINUTES);
+  const executable = await ensureBrowser(options.browser, io.err);
+  await ensureBuilt(io);
+
+  const { tabs, backend, gpu, headed = false } = options;
+  const server = await ServerProcess.start(job, tabs, resolved.served);
+  const crew = new Crew({
+    ...{ tabs, server, io, timeoutMs: options.timeout * 1000 },
+    launch: { executable, backend, gpu, headed, probeUrl: new URL('/healthz', server.page).href },
+  });
+  const ordeal = new Ordeal({ crew, server, io });
+  let trouble: string | null = null;
+  try {
+    await crew.start();
+    io.err(`${tabs} tabs train.`);
+    try {
+      await ordeal.suffer(planFaults({ seed, minutes, tabs }), minutes);
+      if (endsByItself) await crew.finish();
+    } catch (error) {
+      // What was seen until then is told all the same.
+      io.signal.throwIfAborted();
+      trouble = messageOf(error);
+    }
+  } finally {
+    await crew.close();
+    await server.kill();
+  }
+  const report = reportOf(crew.observations, ordeal.faults);
+  trouble ??= troubleOf(report);
+  if (options.json === undefined) io.out(summarize(report));
+  else io.out(JSON.stringify({ ...report, lost: Object.fromEntries(crew.lost), tabs, minutes, seed, trouble }));
+  if (trouble !== null) throw new PeergradError(trouble);
+}
+
+/** What the run should have borne, and did not. */
+function troubleOf(report: ChaosReport): string | null {
+  const { samplesSkipped, samplesRepeated, hashMismatches, unrecovered } = report;
+  const wrong = [
+    ...(samplesSkipped > 0 ? [`${samplesSkipped} samples were skipped`] : []),
+    ...(samplesRepeated > 0 ? [`${samplesRepeated} samples were repeated`] : []),
+    ...(hashMismatches > 0 ? [`the tabs had different states after ${hashMismatches} steps`] : []),
+    ...Object.entries(unrecovered).map(([kind, count]) => `training did not recover from ${count} x ${kind}`),
+  ];
+  return wrong.length === 0 ? null : `The run did not bear its faults: ${wrong.join(', ')}.`;
+}
+
+/** The report in a few lines for people. */
+function summarize(report: ChaosReport): string {
+  const { steps, faults, membershipChanges, accuracy, recoveryMs, stepGapMs } = report;
+  const made = Object.values(faults).reduce((sum, count) => sum + count, 0);
+  return [
+    `${steps} steps, ${made} faults, ${membershipChanges} changes of membership; a step every ${stepGapMs.toFixed(0)} ms.`,
+    ...Object.entries(recoveryMs).map(
+      ([kind, { median, max }]) => `${kind}: training again after ${median} ms, at most ${max} ms.`,
+    ),
+    `${report.samplesSkipped} samples skipped, ${report.samplesRepeated} repeated, ${report.hashMismatches} states that differ.`,
+    ...(accuracy === null ? [] : [`Accuracy ${(accuracy * 100).toFixed(1)} %.`]),
+  ].join('\n');
+}

@@ -1,0 +1,88 @@
+/** A tab in a browser of its own, so that whatever befalls the browser's processes befalls one rank. */
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import { messageOf } from '../../src/util/errors.ts';
+import { closeBrowser, launchBrowser, type LaunchOptions } from '../../launcher/browser/browser.ts';
+import { loadPage, openProfile } from '../../launcher/browser/tabs.ts';
+
+interface LiveTabOptions {
+  launch: LaunchOptions;
+  onevent: (tab: string, event: EngineEvent) => void;
+  /** The page threw an error; it may still go on. */
+  onerror: (tab: string, message: string) => void;
+  /** Its renderer has ended. */
+  oncrash: (tab: string) => void;
+}
+
+/** Chromium's names of its processes, as CDP's `SystemInfo.getProcessInfo` tells them. */
+export type ProcessType = 'renderer' | 'network.mojom.NetworkService';
+
+export class LiveTab {
+  readonly name: string;
+  readonly page: Page;
+  readonly #browser: Browser;
+  /** Who is who in this browser: the tab and its copies. */
+  readonly #names: Map<Page, string>;
+  readonly #options: LiveTabOptions;
+  readonly #isCopy: boolean;
+
+  private constructor(
+    name: string,
+    page: Page,
+    shared: { browser: Browser; names: Map<Page, string>; options: LiveTabOptions; isCopy: boolean },
+  ) {
+    this.name = name;
+    this.page = page;
+    this.#browser = shared.browser;
+    this.#names = shared.names;
+    this.#options = shared.options;
+    this.#isCopy = shared.isCopy;
+    shared.names.set(page, name);
+    page.on('crash', () => shared.options.oncrash(name));
+    page.on('pageerror', (error) => shared.options.onerror(name, messageOf(error)));
+  }
+
+  /** @throws (rejects) PeergradError where the browser does not start or the page cannot be loaded. */
+  static async open(name: string, url: string, options: LiveTabOptions): Promise<LiveTab> {
+    const browser = await launchBrowser(options.launch);
+    try {
+      const names = new Map<Page, string>();
+      const context: BrowserContext = await openProfile(browser, {
+        onevent: (page, event) => options.onevent(names.get(page) ?? name, event as EngineEvent),
+      });
+      const tab = new LiveTab(name, await context.newPage(), { browser, names, options, isCopy: false });
+      await loadPage(tab.page, url);
+      return tab;
+    } catch (error) {
+      await closeBrowser(browser);
+      throw error;
+    }
+  }
+
+  /** As the browser's "Duplicate" does: the same address, and a copy of sessionStorage. The copy ends with this tab's browser. */
+  async duplicate(name: string): Promise<LiveTab> {
+    const shared = { browser: this.#browser, names: this.#names, options: this.#options, isCopy: true };
+    const [page] = await Promise.all([
+      this.page.context().waitForEvent('page'),
+      this.page.evaluate('void window.open(location.href)'),
+    ]);
+    return new LiveTab(name, page, shared);
+  }
+
+  /** Of this tab's browser, all of this type. */
+  async processes(type: ProcessType): Promise<number[]> {
+    const session = await this.#browser.newBrowserCDPSession();
+    try {
+      const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+      return processInfo.filter((each) => each.type === type).map(({ id }) => id);
+    } finally {
+      await session.detach();
+    }
+  }
+
+  /** Ends the browser; a copy's stays. Whether the page is still there does not matter. Never rejects. */
+  async dispose(): Promise<void> {
+    if (!this.#isCopy) await closeBrowser(this.#browser).catch(() => {});
+    else await this.page.close().catch(() => {});
+  }
+}

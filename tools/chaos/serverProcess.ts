@@ -1,0 +1,97 @@
+/** `peergrad serve` as a process of its own, which can be killed. */
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { PeergradError } from '../../src/util/errors.ts';
+import { type JobOptions, jobArguments } from '../../launcher/options/jobOptions.ts';
+import { parseRoomUrl } from '../../launcher/commands/join.ts';
+
+const BIN = fileURLToPath(new URL('../../launcher/bin.js', import.meta.url));
+/** Bytes of the secret that the server's tokens are signed with. */
+const SECRET_BYTES = 32;
+
+export class ServerProcess {
+  /** The page's address. */
+  readonly page: string;
+  /** The room that it opened. */
+  readonly room: string;
+  /** Arguments that say which data it serves, whatever room there is. */
+  readonly #folder: string[];
+  readonly #secret: string;
+  #server: Serving;
+
+  private constructor(server: Serving, fixed: { secret: string; folder: string[] }) {
+    ({ page: this.page, room: this.room } = parseRoomUrl(server.address));
+    this.#server = server;
+    this.#secret = fixed.secret;
+    this.#folder = fixed.folder;
+  }
+
+  /**
+   * Serves on a free port, with a room for the job that starts at `tabs` tabs. `folder` has the job's data, unless it is elsewhere.
+   *
+   * @throws (rejects) PeergradError where it does not start.
+   */
+  static async start(job: JobOptions, tabs: number, folder: string | null): Promise<ServerProcess> {
+    const secret = randomBytes(SECRET_BYTES).toString('base64url');
+    const args = ['--port', '0', '--start-at', String(tabs), ...jobArguments(job)];
+    return new ServerProcess(await serve(args, secret), { secret, folder: folder === null ? [] : ['--data', folder] });
+  }
+
+  /** A sentence if it has ended although nobody has ended it. */
+  get trouble(): string | null {
+    return this.#server.trouble();
+  }
+
+  /** At once, without a word to anybody. */
+  async kill(): Promise<void> {
+    await this.#server.kill();
+  }
+
+  /** After `kill`: on the same port, with the same secret and without a room. @throws (rejects) PeergradError */
+  async restart(): Promise<void> {
+    const args = ['--port', new URL(this.page).port, ...this.#folder];
+    this.#server = await serve(args, this.#secret);
+  }
+}
+
+interface Serving {
+  /** What it printed: the page's address, with the room if it has one. */
+  address: string;
+  trouble: () => string | null;
+  /** Idempotent. */
+  kill: () => Promise<void>;
+}
+
+async function serve(args: string[], secret: string): Promise<Serving> {
+  const child = spawn(process.execPath, [BIN, 'serve', '--log', 'error', ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, PEERGRAD_SECRET: secret },
+  });
+  const ended = once(child, 'exit');
+  const killNow = (): void => void child.kill('SIGKILL');
+  // It must not outlive this process.
+  process.once('exit', killNow);
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (said = text.trim()));
+  const line = once(createInterface({ input: child.stdout }), 'line') as Promise<[string]>;
+  const first = await Promise.race([line, ended.then(() => null)]);
+  if (first === null) throw new PeergradError(`The server did not start: ${said}`);
+  let isKilled = false;
+  let trouble: string | null = null;
+  child.once('exit', () => {
+    process.off('exit', killNow);
+    if (!isKilled) trouble = `The server has ended by itself: ${said}`;
+  });
+  return {
+    address: first[0],
+    trouble: () => trouble,
+    async kill() {
+      isKilled = true;
+      killNow();
+      await ended;
+    },
+  };
+}

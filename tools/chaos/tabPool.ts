@@ -1,0 +1,176 @@
+/** The tabs of a run under faults: who is there, and what they have told. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { EngineEvent } from '../../src/protocol/events.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { PeergradError, TimeoutError } from '../../src/util/errors.ts';
+import type { LaunchOptions } from '../../launcher/browser/browser.ts';
+import type { Io } from '../../launcher/io.ts';
+import { LiveTab } from './liveTab.ts';
+import { isHeard, type Observation } from './report.ts';
+import type { ServerProcess } from './serverProcess.ts';
+
+interface CrewOptions {
+  /** Seats, each for a tab; there is one more, for a copy. */
+  tabs: number;
+  server: ServerProcess;
+  launch: LaunchOptions;
+  /** For everything. */
+  timeoutMs: number;
+  io: Io;
+}
+
+/** Milliseconds for all tabs to load and compile beside each other. */
+const START_MS = 240_000;
+/** Milliseconds for all to tell their result, once one has. */
+const FINISH_MS = 30_000;
+/** Milliseconds between two looks at what was heard; what is measured has times of its own. */
+const LOOK_MS = 100;
+
+export class Crew {
+  /** In the order of time. */
+  readonly observations: Observation[] = [];
+  /** Tabs that had to be replaced, and what they said last. */
+  readonly lost = new Map<string, string>();
+  readonly #options: CrewOptions;
+  readonly #seats: (LiveTab | null)[];
+  readonly #endsAt: number;
+  /** What tabs said that have failed, and not trained since. */
+  readonly #failures = new Map<string, string>();
+  readonly #finished = new Set<string>();
+  /** Each error of a page, which may repeat itself. */
+  readonly #errors = new Set<string>();
+  readonly #closing: Promise<void>[] = [];
+  #named = 0;
+
+  constructor(options: CrewOptions) {
+    this.#options = options;
+    this.#seats = Array.from({ length: options.tabs + 1 }, () => null);
+    this.#endsAt = systemClock.now() + options.timeoutMs;
+  }
+
+  /** Opens a tab on each seat; resolves when all train. @throws (rejects) PeergradError where one does not. */
+  async start(): Promise<void> {
+    const seats = Array.from({ length: this.#options.tabs }, (_, seat) => seat);
+    await Promise.all(seats.map((seat) => this.open(seat, this.newName())));
+    const trains = ({ name }: LiveTab): boolean =>
+      this.observations.some(({ tab, event }) => tab === name && event.type === 'step');
+    const allTrain = await this.until(() => this.#failures.size > 0 || this.#seated().every(trains), START_MS);
+    for (const [name, message] of this.#failures) throw new PeergradError(`${name}: ${message}`);
+    if (!allTrain) throw new TimeoutError(`Not every tab trained within ${START_MS / 1000} s.`);
+  }
+
+  /** Of the next tab. */
+  newName(): string {
+    return `tab-${++this.#named}`;
+  }
+
+  isFree(seat: number): boolean {
+    return (this.#seats[seat] ?? null) === null;
+  }
+
+  /** Whoever sits there, or if nobody can be hurt there, on the next seat; for a copy's seat, nobody else. */
+  at(seat: number): LiveTab | null {
+    const { tabs } = this.#options;
+    if (seat === tabs) return this.#seats[seat] ?? null;
+    const inTurn = Array.from({ length: tabs }, (_, i) => this.#seats[(seat + i) % tabs] ?? null);
+    return inTurn.find((tab) => tab !== null && !this.hasFailed(tab.name)) ?? null;
+  }
+
+  hasFailed(name: string): boolean {
+    return this.#failures.has(name);
+  }
+
+  /** Whether a tab has come to the run's end. */
+  get isFinished(): boolean {
+    return this.#finished.size > 0;
+  }
+
+  /** Resolves when the run has ended for all, so far as they train. @throws (rejects) what `until` does. */
+  async finish(): Promise<void> {
+    await this.until(() => this.isFinished, Infinity);
+    const hasEnded = ({ name }: LiveTab): boolean => this.#finished.has(name) || this.hasFailed(name);
+    await this.until(() => this.#seated().every(hasEnded), FINISH_MS);
+  }
+
+  async open(seat: number, name: string): Promise<void> {
+    const { server, launch } = this.#options;
+    const url = `${server.page}#${server.room}?name=${name}&auto`;
+    this.#seats[seat] = await LiveTab.open(name, url, {
+      launch,
+      onevent: (tab, event) => this.#hear(tab, event),
+      onerror: (tab, message) => this.#note(`${tab}: ${message}`),
+      oncrash: (tab) => this.#failures.set(tab, 'the tab crashed'),
+    });
+  }
+
+  async duplicate(tab: LiveTab, name: string): Promise<void> {
+    this.#seats[this.#options.tabs] = await tab.duplicate(name);
+  }
+
+  /** The tab leaves its seat, and its browser ends. */
+  remove(tab: LiveTab): void {
+    this.#seats[this.#seats.indexOf(tab)] = null;
+    this.#closing.push(tab.dispose());
+  }
+
+  /** Puts new tabs in the place of those that have failed. A copy is not replaced. */
+  async replaceFailed(): Promise<void> {
+    for (const [seat, tab] of this.#seats.entries()) {
+      if (tab === null || !this.hasFailed(tab.name)) continue;
+      const message = this.#failures.get(tab.name)!;
+      this.lost.set(tab.name, message);
+      this.#note(`${tab.name} is replaced, as it cannot go on: ${message}`);
+      this.remove(tab);
+      if (seat < this.#options.tabs) await this.open(seat, this.newName());
+    }
+  }
+
+  /**
+   * Waits until something is so, for `ms` at most; resolves with whether it is.
+   *
+   * @throws (rejects) PeergradError where no tab is left that could go on or the server has ended; TimeoutError when time for
+   * everything is up; the reason of `io.signal`.
+   */
+  async until(condition: () => boolean, ms: number): Promise<boolean> {
+    const { io, server, timeoutMs } = this.#options;
+    const giveUpAt = systemClock.now() + ms;
+    while (!condition()) {
+      const now = systemClock.now();
+      if (now >= giveUpAt) return false;
+      if (server.trouble !== null) throw new PeergradError(server.trouble);
+      if (this.#seated().every(({ name }) => this.hasFailed(name))) {
+        const [[name, message] = []] = [...this.#failures].slice(-1);
+        throw new PeergradError(`No tab trains any more. The last word was from ${name}: ${message}`);
+      }
+      if (now >= this.#endsAt) {
+        throw new TimeoutError(`The run did not end within ${timeoutMs / 1000} s: allow more with --timeout.`);
+      }
+      await sleep(LOOK_MS, undefined, { signal: io.signal });
+    }
+    return true;
+  }
+
+  /** Ends all browsers. Never rejects. */
+  async close(): Promise<void> {
+    for (const tab of this.#seated()) this.remove(tab);
+    await Promise.all(this.#closing);
+  }
+
+  #seated(): LiveTab[] {
+    return this.#seats.filter((tab) => tab !== null);
+  }
+
+  #hear(tab: string, event: EngineEvent): void {
+    if (!isHeard(event)) return;
+    this.observations.push({ at: systemClock.now(), tab, event });
+    if (event.type === 'failed') this.#failures.set(tab, event.message);
+    else if (event.type === 'step') this.#failures.delete(tab);
+    else if (event.type === 'finished') this.#finished.add(tab);
+  }
+
+  #note(line: string): void {
+    if (this.#errors.has(line)) return;
+    this.#errors.add(line);
+    this.#options.io.err(line);
+  }
+}

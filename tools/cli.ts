@@ -1,0 +1,57 @@
+/** The command line of the tools: training under faults, and recovery from crashes. */
+import type { Command } from 'commander';
+import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
+import { TABS_PER_SOFTWARE_GPU } from '../launcher/browser/browser.ts';
+import type { Io } from '../launcher/io.ts';
+import { addBackendOption, addBrowserOptions, RUN_TIMEOUT_S } from '../launcher/options/browserOptions.ts';
+import { addJobOptions, wholeNumber } from '../launcher/options/jobOptions.ts';
+import { createProgram, runProgram } from '../launcher/options/program.ts';
+import { chaos, type ChaosOptions } from './chaos/chaos.ts';
+import { MIN_TABS } from './chaos/schedule.ts';
+import { kills, type KillsOptions } from './crashRecovery/crashRecovery.ts';
+
+/** Seconds a run under faults may take. */
+const CHAOS_TIMEOUT_S = 2 * 60 * 60;
+/** Longest run under faults, minutes: a day. */
+const MAX_MINUTES = 24 * 60;
+/** Most kills of a run. */
+const MAX_KILLS = 1000;
+
+/** Runs one command line (without `node` and the script); see {@link runProgram}. */
+export function runTools(argv: readonly string[], io: Io): Promise<number> {
+  return runProgram(buildProgram(io), argv, io);
+}
+
+function buildProgram(io: Io): Command {
+  const program = createProgram('tools', 'Checks of peergrad itself, with headless tabs.', io);
+
+  const chaosCommand = program
+    .command('chaos')
+    .description(
+      'train with N headless tabs, each in a browser of its own, do them every kind of harm, and say how they bore it',
+    )
+    // A copy is one more.
+    .option('--tabs <n>', 'number of tabs that there are to be', wholeNumber(MIN_TABS, MAX_WORLD_SIZE - 1), 4)
+    .option(
+      '--minutes <n>',
+      'how long, and with --epochs or --steps how long faults come (default: 3, or until the run has ended)',
+      wholeNumber(1, MAX_MINUTES),
+    )
+    .option('--json', 'print the report as one JSON object, last on stdout')
+    .option('--headed', 'show the browsers');
+  addBrowserOptions(addBackendOption(chaosCommand), CHAOS_TIMEOUT_S);
+  addJobOptions(chaosCommand).action((options: ChaosOptions) => chaos(options, io));
+
+  const killsCommand = program
+    .command('crash-recovery')
+    .description(
+      'train with N headless tabs, kill all of them at random steps, go on from the checkpoint each time, and say what was lost and ' +
+        'whether the end is that of a run that nobody disturbed',
+    )
+    .option('--tabs <n>', 'number of tabs', wholeNumber(1, TABS_PER_SOFTWARE_GPU), 2)
+    .option('--kills <n>', 'how often all are killed', wholeNumber(1, MAX_KILLS), 20)
+    .option('--json', 'print the report as one JSON object, last on stdout');
+  addBrowserOptions(addBackendOption(killsCommand), RUN_TIMEOUT_S);
+  addJobOptions(killsCommand).action((options: KillsOptions) => kills(options, io));
+  return program;
+}
