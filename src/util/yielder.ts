@@ -16,7 +16,7 @@ export class Yielder {
   /** Gives them a turn, if the last was long ago. */
   async yieldIfDue(): Promise<void> {
     if (this.#clock.now() - this.#last < this.#stretchMs) return;
-    await new Promise((resolve) => setTimeout(resolve));
+    await new Promise<void>((resolve) => this.#clock.after(0, resolve));
     this.#last = this.#clock.now();
   }
 }
