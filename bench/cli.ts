@@ -5,7 +5,7 @@ import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/options/program.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/control.ts';
-import { MAX_SPREAD_BYTES } from '../src/spec/fileManifest.ts';
+import { MAX_SHARED_BYTES } from '../src/spec/fileManifest.ts';
 import { STRATEGY_NAMES, TRANSPORT_NAMES, type StrategyName } from '../src/spec/job.ts';
 import { benchAll, type AllOptions } from './all/bench.ts';
 import { benchAllReduce, type AllReduceBenchOptions } from './allreduce/bench.ts';
@@ -98,7 +98,7 @@ export function runBench(argv: readonly string[], io: Io): Promise<number> {
     .command('spread')
     .description('a file of rank 0, handed on from tab to tab, against bare data channels that carry as many bytes')
     .option('--tabs <n>', 'world size', wholeNumber(2, MAX_WORLD_SIZE), 4)
-    .option('--bytes <n>', 'size of the file', wholeNumber(1, MAX_SPREAD_BYTES), 20_000_000)
+    .option('--bytes <n>', 'size of the file', wholeNumber(1, MAX_SHARED_BYTES), 20_000_000)
     .option('--json', 'print the result as one JSON object, last on stdout')
     .action((options: SpreadBenchOptions) => benchSpread(options, io));
   program

@@ -11,7 +11,7 @@ import type { Io } from './io.ts';
 import { createLog, errorsOf, type Log } from './output/log.ts';
 import { Door, keepComing, type Stay } from './rejoin.ts';
 import { hearPage, loadPage, openProfile } from './browser/tabs.ts';
-import { type Parting, Visit } from './browser/visit.ts';
+import { type TabOutcome, Visit } from './browser/visit.ts';
 
 /** What tabs learn from, where each brings its own. */
 export interface GivenData {
@@ -37,7 +37,7 @@ const FAREWELL_MS = 10_000;
 const MOST_NAMED = 4;
 
 /** A browser, and the profile that all of its tabs share. */
-interface Berth {
+interface TabSlot {
   browser: Browser;
   profile: BrowserContext;
 }
@@ -48,14 +48,14 @@ interface Berth {
  * @returns what tabs heard, in their order.
  * @throws (rejects) PeergradError where no browser starts; TimeoutError; the reason of `io.signal`.
  */
-export async function attend(options: AttendanceOptions, io: Io): Promise<Parting[]> {
+export async function attend(options: AttendanceOptions, io: Io): Promise<TabOutcome[]> {
   io.signal.throwIfAborted();
   const log = createLog(io, options.tabs[0]!.name, systemClock);
   const fleet = await Fleet.launch(options, log, io.signal);
   const over = deferred();
   const interrupt = (): void => over.reject(io.signal.reason);
   io.signal.addEventListener('abort', interrupt);
-  const partings = new Map<number, Parting>();
+  const outcomes = new Map<number, TabOutcome>();
   // Ends the tabs that are still coming once the others are through.
   const ended = new AbortController();
   const signal = AbortSignal.any([io.signal, ended.signal]);
@@ -67,22 +67,22 @@ export async function attend(options: AttendanceOptions, io: Io): Promise<Partin
   }
   const door = new Door();
   const attendances = options.tabs.map(async ({ name }, i) => {
-    const parting = await keepComing({
+    const outcome = await keepComing({
       ...{ enter: () => fleet.open(i), door, clock: systemClock, random: Math.random, signal },
       onpause: (why, pauseMs) => {
         const line = `${why} Trying again in ${Math.round(pauseMs / 1000)} s.`;
         log.tell('lost', { tab: name, pauseMs: Math.round(pauseMs) }, line);
       },
     });
-    partings.set(i, parting);
-    if (parting.kind === 'removed') log.tell('removed', { tab: name }, `${name}: ${parting.message}`);
+    outcomes.set(i, outcome);
+    if (outcome.kind === 'removed') log.tell('removed', { tab: name }, `${name}: ${outcome.message}`);
     else cancels.push(systemClock.after(FAREWELL_MS, () => over.resolve()));
   });
   Promise.all(attendances).then(() => over.resolve(), over.reject);
   try {
     if (io.signal.aborted) interrupt();
     await over.promise;
-    return [...partings].sort(([a], [b]) => a - b).map(([, parting]) => parting);
+    return [...outcomes].sort(([a], [b]) => a - b).map(([, outcome]) => outcome);
   } finally {
     for (const cancel of cancels) cancel();
     io.signal.removeEventListener('abort', interrupt);
@@ -95,7 +95,7 @@ export async function attend(options: AttendanceOptions, io: Io): Promise<Partin
 class Fleet {
   readonly #options: AttendanceOptions;
   readonly #log: Log;
-  readonly #berths: Berth[] = [];
+  readonly #slots: TabSlot[] = [];
   readonly #visits = new Map<Page, (event: EngineEvent) => void>();
   readonly #onerror: (tab: string, message: string) => void;
   readonly #signal: AbortSignal;
@@ -112,13 +112,13 @@ class Fleet {
     const fleet = new Fleet(options, log, signal);
     await fleet.#serverIsThere();
     for (const browser of await launchBrowsers(options.tabs.length, options)) {
-      fleet.#berths.push(await fleet.#moor(browser));
+      fleet.#slots.push(await fleet.#moor(browser));
     }
     return fleet;
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#berths.map(({ browser }) => closeBrowser(browser)));
+    await Promise.all(this.#slots.map(({ browser }) => closeBrowser(browser)));
   }
 
   /** Opens a tab, in a new browser if its own has ended. @throws (rejects) PeergradError where the room does not let it in. */
@@ -194,12 +194,12 @@ class Fleet {
     }
   }
 
-  async #berthOf(i: number): Promise<Berth> {
-    const k = Math.floor(i / Math.ceil(this.#options.tabs.length / this.#berths.length));
-    const berth = this.#berths[k]!;
-    if (berth.browser.isConnected()) return berth;
+  async #berthOf(i: number): Promise<TabSlot> {
+    const k = Math.floor(i / Math.ceil(this.#options.tabs.length / this.#slots.length));
+    const slot = this.#slots[k]!;
+    if (slot.browser.isConnected()) return slot;
     await this.#serverIsThere();
-    return (this.#berths[k] = await this.#moor(await launchBrowser(this.#options)));
+    return (this.#slots[k] = await this.#moor(await launchBrowser(this.#options)));
   }
 
   /** A browser that starts before would find no WebGPU, which it tries on a page of the server. */
@@ -209,7 +209,7 @@ class Fleet {
     await awaitServer(origin, timeoutMs ?? Number.POSITIVE_INFINITY, this.#signal);
   }
 
-  async #moor(browser: Browser): Promise<Berth> {
+  async #moor(browser: Browser): Promise<TabSlot> {
     const { remote = false, anyCertificate = false } = this.#options;
     const onevent = (page: Page, event: unknown): void => this.#visits.get(page)?.(event as EngineEvent);
     return { browser, profile: await openProfile(browser, { remote, anyCertificate, onevent }) };

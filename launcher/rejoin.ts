@@ -2,7 +2,7 @@
 import type { Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { messageOf } from '../src/util/errors.ts';
-import type { Parting } from './browser/visit.ts';
+import type { TabOutcome } from './browser/visit.ts';
 
 /** Milliseconds before the second try, about; doubled each time, up to the most. */
 export const FIRST_PAUSE_MS = 2_000;
@@ -12,7 +12,7 @@ export const LONGEST_PAUSE_MS = 60_000;
 /** A tab that is in its room. */
 export interface Stay {
   /** The room's last word. Rejects with why the tab is lost. */
-  over: Promise<Parting>;
+  over: Promise<TabOutcome>;
   /** Never rejects. */
   close: () => Promise<void>;
 }
@@ -41,7 +41,7 @@ export class Door {
 }
 
 /** Keeps a tab in its room until the room's last word. @throws (rejects) the reason of `signal`. */
-export async function keepComing(options: ReturnOptions): Promise<Parting> {
+export async function keepComing(options: ReturnOptions): Promise<TabOutcome> {
   const { enter, door, clock, random, onpause, signal } = options;
   let pauseMs = FIRST_PAUSE_MS;
   const rest = async (error: unknown): Promise<void> => {

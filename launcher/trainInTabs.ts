@@ -58,7 +58,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<RunR
   });
 
   const onevent = (tab: string, event: EngineEvent): void => {
-    if (event.type === 'epoch') ranks.set(tab, event.rank);
+    if (event.type === 'generation') ranks.set(tab, event.rank);
     log.on(tab, event);
     if (ranks.get(tab) === 0) camera.on(tab, event);
     keeper.on(tab, event);

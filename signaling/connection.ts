@@ -22,12 +22,12 @@ import type { Metrics } from './monitoring/metrics.ts';
 import { Outbox } from './outbox.ts';
 import type { LeaveReason } from './room/index.ts';
 import type { RoomLog } from './monitoring/roomLog.ts';
-import type { Home, Rooms } from './roomDirectory.ts';
+import type { RoomOwner, RoomDirectory } from './roomDirectory.ts';
 
 /** What all connections of a server share. */
 export interface ServerContext {
   readonly hub: Hub;
-  readonly rooms: Rooms;
+  readonly rooms: RoomDirectory;
   readonly limits: Limits;
   readonly clock: Clock;
   readonly ice: IceOptions;
@@ -71,7 +71,7 @@ export class Connection implements Peer {
   readonly #news: TokenBucket;
   readonly #outbox: Outbox;
   /** The room it is in, and who has it. */
-  #room: { readonly code: string; readonly home: Home } | null = null;
+  #room: { readonly code: string; readonly owner: RoomOwner } | null = null;
   /** Messages that came with the one by which it enters a room; `null`: it does not. */
   #early: ClientMessage[] | null = null;
   #over = false;
@@ -88,7 +88,7 @@ export class Connection implements Peer {
     this.#server = server;
     const { clock, limits } = server;
     this.#bucket = new TokenBucket(clock, limits.messagesPerSecond, limits.messageBurst);
-    this.#news = new TokenBucket(clock, limits.newsPerSecond, limits.newsBurst);
+    this.#news = new TokenBucket(clock, limits.updatesPerSecond, limits.updateBurst);
     this.#outbox = new Outbox(socket, server.metrics);
     this.#heardAt = clock.now();
     this.#cancelTimer = clock.after(limits.firstMessageMs, () => {
@@ -227,7 +227,7 @@ export class Connection implements Peer {
   }
 
   #handle(message: ClientMessage): void {
-    if (message.type === 'create' || message.type === 'join' || message.type === 'return') {
+    if (message.type === 'create' || message.type === 'join' || message.type === 'reconnect') {
       if (this.#room !== null) throw new ProtocolError('This connection is in a room already.');
       void this.#begin(message);
       return;
@@ -242,12 +242,12 @@ export class Connection implements Peer {
       return this.#socket.close(CLOSE_NORMAL);
     }
     // One that is left out is made up for by a later one.
-    if (message.type === 'news' && !this.#news.take()) return;
-    this.#room.home.say(this.#room.code, this, message);
+    if (message.type === 'spectator-update' && !this.#news.take()) return;
+    this.#room.owner.dispatch(this.#room.code, this, message);
   }
 
   /** Enters a room, which has to be found first. What the tab says meanwhile waits, most of it in its socket. */
-  async #begin(message: Extract<ClientMessage, { type: 'create' | 'join' | 'return' }>): Promise<void> {
+  async #begin(message: Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>): Promise<void> {
     const early = (this.#early = []) as ClientMessage[];
     // Finding a room has deadlines of its own.
     this.#cancelTimer();
@@ -266,58 +266,58 @@ export class Connection implements Peer {
   }
 
   async #create(message: Extract<ClientMessage, { type: 'create' }>): Promise<void> {
-    const { name, browser, rank, watches, job, startAt, nodes } = message;
+    const { name, browser, rank, isSpectator, job, startAt, nodes } = message;
     const { hub, rooms, openings } = this.#server;
     if (!openings.take(this.#address)) {
       return this.refuse('rate-limited', 'Your network opens rooms too fast: wait a minute, then retry.');
     }
     const code = await rooms.open({ job, startAt, nodes, isPermanent: false });
     if (code === null) return this.refuse('rate-limited', NO_PLACE);
-    if (!this.#enter(code, hub, { type: 'join', name, browser, rank, watches, holdsKey: true })) hub.forget(code);
+    if (!this.#enter(code, hub, { type: 'join', name, browser, rank, isSpectator, holdsKey: true })) hub.forget(code);
   }
 
   async #join(message: Extract<ClientMessage, { type: 'join' }>): Promise<void> {
-    const { room, name, browser, rank, watches, worldSize, hostKey } = message;
+    const { room, name, browser, rank, isSpectator, worldSize, hostKey } = message;
     const { rooms, wrongCodes } = this.#server;
-    const home = await rooms.find(room, 'newcomer');
+    const owner = await rooms.find(room, 'newcomer');
     // Right codes are refused as well while an address is blocked: else guessing would go on until one fits. (Opening a
     // room guesses nothing: one child's wrong codes must not stop a school.)
     if (wrongCodes.isBlocked(this.#address)) return this.refuse('rate-limited', TOO_MANY_GUESSES);
-    if (home === null) {
+    if (owner === null) {
       wrongCodes.add(this.#address, room);
       return this.refuse('no-room', noRoom(room));
     }
     const holdsKey = this.#isHost(room, hostKey);
-    this.#enter(room, home, { type: 'join', name, browser, rank, watches, worldSize, holdsKey });
+    this.#enter(room, owner, { type: 'join', name, browser, rank, isSpectator, worldSize, holdsKey });
   }
 
-  async #return(message: Extract<ClientMessage, { type: 'return' }>): Promise<void> {
-    const { room, member, token, name, browser, rank, watches, hostKey, standing } = message;
+  async #return(message: Extract<ClientMessage, { type: 'reconnect' }>): Promise<void> {
+    const { room, member, token, name, browser, rank, isSpectator, hostKey, reconnectState } = message;
     const { rooms, credentials, wrongCodes, revivals } = this.#server;
     const isProven = credentials.isToken(token, room, member);
-    let home = await rooms.find(room, 'member');
-    if (!isProven && home?.awaits(room, member) !== true) {
+    let owner = await rooms.find(room, 'member');
+    if (!isProven && owner?.awaits(room, member) !== true) {
       // It may be a guess at the room's code. Once too many were wrong, right and wrong ones have the same answer.
       const guesses = credentials.areLasting ? wrongCodes : revivals;
       if (guesses.isBlocked(this.#address)) {
         return this.refuse('rate-limited', credentials.areLasting ? TOO_MANY_GUESSES : TOO_MANY_REVIVALS);
       }
-      if (home === null) guesses.add(this.#address, room);
+      if (owner === null) guesses.add(this.#address, room);
       // A server that keeps no secret over a restart has to take members at their word, as it does their room's code.
-      if (home !== null || credentials.areLasting) {
+      if (owner !== null || credentials.areLasting) {
         return this.refuse('not-member', 'This tab has no place in the room any more: join it again.');
       }
     }
-    const { removed, ...settings } = standing.settings;
+    const { removed, ...settings } = reconnectState.settings;
     const isSigned = removed !== undefined && credentials.isSeal(removed.seal, room, removed.members);
     // No key opens a lock from before the restart where keys do not outlast it: it would keep out the host itself.
     const isLocked = settings.isLocked && credentials.areLasting;
-    const known = { ...standing, settings: { ...settings, isLocked, ...(isSigned && { removed }) } };
-    if (home === null && !this.#over) home = await rooms.revive(room, known);
-    if (home === null) return this.refuse('rate-limited', NO_PLACE);
+    const known = { ...reconnectState, settings: { ...settings, isLocked, ...(isSigned && { removed }) } };
+    if (owner === null && !this.#over) owner = await rooms.restore(room, known);
+    if (owner === null) return this.refuse('rate-limited', NO_PLACE);
     this.#member = member;
     const holdsKey = this.#isHost(room, hostKey);
-    this.#enter(room, home, { type: 'return', name, browser, rank, watches, holdsKey, standing: known });
+    this.#enter(room, owner, { type: 'reconnect', name, browser, rank, isSpectator, holdsKey, reconnectState: known });
   }
 
   #isHost(room: string, hostKey: string | undefined): boolean {
@@ -325,16 +325,16 @@ export class Connection implements Peer {
   }
 
   /** Lets the room decide; it answers through {@link admit} or {@link send}. Nobody enters once the connection is over. */
-  #enter(code: string, home: Home, entry: Entry): boolean {
+  #enter(code: string, owner: RoomOwner, entry: Entry): boolean {
     if (this.#over) return false;
     this.#holdsKey = entry.holdsKey;
-    const outcome = home.enter(code, this, entry);
+    const outcome = owner.enter(code, this, entry);
     if (outcome === 'gone') {
       const message = 'The room moves to another server just now: try again in a few seconds.';
       this.refuse('server-closing', message, CLOSE_RESTART);
     }
     if (outcome !== 'entered') return false;
-    this.#room = { code, home };
+    this.#room = { code, owner };
     this.#watchSilence();
     return true;
   }
@@ -356,7 +356,7 @@ export class Connection implements Peer {
     this.#cancelTimer();
     const room = this.#room;
     this.#room = null;
-    room?.home.lose(room.code, this, reason);
+    room?.owner.disconnect(room.code, this, reason);
   }
 }
 

@@ -5,7 +5,7 @@ import type { Clock } from '../src/util/clock.ts';
 import { UsageError } from '../src/util/errors.ts';
 import { AddressBuckets, type Limits } from './limits.ts';
 
-export class Gate {
+export class ConnectionLimiter {
   readonly #limits: Limits;
   readonly #origins: ReadonlySet<string>;
   readonly #rate: AddressBuckets;

@@ -9,14 +9,14 @@ import {
   type Refusal,
   type RoomOpening,
   type ServerMessage,
-  type Standing,
+  type ReconnectState,
 } from '../src/protocol/control.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
 import type { Limits } from './limits.ts';
 import {
   createRoom,
-  revive,
+  restore,
   step,
   type LeaveReason,
   type Newcomer,
@@ -39,13 +39,13 @@ export interface Peer {
 }
 
 /** How a member asks to be let in. */
-export type Entry = Newcomer & ({ type: 'join' } | { type: 'return'; standing: Standing });
+export type Entry = Newcomer & ({ type: 'join' } | { type: 'reconnect'; reconnectState: ReconnectState });
 
 /** `refused`: the room has told the peer why. `gone`: the room is not here. */
 export type EntryOutcome = 'entered' | 'refused' | 'gone';
 
 /** What members say that concerns their room. */
-export type MemberMessage = Exclude<ClientMessage, { type: 'create' | 'join' | 'return' | 'heartbeat' | 'leave' }>;
+export type MemberMessage = Exclude<ClientMessage, { type: 'create' | 'join' | 'reconnect' | 'heartbeat' | 'leave' }>;
 
 export interface NewRoom extends RoomOpening {
   /** Lasts as long as the server does; any other is forgotten some time after its last member left. */
@@ -67,11 +67,11 @@ interface Room {
 interface HubListener {
   opened(code: string): void;
   forgotten(code: string): void;
-  epochBegun(code: string, epoch: number, worldSize: number, cause: EpochCause): void;
+  generationBegun(code: string, generation: number, worldSize: number, cause: GenerationCause): void;
 }
 
-/** Why an epoch's members are others than before. */
-type EpochCause = 'start' | 'growth' | 'removal' | 'retry';
+/** Why a generation's members are others than before. */
+type GenerationCause = 'start' | 'growth' | 'removal' | 'retry';
 
 interface HubOptions {
   clock: Clock;
@@ -140,10 +140,10 @@ export class Hub {
   }
 
   /** Makes a room anew that a returning member remembers. Whether there was place for it. */
-  revive(code: string, standing: Standing): boolean {
-    // A room begins far less than one epoch a second.
+  restore(code: string, reconnectState: ReconnectState): boolean {
+    // A room begins far less than one generation a second.
     const numbersFrom = Math.floor(Date.now() / 1000);
-    const state = revive(standing.settings, this.#roomOptions, numbersFrom);
+    const state = restore(reconnectState.settings, this.#roomOptions, numbersFrom);
     return this.#add(code, state, false) !== null;
   }
 
@@ -183,7 +183,7 @@ export class Hub {
   }
 
   /** A member says something to its room. */
-  say(code: string, { member }: Peer, message: MemberMessage): void {
+  dispatch(code: string, { member }: Peer, message: MemberMessage): void {
     const event = message.type === 'remove' ? ({ type: 'remove', whom: message.member } as const) : message;
     this.#dispatch(code, { ...event, member });
   }
@@ -193,7 +193,7 @@ export class Hub {
    *
    * @param reason `null`: without a word; its member may come back over another.
    */
-  lose(code: string, peer: Peer, reason: LeaveReason | null): void {
+  disconnect(code: string, peer: Peer, reason: LeaveReason | null): void {
     const { member } = peer;
     if (this.#rooms.get(code)?.peers.get(member) !== peer) return;
     this.#dispatch(code, reason === null ? { type: 'away', member } : { type: 'left', member, reason });
@@ -206,8 +206,8 @@ export class Hub {
     const before = room.state;
     const { state, effects } = step(before, event);
     room.state = state;
-    if (state.epoch > before.epoch && state.phase === 'LINKING') {
-      this.#listener.epochBegun(code, state.epoch, state.ring.length, causeOf(before, state));
+    if (state.generation > before.generation && state.phase === 'LINKING') {
+      this.#listener.generationBegun(code, state.generation, state.ring.length, causeOf(before, state));
     }
     for (const effect of effects) this.#apply(code, room, effect);
     if (room.peers.size <= state.hidden.size) return;
@@ -288,7 +288,7 @@ export class Hub {
   }
 }
 
-function causeOf(before: RoomState, { ring, run }: RoomState): EpochCause {
+function causeOf(before: RoomState, { ring, run }: RoomState): GenerationCause {
   if (run !== before.run) return 'start';
   const [earlier, now] = [before.ring, ring].map((members) => new Set(members.map(({ member }) => member)));
   if ([...earlier!].some((member) => !now!.has(member))) return 'removal';

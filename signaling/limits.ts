@@ -40,9 +40,9 @@ export interface Limits {
   /** Who may watch in a room, beside its members. */
   spectatorCapacity: number;
   /** Digests of a run a connection may have handed on each second for long: ranks send one. */
-  newsPerSecond: number;
+  updatesPerSecond: number;
   /** Digests at once: a run that ends does not wait for its second. */
-  newsBurst: number;
+  updateBurst: number;
   /** Milliseconds a room that a tab made outlasts its last member: one who reloads the page finds it again. */
   emptyRoomMs: number;
   /** Milliseconds that members have to close their side when the server stops. */
@@ -66,8 +66,8 @@ export const DEFAULT_LIMITS: Limits = {
   maxRooms: 1000,
   roomCapacity: MAX_WORLD_SIZE,
   spectatorCapacity: MAX_SPECTATORS,
-  newsPerSecond: 1.5,
-  newsBurst: 4,
+  updatesPerSecond: 1.5,
+  updateBurst: 4,
   emptyRoomMs: 60_000,
   closeGraceMs: 1_000,
 };

@@ -16,14 +16,14 @@ import { PeergradError, UsageError } from '../src/util/errors.ts';
 import { clientAddress, networkOf, reachableHosts } from './http/address.ts';
 import { CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
 import { Credentials } from './credentials.ts';
-import { Gate } from './connectionLimiter.ts';
+import { ConnectionLimiter } from './connectionLimiter.ts';
 import { createHttpHandler } from './http/handler.ts';
 import { Hub, type NewRoom } from './hub.ts';
 import { checkIceOptions, NO_ICE, type IceOptions } from './ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter, type Limits } from './limits.ts';
 import { Metrics } from './monitoring/metrics.ts';
 import { RoomLog } from './monitoring/roomLog.ts';
-import { localRooms } from './roomDirectory.ts';
+import { localRoomDirectory } from './roomDirectory.ts';
 import type { SharedRooms, SharedRoomsOptions } from './cluster/sharedRooms.ts';
 import type { Certificate } from './http/tls.ts';
 
@@ -107,7 +107,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     seal: (room, removed) => context.credentials.sealOf(room, removed),
   });
   const shared = await shareRooms(options.redisUrl ?? null, { hub, clock, log, roomLog, metrics });
-  const rooms = shared ?? localRooms(hub);
+  const rooms = shared ?? localRoomDirectory(hub);
   const secret = options.secret ?? (await shared?.shareSecret()) ?? null;
   const context: ServerContext = {
     ...{ hub, rooms, limits, clock, ice, log, metrics, credentials: new Credentials(secret) },
@@ -117,7 +117,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     bootId: randomBytes(12).toString('base64url'),
     roomLog,
   };
-  const gate = new Gate(clock, limits, options.origins ?? []);
+  const limiter = new ConnectionLimiter(clock, limits, options.origins ?? []);
   let isClosing = false;
   /** Settles once the server closes and the last WebSocket has gone. */
   const emptied = deferred();
@@ -138,7 +138,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   http.on('upgrade', (req: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => {});
     const address = networkOf(clientAddress(req, trustProxy));
-    const refusal = isClosing ? 503 : gate.whyNot(req, address);
+    const refusal = isClosing ? 503 : limiter.whyNot(req, address);
     if (refusal !== null) {
       log.info({ status: refusal }, 'upgrade refused');
       metrics.upgradeRefused(refusal);
@@ -150,10 +150,10 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     sockets.handleUpgrade(req, socket, head, (ws) => {
       const connection = new Connection(ws, address, context);
       connections.add(connection);
-      gate.opened(address);
+      limiter.opened(address);
       ws.once('close', () => {
         connections.delete(connection);
-        gate.closed(address);
+        limiter.closed(address);
         if (isClosing && connections.size === 0) emptied.resolve();
       });
     });

@@ -61,7 +61,7 @@ const optionsOnOwnLines = (text: string): string[] =>
 
 describe('links', () => {
   test('are found', () => {
-    expect(PAGES).toEqual(expect.arrayContaining(['README.md', ...GUIDES, 'docs/adr/0008-epochs.md']));
+    expect(PAGES).toEqual(expect.arrayContaining(['README.md', ...GUIDES, 'docs/adr/0008-generations.md']));
     expect(linksOf(read('README.md'))).toEqual(expect.arrayContaining(['docs/run.png', 'docs/tour.md']));
     expect(linksOf(read('docs/tour.md'))).toContain('tour/home-light-wide.webp');
     expect(headingsOf('# A rank, and `n`\n## On 2 GPUs')).toEqual(['a-rank-and-n', 'on-2-gpus']);

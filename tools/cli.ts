@@ -8,7 +8,7 @@ import { addJobOptions, wholeNumber } from '../launcher/options/jobOptions.ts';
 import { createProgram, runProgram } from '../launcher/options/program.ts';
 import { chaos, type ChaosOptions } from './chaos/chaos.ts';
 import { MIN_TABS } from './chaos/schedule.ts';
-import { kills, type KillsOptions } from './crashRecovery/crashRecovery.ts';
+import { crashRecovery, type CrashRecoveryOptions } from './crashRecovery/crashRecovery.ts';
 
 /** Seconds a run under faults may take. */
 const CHAOS_TIMEOUT_S = 2 * 60 * 60;
@@ -42,7 +42,7 @@ function buildProgram(io: Io): Command {
   addBrowserOptions(addBackendOption(chaosCommand), CHAOS_TIMEOUT_S);
   addJobOptions(chaosCommand).action((options: ChaosOptions) => chaos(options, io));
 
-  const killsCommand = program
+  const crashRecoveryCommand = program
     .command('crash-recovery')
     .description(
       'train with N headless tabs, kill all of them at random steps, go on from the checkpoint each time, and say what was lost and ' +
@@ -51,7 +51,7 @@ function buildProgram(io: Io): Command {
     .option('--tabs <n>', 'number of tabs', wholeNumber(1, TABS_PER_SOFTWARE_GPU), 2)
     .option('--kills <n>', 'how often all are killed', wholeNumber(1, MAX_KILLS), 20)
     .option('--json', 'print the report as one JSON object, last on stdout');
-  addBrowserOptions(addBackendOption(killsCommand), RUN_TIMEOUT_S);
-  addJobOptions(killsCommand).action((options: KillsOptions) => kills(options, io));
+  addBrowserOptions(addBackendOption(crashRecoveryCommand), RUN_TIMEOUT_S);
+  addJobOptions(crashRecoveryCommand).action((options: CrashRecoveryOptions) => crashRecovery(options, io));
   return program;
 }

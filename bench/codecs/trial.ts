@@ -9,7 +9,7 @@ import { createRequire } from 'node:module';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { createJobTask } from '../../src/engine/tasks/jobTask.ts';
-import { TrainingRun } from '../../src/engine/training/trainingLoop.ts';
+import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
 import { loadData } from '../../src/jobs/index.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -73,7 +73,7 @@ async function train({ tabs, folder, fields }: TrialOrder): Promise<TrialResult>
   const data = await loadData(job, { files, baseUrl: 'http://localhost/' });
   const results = await runWorld(tabs, async (group) => {
     const task = await createJobTask(job, data, tabs);
-    const run = await TrainingRun.prepare({
+    const run = await TrainingLoop.prepare({
       ...{ plan: job, task, clock: systemClock, device: { backend: 'wasm', adapter: 'Node' } },
       ...{ emit: () => {}, checkDevice: () => {} },
     });

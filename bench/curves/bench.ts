@@ -45,7 +45,7 @@ const PICTURE = new URL('strategies.png', DOCS);
 
 /** Light enough to print, apart in lightness too. */
 const COLOURS: Record<StrategyName, string> = {
-  ring: '#1f4e9c',
+  ddp: '#1f4e9c',
   'parameter-server': '#d1495b',
   'data-parallel': '#e3a018',
   'async-parameter-server': '#d1495b',
@@ -58,15 +58,15 @@ const ONE_TAB_COLOUR = '#b9c2cf';
 export async function benchCurves({ data, json }: CurvesOptions, io: Io): Promise<void> {
   await checkDataFolder(data);
   const digits = { job: 'digits', steps: SYNCHRONOUS_STEPS };
-  const one = await curve('ring', 1, { ...digits, batch: WHOLE_BATCH }, io);
+  const one = await curve('ddp', 1, { ...digits, batch: WHOLE_BATCH }, io);
   const exact: (Curve & { difference: number })[] = [];
-  for (const strategy of ['ring', 'parameter-server', 'data-parallel'] as const) {
+  for (const strategy of ['ddp', 'parameter-server', 'data-parallel'] as const) {
     const run = await curve(strategy, RANKS, { ...digits, batch: BATCH }, io);
     exact.push({ ...run, difference: largestDifference(run.losses, one.losses) });
   }
   const mnist = { job: 'mnist', data, epochs: MNIST_EPOCHS, batch: BATCH };
   const free: Curve[] = [];
-  for (const strategy of ['ring', 'async-parameter-server', 'local-sgd', 'diloco'] as const) {
+  for (const strategy of ['ddp', 'async-parameter-server', 'local-sgd', 'diloco'] as const) {
     free.push(await curve(strategy, RANKS, mnist, io));
   }
 

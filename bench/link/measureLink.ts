@@ -3,7 +3,7 @@ import { createFrame, emptyHeader, FrameKind, MAX_FRAME_BYTES, FRAME_HEADER_BYTE
 import type { Link } from '../../src/transport/link.ts';
 import { median } from '../../src/util/statistics.ts';
 import { deferred } from '../../src/util/deferred.ts';
-import { LINK_EPOCH } from '../world/links.ts';
+import { LINK_GENERATION } from '../world/links.ts';
 
 export interface LinkArgs {
   /** Frames of 64 KiB that rank 0 sends. */
@@ -63,5 +63,5 @@ async function follow(link: Sender, frames: number, pings: number): Promise<Link
 }
 
 function frameOf(bytes: number): ArrayBuffer {
-  return createFrame(emptyHeader(FrameKind.DATA, LINK_EPOCH), bytes - FRAME_HEADER_BYTES);
+  return createFrame(emptyHeader(FrameKind.DATA, LINK_GENERATION), bytes - FRAME_HEADER_BYTES);
 }

@@ -63,12 +63,12 @@ export async function relayTimes(url: string, room: string, signals: number, byt
     member.send({ type: 'join', version: PROTOCOL_VERSION, room, name: `member ${i}`, rank: i });
     member.send({ type: 'ready', device, holds: null });
   }
-  const [{ epoch, members }] = (await prepared) as [Of<'prepare'>, Of<'prepare'>];
+  const [{ generation, members }] = (await prepared) as [Of<'prepare'>, Of<'prepare'>];
   const synced = Promise.all(pair.map((member) => member.next('sync')));
-  for (const member of pair) member.send({ type: 'linked', epoch });
+  for (const member of pair) member.send({ type: 'linked', generation });
   await synced;
   const running = Promise.all(pair.map((member) => member.next('go')));
-  for (const member of pair) member.send({ type: 'synced', epoch, step: 0, stateHash: 'same' });
+  for (const member of pair) member.send({ type: 'synced', generation, step: 0, stateHash: 'same' });
   await running;
 
   const to = members[1]!.member;
@@ -77,7 +77,7 @@ export async function relayTimes(url: string, room: string, signals: number, byt
   for (let attempt = 0; attempt < signals; attempt++) {
     const arrived = b.next('signal');
     const sentAt = performance.now();
-    a.send({ type: 'signal', epoch, to, attempt, signal });
+    a.send({ type: 'signal', generation, to, attempt, signal });
     await arrived;
     times.push(performance.now() - sentAt);
   }

@@ -1,6 +1,6 @@
-/** In a rank's worker: a file that rank 0 has, from rank to rank as when an epoch begins. */
+/** In a rank's worker: a file that rank 0 has, from rank to rank as when a generation begins. */
 import { SharedFiles } from '../../src/engine/files/sharedFiles.ts';
-import { spread } from '../../src/parallel/data/distributeFiles.ts';
+import { distributeFiles } from '../../src/parallel/data/distributeFiles.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { hashState } from '../../src/util/hash.ts';
 import type { WorkerRank } from '../world/rank.ts';
@@ -29,7 +29,7 @@ export async function spreadFile({ rank, group }: WorkerRank, { bytes }: { bytes
   await group.barrier();
   const sentBefore = group.bytesSent;
   const startedAt = performance.now();
-  await spread(group, shared, { clock: systemClock, onprogress: () => {} });
+  await distributeFiles(group, shared, { clock: systemClock, onprogress: () => {} });
   const ms = performance.now() - startedAt;
   const [file] = shared.files();
   const hash = hashState([new Uint8Array(await file!.arrayBuffer())]);

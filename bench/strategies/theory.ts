@@ -7,7 +7,7 @@ const SERVERS: ReadonlySet<StrategyName> = new Set(['parameter-server', 'async-p
 /** Those that exchange once in a period, not once a step. */
 const PERIODIC: ReadonlySet<StrategyName> = new Set(['local-sgd', 'diloco']);
 /** Those whose bytes leave nothing to chance: measured and theory may differ by {@link TOLERANCE}. */
-const EXACT: ReadonlySet<StrategyName> = new Set(['ring', 'parameter-server']);
+const EXACT: ReadonlySet<StrategyName> = new Set(['ddp', 'parameter-server']);
 /** Frames' headers take less. */
 const TOLERANCE = 0.01;
 

@@ -1,5 +1,5 @@
 /** How ranks of a benchmark are linked: as the engine does it, but for the signaling server. */
-import { EpochLinks } from '../../src/engine/membership/generationLinks.ts';
+import { GenerationLinks } from '../../src/engine/membership/generationLinks.ts';
 import { LinkPool } from '../../src/engine/membership/linkPool.ts';
 import type { PeerConnector, TabConnector } from '../../src/engine/membership/linkAttempt.ts';
 import type { LinkSignal } from '../../src/protocol/control.ts';
@@ -8,12 +8,12 @@ import { systemClock } from '../../src/util/clock.ts';
 import type { RankSetup } from './rank.ts';
 
 /** There is one world, and it does not change. */
-const EPOCH = 1;
-/** Of frames that a benchmark sends past the process group: another epoch's, as if one followed. */
-export const LINK_EPOCH = 2;
+const GENERATION = 1;
+/** Of frames that a benchmark sends past the process group: another generation's, as if one followed. */
+export const LINK_GENERATION = 2;
 
 export interface RankLinks {
-  readonly links: EpochLinks;
+  readonly links: GenerationLinks;
   /** A link over the connection to a rank, beside the one that the process group has; the same one from then on. */
   readonly spareLinkTo: (peer: number) => Link;
   /** A signal of another rank has come. */
@@ -31,8 +31,8 @@ export function linksOfRank(
   const members = Array.from({ length: worldSize }, (_, i) => `rank-${String(i).padStart(3, '0')}`);
   const pool = new LinkPool(() => {});
   const spares = new Map<number, Link>();
-  const links = new EpochLinks({
-    ...{ room: 'bench', epoch: EPOCH, rank, connectPeer, clock: systemClock },
+  const links = new GenerationLinks({
+    ...{ room: 'bench', generation: GENERATION, rank, connectPeer, clock: systemClock },
     connectTab: transport === 'auto' ? connectTab : null,
     members: members.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
     ...{ iceServers: [], pool, relayed: [], relayOnly: false },
@@ -46,7 +46,7 @@ export function linksOfRank(
   return {
     links,
     spareLinkTo(peer) {
-      const link = spares.get(peer) ?? pool.get(members[peer]!)!.view(LINK_EPOCH);
+      const link = spares.get(peer) ?? pool.get(members[peer]!)!.view(LINK_GENERATION);
       spares.set(peer, link);
       return link;
     },

@@ -11,7 +11,7 @@ export interface WorkerRank {
   readonly rank: number;
   readonly worldSize: number;
   readonly group: ProcessGroup;
-  /** A link over the connection to a neighbour, beside the group's; frames on it are of LINK_EPOCH. */
+  /** A link over the connection to a neighbour, beside the group's; frames on it are of LINK_GENERATION. */
   readonly spareLinkTo: (peer: number) => Link;
 }
 

@@ -6,7 +6,7 @@ import { PeergradError, RemovedError, RunOverError } from '../../src/util/errors
 import { RunWatch, STALL_MS } from '../watch.ts';
 
 /** The room's last word. */
-export type Parting =
+export type TabOutcome =
   | { kind: 'finished'; result: RunResult }
   /** The run was ended before that. */
   | { kind: 'ended'; message: string }
@@ -23,7 +23,7 @@ interface VisitOptions {
 export class Visit {
   readonly #options: VisitOptions;
   readonly #admitted = deferred();
-  readonly #over = deferred<Parting>();
+  readonly #over = deferred<TabOutcome>();
   readonly #watch: RunWatch;
 
   constructor(options: VisitOptions) {
@@ -48,7 +48,7 @@ export class Visit {
   }
 
   /** The room's last word. @throws (rejects) PeergradError that says why the tab is lost. */
-  get over(): Promise<Parting> {
+  get over(): Promise<TabOutcome> {
     return this.#over.promise;
   }
 
@@ -58,14 +58,14 @@ export class Visit {
     if (event.type === 'failed' && event.name === RemovedError.name) {
       return this.#part({ kind: 'removed', message: event.message });
     }
-    const parting: Parting | null =
+    const outcome: TabOutcome | null =
       event.type === 'finished'
         ? { kind: 'finished', result: event.result }
         : event.type === 'failed' && event.name === RunOverError.name
           ? { kind: 'ended', message: event.message }
           : null;
-    if (parting === null) this.#watch.on(name, event);
-    else if (!stays) this.#part(parting);
+    if (outcome === null) this.#watch.on(name, event);
+    else if (!stays) this.#part(outcome);
   }
 
   /** The page or its browser is gone. */
@@ -78,8 +78,8 @@ export class Visit {
     this.#watch.abort(new PeergradError(`${this.#options.name} has left.`));
   }
 
-  #part(parting: Parting): void {
-    this.#over.resolve(parting);
+  #part(outcome: TabOutcome): void {
+    this.#over.resolve(outcome);
     this.close();
   }
 }

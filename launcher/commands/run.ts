@@ -181,7 +181,7 @@ function checkKeeps({ checkpoint, from, out }: TrainOptions, job: JobSpec): void
   }
   if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;
   throw new UsageError(
-    `By the strategy ${job.strategy} ranks have state of their own, which no file holds: choose ring for --checkpoint and --from.`,
+    `By the strategy ${job.strategy} ranks have state of their own, which no file holds: choose ddp for --checkpoint and --from.`,
   );
 }
 

@@ -262,7 +262,7 @@ export async function resolveTraining(options: JobOptions, length: LengthOptions
       'A lesson is for people and trains nothing: open one with `serve --job lesson`, or on the page.',
     );
   }
-  if (data.kind !== 'files' && data.kind !== 'spread') return resolved;
+  if (data.kind !== 'files' && data.kind !== 'shared') return resolved;
   throw new UsageError(
     `The job's files are chosen by people, and there are none here: pass --data with ${NEEDED[job] ?? 'a text'}, or a URL of it.`,
   );

@@ -74,9 +74,9 @@ class EventLog implements Log {
   on(tab: string, event: EngineEvent): void {
     if (event.type === 'device') {
       this.tell('device', { tab, ...event.device }, `${tab} computes with ${event.device.backend}.`);
-    } else if (event.type === 'epoch') {
-      const { run, epoch, rank, worldSize } = event;
-      this.tell('epoch', { tab, run, epoch, rank, worldSize }, `${tab} is rank ${rank} of ${worldSize}.`);
+    } else if (event.type === 'generation') {
+      const { run, generation, rank, worldSize } = event;
+      this.tell('generation', { tab, run, generation, rank, worldSize }, `${tab} is rank ${rank} of ${worldSize}.`);
     } else if (event.type === 'step') {
       this.#step(tab, event);
     } else if (event.type === 'evaluation') {
@@ -98,12 +98,12 @@ class EventLog implements Log {
     }
   }
 
-  #step(tab: string, { step, dataEpoch, loss, samples }: Extract<EngineEvent, { type: 'step' }>): void {
+  #step(tab: string, { step, epoch, loss, samples }: Extract<EngineEvent, { type: 'step' }>): void {
     const now = this.#clock.now();
     if (now - (this.#steppedAt.get(tab) ?? Number.NEGATIVE_INFINITY) < STEP_EVERY_MS) return;
     this.#steppedAt.set(tab, now);
     // Steps count from 0.
-    this.tell('step', { tab, step, dataEpoch, loss, samples }, `${tab} has taken ${step + 1} steps.`);
+    this.tell('step', { tab, step, epoch, loss, samples }, `${tab} has taken ${step + 1} steps.`);
   }
 
   note(line: string): void {

@@ -31,7 +31,7 @@ export class Progress {
       this.note(event.note === null ? `${backend} on ${adapter}` : `${backend} on ${adapter}: ${event.note}`);
     } else if (event.type === 'warmup') {
       this.note(event.message);
-    } else if (event.type === 'epoch') {
+    } else if (event.type === 'generation') {
       const { maxMinutes } = event.job;
       this.#totalMs = maxMinutes === null ? null : maxMinutes * MINUTE_MS;
     } else if (event.type === 'sample') {

@@ -12,7 +12,7 @@ import {
   REFUSALS,
   roomCode,
   ServerMessage,
-  Standing,
+  ReconnectState,
   worldSize,
 } from '../../src/protocol/control.ts';
 import type { MemberMessage } from '../hub.ts';
@@ -31,7 +31,7 @@ const who = { ...newcomer, holdsKey: v.boolean() };
 const memberMessage = v.pipe(
   ClientMessage,
   v.guard((message): message is MemberMessage => {
-    return !['create', 'join', 'return', 'heartbeat', 'leave'].includes(message.type);
+    return !['create', 'join', 'reconnect', 'heartbeat', 'leave'].includes(message.type);
   }),
 );
 
@@ -41,7 +41,7 @@ export const Envelope = v.variant('type', [
     ...{ type: v.literal('enter'), from, connection, room: roomCode, member: memberId },
     entry: v.variant('type', [
       v.strictObject({ type: v.literal('join'), ...who, worldSize: v.optional(worldSize) }),
-      v.strictObject({ type: v.literal('return'), ...who, standing: Standing }),
+      v.strictObject({ type: v.literal('reconnect'), ...who, reconnectState: ReconnectState }),
     ]),
   }),
   v.strictObject({ type: v.literal('say'), from, connection, message: memberMessage }),

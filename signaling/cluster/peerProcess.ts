@@ -8,14 +8,14 @@ import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
 import { noRoom } from '../connection.ts';
 import type { Entry, EntryOutcome, Hub, MemberMessage, Peer } from '../hub.ts';
 import type { LeaveReason } from '../room/index.ts';
-import type { Home } from '../roomDirectory.ts';
+import type { RoomOwner } from '../roomDirectory.ts';
 import type { Envelope, Letter } from './envelope.ts';
 
 /** Milliseconds between two signs of life, and without any until the other is gone: as long as its rooms are its own. */
 const ALIVE_MS = 2_000;
 const SILENT_MS = 6_000;
 
-interface PartnerOptions {
+interface PeerProcessOptions {
   address: string;
   hub: Hub;
   clock: Clock;
@@ -31,36 +31,36 @@ class Guest implements Peer {
   readonly member: string;
   readonly room: string;
   readonly #connection: number;
-  readonly #partner: Partner;
+  readonly #peer: PeerProcess;
 
-  constructor(member: string, room: string, connection: number, partner: Partner) {
+  constructor(member: string, room: string, connection: number, peer: PeerProcess) {
     this.member = member;
     this.room = room;
     this.#connection = connection;
-    this.#partner = partner;
+    this.#peer = peer;
   }
 
   admit(room: string): void {
-    this.#partner.post({ type: 'admit', connection: this.#connection, room });
+    this.#peer.post({ type: 'admit', connection: this.#connection, room });
   }
 
   send(message: ServerMessage): void {
-    this.#partner.post({ type: 'tell', connections: [this.#connection], message });
+    this.#peer.post({ type: 'tell', connections: [this.#connection], message });
   }
 
   expel(code: Refusal, message: string): void {
-    this.#partner.dismiss(this.#connection);
-    this.#partner.post({ type: 'expel', connection: this.#connection, code, message });
+    this.#peer.dismiss(this.#connection);
+    this.#peer.post({ type: 'expel', connection: this.#connection, code, message });
   }
 
   release(): void {
-    this.#partner.dismiss(this.#connection);
-    this.#partner.post({ type: 'release', connection: this.#connection });
+    this.#peer.dismiss(this.#connection);
+    this.#peer.post({ type: 'release', connection: this.#connection });
   }
 }
 
-export class Partner implements Home {
-  readonly #options: PartnerOptions;
+export class PeerProcess implements RoomOwner {
+  readonly #options: PeerProcessOptions;
   /** Members here whose rooms are there, by the number of their connection. */
   readonly #relayed = new Map<number, Peer>();
   readonly #numbers = new Map<Peer, number>();
@@ -71,7 +71,7 @@ export class Partner implements Home {
   #isOver = false;
   #cancelTimer: () => void;
 
-  constructor(options: PartnerOptions) {
+  constructor(options: PeerProcessOptions) {
     this.#options = options;
     const { clock } = options;
     this.#heardAt = clock.now();
@@ -93,12 +93,12 @@ export class Partner implements Home {
     return 'entered';
   }
 
-  say(_room: string, peer: Peer, message: MemberMessage): void {
+  dispatch(_room: string, peer: Peer, message: MemberMessage): void {
     const connection = this.#numbers.get(peer);
     if (connection !== undefined) this.post({ type: 'say', connection, message });
   }
 
-  lose(_room: string, peer: Peer, reason: LeaveReason | null): void {
+  disconnect(_room: string, peer: Peer, reason: LeaveReason | null): void {
     const connection = this.#numbers.get(peer);
     if (connection === undefined) return;
     this.#forget(connection, peer);
@@ -114,13 +114,13 @@ export class Partner implements Home {
         return this.#admit(envelope);
       case 'say': {
         const guest = this.#guests.get(envelope.connection);
-        if (guest !== undefined) hub.say(guest.room, guest, envelope.message);
+        if (guest !== undefined) hub.dispatch(guest.room, guest, envelope.message);
         return;
       }
       case 'lose': {
         const guest = this.#guests.get(envelope.connection);
         this.dismiss(envelope.connection);
-        if (guest !== undefined) hub.lose(guest.room, guest, envelope.reason);
+        if (guest !== undefined) hub.disconnect(guest.room, guest, envelope.reason);
         return;
       }
       case 'admit':
@@ -154,7 +154,7 @@ export class Partner implements Home {
     this.dismiss(connection);
     if (outcome === 'refused') return;
     // The room was forgotten or given up a moment ago. A returning member looks for it again, and may open it again.
-    if (entry.type === 'return') guest.release();
+    if (entry.type === 'reconnect') guest.release();
     else this.post({ type: 'expel', connection, code: 'no-room', message: noRoom(room) });
   }
 
@@ -214,6 +214,6 @@ export class Partner implements Home {
     this.#numbers.clear();
     this.#guests.clear();
     for (const peer of relayed) peer.release();
-    for (const guest of guests) this.#options.hub.lose(guest.room, guest, null);
+    for (const guest of guests) this.#options.hub.disconnect(guest.room, guest, null);
   }
 }

@@ -1,11 +1,11 @@
 /**
- * Rooms that several processes serve. Each room has one owner: the process that opened or revived it has a lease on it in Redis,
+ * Rooms that several processes serve. Each room has one owner: the process that opened or restored it has a lease on it in Redis,
  * and the room's state in its memory. The others pass on to it what their members say. Where an owner dies its leases run out,
  * its members come back to any process with what they remember, and the first makes that one the owner.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import type { Standing } from '../../src/protocol/control.ts';
+import type { ReconnectState } from '../../src/protocol/control.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { messageOf, SignalingError, UsageError } from '../../src/util/errors.ts';
@@ -13,9 +13,9 @@ import { outlineOf } from '../connection.ts';
 import type { Hub, NewRoom } from '../hub.ts';
 import type { Metrics } from '../monitoring/metrics.ts';
 import type { RoomLog } from '../monitoring/roomLog.ts';
-import type { Home, Rooms } from '../roomDirectory.ts';
+import type { RoomOwner, RoomDirectory } from '../roomDirectory.ts';
 import { parseEnvelope, type Letter } from './envelope.ts';
-import { Partner } from './peerProcess.ts';
+import { PeerProcess } from './peerProcess.ts';
 import { LEASE_MS, noAnswer, RedisLink } from './redisLink.ts';
 
 /** Milliseconds between renewals: two may be lost before a lease is. */
@@ -41,7 +41,7 @@ export interface SharedRoomsOptions {
   metrics: Metrics;
 }
 
-export class SharedRooms implements Rooms {
+export class SharedRooms implements RoomDirectory {
   readonly #options: SharedRoomsOptions;
   readonly #processId = randomBytes(ID_BYTES).toString('base64url');
   /** `null` while there is none. */
@@ -49,7 +49,7 @@ export class SharedRooms implements Rooms {
   #links = 0;
   #connections = 0;
   /** By address. */
-  readonly #partners = new Map<string, Partner>();
+  readonly #peers = new Map<string, PeerProcess>();
   /** What has a lease of ours, as far as is known. */
   #held = new Set<string>();
   #secret: string | null = null;
@@ -95,7 +95,7 @@ export class SharedRooms implements Rooms {
     }
   }
 
-  async find(code: string, who: 'member' | 'newcomer'): Promise<Home | null> {
+  async find(code: string, who: 'member' | 'newcomer'): Promise<RoomOwner | null> {
     const { hub } = this.#options;
     let isMoving = false;
     for (;;) {
@@ -103,19 +103,19 @@ export class SharedRooms implements Rooms {
       const link = this.#there();
       const owner = await link.ownerOf(code);
       if (owner === null || owner.isThis) return hub.has(code) || (isMoving && who === 'newcomer') ? hub : null;
-      if (await link.isListening(owner.address)) return this.#partner(owner.address);
+      if (await link.isListening(owner.address)) return this.#peer(owner.address);
       // Its process has died, or is cut off, or about to be back under another address.
       isMoving = true;
       await this.#wait(Math.min(LOOK_MS, Math.max(owner.restMs, 0) + 1));
     }
   }
 
-  async revive(code: string, standing: Standing): Promise<Home | null> {
+  async restore(code: string, reconnectState: ReconnectState): Promise<RoomOwner | null> {
     const { hub } = this.#options;
     for (;;) {
-      const home = await this.find(code, 'member');
-      if (home !== null) return home;
-      if (await this.#take(code)) return hub.has(code) || hub.revive(code, standing) ? hub : null;
+      const owner = await this.find(code, 'member');
+      if (owner !== null) return owner;
+      if (await this.#take(code)) return hub.has(code) || hub.restore(code, reconnectState) ? hub : null;
     }
   }
 
@@ -127,7 +127,7 @@ export class SharedRooms implements Rooms {
     if (link === null) return;
     // In this order: who comes back finds the rooms free.
     const released = link.release([...this.#held]);
-    for (const partner of [...this.#partners.values()]) partner.part();
+    for (const peer of [...this.#peers.values()]) peer.part();
     this.#link = null;
     await within(this.#options.clock, END_MS, Promise.all([released, link.end()]), noAnswer).catch((error: unknown) => {
       this.#options.log.warn({ error: messageOf(error) }, 'leases were not given back, and run out');
@@ -168,7 +168,7 @@ export class SharedRooms implements Rooms {
     this.#cancelRenewal();
     if (this.#isClosed) return;
     this.#options.log.warn('lost Redis: rooms here go on until their leases run out');
-    for (const partner of [...this.#partners.values()]) partner.end();
+    for (const peer of [...this.#peers.values()]) peer.end();
     this.#reconnect(RECONNECT_MS);
   }
 
@@ -218,29 +218,29 @@ export class SharedRooms implements Rooms {
     }
   }
 
-  #partner(address: string): Partner {
+  #peer(address: string): PeerProcess {
     const { hub, clock, log } = this.#options;
-    const known = this.#partners.get(address);
+    const known = this.#peers.get(address);
     if (known !== undefined) return known;
-    const partner = new Partner({
+    const peer = new PeerProcess({
       ...{ address, hub, clock, count: () => ++this.#connections },
-      send: (letter) => this.#send(address, partner, letter),
+      send: (letter) => this.#send(address, peer, letter),
       onover: () => {
-        this.#partners.delete(address);
+        this.#peers.delete(address);
         log.info({ process: address }, 'done with another process');
       },
     });
-    this.#partners.set(address, partner);
-    return partner;
+    this.#peers.set(address, peer);
+    return peer;
   }
 
-  #send(address: string, partner: Partner, letter: Letter): void {
+  #send(address: string, peer: PeerProcess, letter: Letter): void {
     const link = this.#link;
     if (link === null) return;
     this.#options.metrics.passedOn('sent');
     link.publish(address, JSON.stringify({ ...letter, from: link.address })).then(
       (isHeard) => {
-        if (!isHeard) partner.end();
+        if (!isHeard) peer.end();
       },
       // The link tells of its own end.
       () => {},
@@ -256,9 +256,9 @@ export class SharedRooms implements Rooms {
     // An answer of Redis that came before it has been heard by then: it may have made this process a room's owner.
     setImmediate(() => {
       if (link !== this.#link) return;
-      if (envelope.type !== 'enter' && !this.#partners.has(envelope.from)) return;
+      if (envelope.type !== 'enter' && !this.#peers.has(envelope.from)) return;
       try {
-        this.#partner(envelope.from).receive(envelope);
+        this.#peer(envelope.from).receive(envelope);
       } catch (error) {
         log.error(outlineOf(error), 'a message of another process failed');
       }

@@ -18,7 +18,7 @@ export class Metrics {
   readonly #messages: Counter<'type'>;
   readonly #refusals: Counter<'code'>;
   readonly #upgradesRefused: Counter<'status'>;
-  readonly #epochs: Counter<'cause'>;
+  readonly #generations: Counter<'cause'>;
   readonly #signals: Counter;
   readonly #relayedBytes: Counter;
   readonly #passedOn: Counter<'direction'>;
@@ -44,7 +44,7 @@ export class Metrics {
     this.#messages = counter('messages', 'Messages received that fit the protocol', ['type']);
     this.#refusals = counter('refusals', 'Refusals told to tabs', ['code']);
     this.#upgradesRefused = counter('upgrades_refused', 'WebSockets refused before they opened', ['status']);
-    this.#epochs = counter('epochs', 'Epochs begun', ['cause']);
+    this.#generations = counter('generations', 'Generations begun', ['cause']);
     this.#signals = counter('signals_relayed', 'Signals passed on to another member');
     this.#relayedBytes = counter('relayed_bytes', 'Bytes of signals passed on');
     this.#passedOn = counter('process_messages', 'Messages between processes that serve the same rooms', ['direction']);
@@ -66,8 +66,8 @@ export class Metrics {
     this.#upgradesRefused.inc({ status });
   }
 
-  epochBegun(cause: string): void {
-    this.#epochs.inc({ cause });
+  generationBegun(cause: string): void {
+    this.#generations.inc({ cause });
   }
 
   relayed(bytes: number): void {

@@ -33,9 +33,9 @@ export class RoomLog {
     this.#log.info({ room: this.nameOf(code) }, 'room forgotten');
   }
 
-  /** @param cause what made the members of the epoch others than before; one of few. */
-  epochBegun(code: string, epoch: number, worldSize: number, cause: string): void {
-    this.#metrics.epochBegun(cause);
-    this.#log.info({ room: this.nameOf(code), epoch, worldSize, cause }, 'epoch begun');
+  /** @param cause what made the members of the generation others than before; one of few. */
+  generationBegun(code: string, generation: number, worldSize: number, cause: string): void {
+    this.#metrics.generationBegun(cause);
+    this.#log.info({ room: this.nameOf(code), generation, worldSize, cause }, 'generation begun');
   }
 }

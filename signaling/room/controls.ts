@@ -92,7 +92,7 @@ export function stop(state: RoomState): Step {
   return isRunOn(state) ? end(state, 'stopped', 'The host has stopped the run.') : stay(state);
 }
 
-/** Ends the epoch: what ranks have of the step that they are taking they keep, as ever. */
+/** Ends the generation: what ranks have of the step that they are taking they keep, as ever. */
 export function hold(state: RoomState, member: string): Step {
   // What a second click asks for has happened.
   if (!isRunOn(state) || state.isHeld) return stay(state);

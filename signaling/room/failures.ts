@@ -38,22 +38,23 @@ export const GATHER_MS = 1_500;
 type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;
 
 export function failed(state: RoomState, event: Extract<ClientMessage, { type: 'failed' }> & { member: string }): Step {
-  const { member, epoch, message, scope } = event;
+  const { member, generation, message, scope } = event;
   const rank = rankOf(state, member);
-  // A rank that cannot go on, as its GPU is lost, can do so in no other epoch that has begun meanwhile.
-  const isDue = scope === 'rank' && nodesOf(state) !== null ? epoch <= state.epoch : epoch === state.epoch;
+  // A rank that cannot go on, as its GPU is lost, can do so in no other generation that has begun meanwhile.
+  const isDue =
+    scope === 'rank' && nodesOf(state) !== null ? generation <= state.generation : generation === state.generation;
   if (!isDue || rank < 0) return stay(state);
   if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
   const sentence = `${nameRanks(state.ring, [rank])} could not go on, so the run ended: ${message}`;
   if (nodesOf(state) === null || scope === 'run') return end(state, 'failed', sentence);
-  return scope === 'epoch'
+  return scope === 'generation'
     ? complain(state, member, { type: 'failed', message })
     : reform(unready(state, (m) => m === member));
 }
 
 /** Other ranks' links, or their part in a collective, keep this one from going on. */
-export function accused(state: RoomState, { type, member, epoch, peers }: Of<'broken' | 'late'>): Step {
-  const named = peers.filter((peer) => isOfRing(state, epoch, member, peer));
+export function accused(state: RoomState, { type, member, generation, peers }: Of<'broken' | 'late'>): Step {
+  const named = peers.filter((peer) => isOfRing(state, generation, member, peer));
   if (named.length === 0) return stay(state);
   if (state.isDoubtful && nodesOf(state) !== null) return stay(needAnother(state));
   if (nodesOf(state) !== null) return complain(state, member, { type, peers: named });
@@ -74,14 +75,19 @@ function complain(state: RoomState, member: string, complaint: Complaint): Step 
   if (state.complaints.has(member)) return stay(state);
   const next = { ...state, complaints: new Map(state.complaints).set(member, complaint) };
   if (isAllSaid(next)) return judge(next, false);
-  const { epoch } = state;
+  const { generation } = state;
   const isFirst = state.complaints.size === 0;
-  const timer: RoomEffect = { type: 'setTimer', key: 'gathered', ms: GATHER_MS, event: { type: 'gathered', epoch } };
+  const timer: RoomEffect = {
+    type: 'setTimer',
+    key: 'gathered',
+    ms: GATHER_MS,
+    event: { type: 'gathered', generation },
+  };
   return { state: next, effects: isFirst ? [timer] : [] };
 }
 
-export function onGathered(state: RoomState, epoch: number): Step {
-  return state.epoch === epoch && state.complaints.size > 0 ? judge(state, false) : stay(state);
+export function onGathered(state: RoomState, generation: number): Step {
+  return state.generation === generation && state.complaints.size > 0 ? judge(state, false) : stay(state);
 }
 
 /** Whether nobody is left who could say more. */
@@ -97,10 +103,10 @@ function isAllSaid({ ring, members, complaints, reports }: RoomState): boolean {
   return named.length > 0 && named.every((peer) => !members.some(({ member }) => member === peer));
 }
 
-/** The epoch has failed: puts on record why, and begins another, without those that hold up the others. */
+/** The generation has failed: puts on record why, and begins another, without those that hold up the others. */
 function judge(state: RoomState, isDeadline: boolean): Step {
   const findings = findingsOf(state, isDeadline);
-  const { ring, complaints, reports, epoch } = state;
+  const { ring, complaints, reports, generation } = state;
   const linked = new Set([...complaints.keys(), ...reports.keys()].filter((member) => !findings.cutOff.has(member)));
   const known = state.phase === 'LINKING' ? cleared(state.faults, linked) : state.faults;
   const next: RoomState = {
@@ -112,7 +118,7 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const outages = next.faults.filter(({ kind }) => kind === 'outage').length;
   const why = reasonOf(state, findings);
   if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
-  const going = whoGoes(ring, next.faults, epoch);
+  const going = whoGoes(ring, next.faults, generation);
   // A rank that reported nothing, though its neighbours reached it, is ready again once it says so.
   const isHeard = (member: string): boolean => complaints.has(member) || reports.has(member);
   const isDown = (member: string): boolean => findings.down.some((pair) => pair.includes(member));
@@ -135,7 +141,7 @@ function unlinkedAfter({ unlinked, hasRelay, hidden }: RoomState, down: Pairs): 
   return [...pairs.values()].filter((pair) => pair.some((member) => hidden.has(member)));
 }
 
-/** Why an epoch failed, for people. */
+/** Why a generation failed, for people. */
 function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
   const { ring, complaints } = state;
   const ranksOf = (ids: readonly string[]): number[] => ids.map((id) => rankOf(state, id)).sort((a, b) => a - b);
@@ -152,12 +158,12 @@ function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
   const named = [...new Set([...complaints.values()].flatMap(namesOf))];
   if (named.length > 0) return `${nameRanks(ring, ranksOf(named))} lost links, or did not answer in time.`;
   const [first] = [...complaints.values()].flatMap((one) => (one.type === 'failed' ? [one.message] : []));
-  return first ?? 'the epoch failed.';
+  return first ?? 'the generation failed.';
 }
 
-/** Suspends ranks that have not begun to compare states: their last epoch's work does not end. The others go on without them. */
-export function onEntering(state: RoomState, epoch: number, ms: number): Step {
-  if (state.phase !== 'SYNCING' || state.epoch !== epoch) return stay(state);
+/** Suspends ranks that have not begun to compare states: their last generation's work does not end. The others go on without them. */
+export function onEntering(state: RoomState, generation: number, ms: number): Step {
+  if (state.phase !== 'SYNCING' || state.generation !== generation) return stay(state);
   const { ring, begun, members } = state;
   const here = new Set(members.map(({ member }) => member));
   const idle = ring.map(({ member }) => member).filter((member) => !begun.has(member));
@@ -181,9 +187,9 @@ export function onEntering(state: RoomState, epoch: number, ms: number): Step {
  * A link holds up the ring: its ends are parted, in a ring where they can be. Once for each member: if its next link is slow as well,
  * its own line is, and no order helps.
  */
-export function slow(state: RoomState, { member, epoch, peer }: Of<'slow'>): Step {
+export function slow(state: RoomState, { member, generation, peer }: Of<'slow'>): Step {
   const { phase, ring, parted, isDoubtful } = state;
-  const isDue = phase === 'RUNNING' && isOfRing(state, epoch, member, peer) && !isDoubtful;
+  const isDue = phase === 'RUNNING' && isOfRing(state, generation, member, peer) && !isDoubtful;
   const isNew = !parted.some((pair) => pair.includes(member) || pair.includes(peer));
   if (nodesOf(state) === null || !isDue || !isNew) return stay(state);
   const pair = [member, peer] as const;
@@ -193,8 +199,8 @@ export function slow(state: RoomState, { member, epoch, peer }: Of<'slow'>): Ste
   return helps && order.culprits.length === 0 ? reform(next) : stay(state);
 }
 
-export function onDeadline(state: RoomState, epoch: number, phase: RoomPhase): Step {
-  if (!isRunOn(state) || state.epoch !== epoch || state.phase !== phase) return stay(state);
+export function onDeadline(state: RoomState, generation: number, phase: RoomPhase): Step {
+  if (!isRunOn(state) || state.generation !== generation || state.phase !== phase) return stay(state);
   const missing = state.ring.map((_, rank) => rank).filter((rank) => !state.reports.has(state.ring[rank]!.member));
   const what =
     phase === 'LINKING'

@@ -1,6 +1,6 @@
 /**
  * What ranks report against each other, and what follows from it. A report is one side's word, so it is weighed: who else reports
- * the same rank, whether the reporter could link to anybody itself, and in how many epochs. docs/adr/0016 has the rule.
+ * the same rank, whether the reporter could link to anybody itself, and in how many generations. docs/adr/0016 has the rule.
  */
 import type { RosterEntry } from '../../src/protocol/control.ts';
 import { edgeKey, neighbours, type Breaks, type Pairs } from './edges.ts';
@@ -8,19 +8,19 @@ import type { Complaint, Fault, Faults, Reason } from './records.ts';
 import type { RoomState } from './state.ts';
 
 /** LINKINGs in a row in which a member linked to nobody: one may be bad luck. */
-const CUT_OFF_EPOCHS = 2;
+const CUT_OFF_GENERATIONS = 2;
 /** Members that report one before it goes: two of them, so that no one member can suspend another. */
 export const MIN_ACCUSERS = 2;
 /** Members whose links to one broke after which that one goes, though it links to some. */
 const UNSTABLE_ACCUSERS = 4;
-/** Epochs that a member ended alone, with reports that nobody shared, after which it goes. */
+/** Generations that a member ended alone, with reports that nobody shared, after which it goes. */
 const MAX_ALONE = 5;
 /** Ages from which on a break counts for no other order any more, and a fault for nothing. */
 const [PAST, FORGOTTEN] = [2, 5];
 /** Outages on the record after which the run ends. */
 export const MAX_OUTAGES = 5;
 
-/** What an epoch's reports come to. */
+/** What a generation's reports come to. */
 export interface Findings {
   readonly faults: Faults;
   /** Members that linked to nobody outside their browser. */
@@ -29,13 +29,13 @@ export interface Findings {
   readonly down: Pairs;
 }
 
-/** Reads an epoch's reports. `isDeadline`: ranks that have not reported by now are not linked. */
+/** Reads a generation's reports. `isDeadline`: ranks that have not reported by now are not linked. */
 export function findingsOf(state: RoomState, isDeadline: boolean): Findings {
   return state.phase === 'LINKING' ? linkingFindings(state, isDeadline) : trainingFindings(state);
 }
 
 function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
-  const { ring, reports, complaints, epoch } = state;
+  const { ring, reports, complaints, generation } = state;
   const names = (by: string, about: string): boolean => namesOf(complaints.get(by)).includes(about);
   const isSilent = (member: string): boolean => !reports.has(member) && !complaints.has(member);
   const edges = neighbours(ring).map(([a, b]) => {
@@ -56,12 +56,12 @@ function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
       })
       .map(({ member }) => member),
   );
-  const faults: Fault[] = [...cutOff].map((member) => faultOf('cutOff', epoch, member, member));
+  const faults: Fault[] = [...cutOff].map((member) => faultOf('cutOff', generation, member, member));
   for (const { ends, isDown } of edges) {
     if (!isDown) continue;
     for (const [by, about] of [ends, [ends[1], ends[0]] as const]) {
       if (!names(by, about) && !(isDeadline && isSilent(by))) continue;
-      faults.push({ ...faultOf('unlinked', epoch, by, about), isCredible: !cutOff.has(by) });
+      faults.push({ ...faultOf('unlinked', generation, by, about), isCredible: !cutOff.has(by) });
     }
   }
   const down = edges.filter(({ isDown }) => isDown).map(({ ends }) => ends);
@@ -69,14 +69,14 @@ function linkingFindings(state: RoomState, isDeadline: boolean): Findings {
 }
 
 function trainingFindings(state: RoomState): Findings {
-  const { ring, complaints, epoch, members } = state;
+  const { ring, complaints, generation, members } = state;
   const here = new Set(members.map(({ member }) => member));
   const lates: Fault[] = [];
   const breaks: Fault[] = [];
   for (const [by, complaint] of complaints) {
     const list = complaint.type === 'late' ? lates : breaks;
     for (const about of namesOf(complaint)) {
-      if (here.has(about)) list.push(faultOf(complaint.type === 'late' ? 'late' : 'broken', epoch, by, about));
+      if (here.has(about)) list.push(faultOf(complaint.type === 'late' ? 'late' : 'broken', generation, by, about));
     }
   }
   const pairs = new Set(breaks.map(({ by, about }) => edgeKey(by, about)));
@@ -88,7 +88,7 @@ function trainingFindings(state: RoomState): Findings {
   if (said.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {
     for (const { member } of said) {
       if (complaints.get(member)?.type !== 'failed') continue;
-      for (const about of late) lates.push({ ...faultOf('late', epoch, member, about), isCredible: false });
+      for (const about of late) lates.push({ ...faultOf('late', generation, member, about), isCredible: false });
     }
   }
   // Where most links break at once, the network failed, and not one of the ranks.
@@ -98,16 +98,19 @@ function trainingFindings(state: RoomState): Findings {
   const isBetweenTwo = ring.length === 2 && lates.length > 0;
   const isOutage = isBetweenTwo || (lone.length === 0 && ((isGeneral && breaks.length > 0) || isVague));
   const [between] = isBetweenTwo ? lates : [];
-  const outage = isOutage ? [faultOf('outage', epoch, between?.by ?? '', between?.about ?? '')] : [];
+  const outage = isOutage ? [faultOf('outage', generation, between?.by ?? '', between?.about ?? '')] : [];
   const alone = isBetweenTwo ? [] : lone;
   return { faults: [...lates, ...(isGeneral ? [] : breaks), ...alone, ...outage], cutOff: new Set(), down: [] };
 }
 
 /**
- * The rank that ended the epoch, where no other has noticed anything. Ranks that only heard of its end name nobody: they bear out no
+ * The rank that ended the generation, where no other has noticed anything. Ranks that only heard of its end name nobody: they bear out no
  * report, but for that of ranks that were late and noticed nothing themselves.
  */
-function loneFaults({ complaints, epoch, ring, reports, members, phase }: RoomState, isDeadline: boolean): Fault[] {
+function loneFaults(
+  { complaints, generation, ring, reports, members, phase }: RoomState,
+  isDeadline: boolean,
+): Fault[] {
   const naming = [...complaints.keys()].filter((member) => complaints.get(member)!.type !== 'failed');
   const [lone, ...others] = ring.length > 2 && naming.length > 0 ? naming : complaints.keys();
   if (lone === undefined || others.length > 0 || ring.length < 2) return [];
@@ -118,11 +121,11 @@ function loneFaults({ complaints, epoch, ring, reports, members, phase }: RoomSt
   const isGone = named.some((peer) => !members.some(({ member }) => member === peer));
   // A peer that has not linked in time says the same without a word.
   const isShared = phase === 'LINKING' && isDeadline && !named.every((peer) => reports.has(peer));
-  return isGone || isShared ? [] : [faultOf('alone', epoch, lone, lone)];
+  return isGone || isShared ? [] : [faultOf('alone', generation, lone, lone)];
 }
 
-function faultOf(kind: Fault['kind'], epoch: number, by: string, about: string): Fault {
-  return { kind, epoch, by, about, isCredible: true, age: 0 };
+function faultOf(kind: Fault['kind'], generation: number, by: string, about: string): Fault {
+  return { kind, generation, by, about, isCredible: true, age: 0 };
 }
 
 export function namesOf(complaint: Complaint | undefined): readonly string[] {
@@ -136,13 +139,13 @@ export function aged(faults: Faults): Faults {
 
 /** How often the links between members have just broken, or did not come about where one end could link to others. */
 export function breaksOf(faults: Faults): Breaks {
-  const epochs = new Map<string, Set<number>>();
-  for (const { kind, epoch, by, about, isCredible, age } of faults) {
+  const generations = new Map<string, Set<number>>();
+  for (const { kind, generation, by, about, isCredible, age } of faults) {
     if ((kind !== 'broken' && !(kind === 'unlinked' && isCredible)) || age >= PAST) continue;
     const key = edgeKey(by, about);
-    epochs.set(key, (epochs.get(key) ?? new Set()).add(epoch));
+    generations.set(key, (generations.get(key) ?? new Set()).add(generation));
   }
-  return new Map([...epochs].map(([key, of]) => [key, of.size]));
+  return new Map([...generations].map(([key, of]) => [key, of.size]));
 }
 
 /** Pairs whose link did not come about: better no neighbours, if another order can be had. */
@@ -152,13 +155,14 @@ export function unlinkedPairs(faults: Faults): Pairs {
   return [...pairs.values()];
 }
 
-/** In how many epochs at least so many others waited for a member until their deadline. */
+/** In how many generations at least so many others waited for a member until their deadline. */
 export function timesLate(faults: Faults, member: string, accusers = 1): number {
-  const byEpoch = new Map<number, Set<string>>();
-  for (const { kind, epoch, by, about } of faults) {
-    if (kind === 'late' && about === member) byEpoch.set(epoch, (byEpoch.get(epoch) ?? new Set()).add(by));
+  const byGeneration = new Map<number, Set<string>>();
+  for (const { kind, generation, by, about } of faults) {
+    if (kind === 'late' && about === member)
+      byGeneration.set(generation, (byGeneration.get(generation) ?? new Set()).add(by));
   }
-  return [...byEpoch.values()].filter(({ size }) => size >= accusers).length;
+  return [...byGeneration.values()].filter(({ size }) => size >= accusers).length;
 }
 
 /** Members that linked to nobody when they last tried. */
@@ -183,8 +187,8 @@ function accusersOf(faults: Faults, accused: ReadonlySet<string>): Set<string> {
   return new Set(about.map(({ by }) => by));
 }
 
-/** Ranks that have to go, and why, now that `epoch` has failed. The worst is found first: the others may be fine without it. */
-export function whoGoes(ring: readonly RosterEntry[], record: Faults, epoch: number): ReadonlyMap<string, Reason> {
+/** Ranks that have to go, and why, now that `generation` has failed. The worst is found first: the others may be fine without it. */
+export function whoGoes(ring: readonly RosterEntry[], record: Faults, generation: number): ReadonlyMap<string, Reason> {
   const going = new Map<string, Reason>();
   for (let faults = record; ; faults = withoutMembers(faults, going)) {
     const suspects = suspectsOf(faults);
@@ -196,7 +200,7 @@ export function whoGoes(ring: readonly RosterEntry[], record: Faults, epoch: num
       for (const { member, browser } of ring) {
         if (browser === one.browser && suspects.has(member) && suspects.has(one.member)) group.add(member);
       }
-      const verdict = verdictOn(one.member, group, faults, { epoch, worldSize: ring.length });
+      const verdict = verdictOn(one.member, group, faults, { generation, worldSize: ring.length });
       // The later one of two that are alike.
       if (verdict !== null && verdict.weight >= (worst?.weight ?? 0)) {
         worst = { ...verdict, group: verdict.reason === 'unreachable' ? group : new Set([one.member]) };
@@ -211,21 +215,25 @@ function verdictOn(
   member: string,
   group: ReadonlySet<string>,
   faults: Faults,
-  { epoch, worldSize }: { epoch: number; worldSize: number },
+  { generation, worldSize }: { generation: number; worldSize: number },
 ): { reason: Reason; weight: number } | null {
   const about = faults.filter((fault) => fault.about === member);
-  const count = (kind: Fault['kind'], of: 'by' | 'epoch', isCounted: (fault: Fault) => boolean = () => true): number =>
-    new Set(about.flatMap((fault) => (fault.kind === kind && isCounted(fault) ? [fault[of]] : []))).size;
+  const count = (
+    kind: Fault['kind'],
+    of: 'by' | 'generation',
+    isCounted: (fault: Fault) => boolean = () => true,
+  ): number => new Set(about.flatMap((fault) => (fault.kind === kind && isCounted(fault) ? [fault[of]] : []))).size;
   const accusers = accusersOf(faults, group).size;
-  if (count('cutOff', 'epoch') >= CUT_OFF_EPOCHS && accusers >= MIN_ACCUSERS) {
+  if (count('cutOff', 'generation') >= CUT_OFF_GENERATIONS && accusers >= MIN_ACCUSERS) {
     return { reason: 'unreachable', weight: accusers };
   }
   const own = accusersOf(faults, new Set([member])).size;
   if (own >= UNSTABLE_ACCUSERS) return { reason: 'unstable', weight: own };
   const late = count('late', 'by');
-  const isLateForMost = count('late', 'by', (fault) => fault.epoch === epoch && fault.isCredible) > worldSize / 2;
+  const isLateForMost =
+    count('late', 'by', (fault) => fault.generation === generation && fault.isCredible) > worldSize / 2;
   if (isLateForMost || (late >= MIN_ACCUSERS && timesLate(faults, member) > 1)) return { reason: 'late', weight: late };
-  const alone = count('alone', 'epoch');
+  const alone = count('alone', 'generation');
   return alone >= MAX_ALONE ? { reason: 'alone', weight: alone } : null;
 }
 

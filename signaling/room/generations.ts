@@ -1,4 +1,4 @@
-/** A run's epochs: how one begins, what its members report, and what follows when somebody is missing. */
+/** A run's generations: how one begins, what its members report, and what follows when somebody is missing. */
 import type { RoomPhase, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
 import { seats } from '../../src/protocol/seating.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
@@ -34,27 +34,27 @@ export const LINKING_MS = 15_000;
 /** Milliseconds all members have to build the model, share parameters and report: shaders compile for seconds. */
 export const SYNCING_MS = 120_000;
 /**
- * Milliseconds that a rank may take to end what it did in the epoch before and begin to compare states: a little longer than a
+ * Milliseconds that a rank may take to end what it did in the generation before and begin to compare states: a little longer than a
  * collective may take; less where others have waited for it once before, or more than once.
  */
 export const ENTERING_MS = [65_000, 20_000, 2_000] as const;
-/** Milliseconds between an epoch's first step and the next newcomers: each growth costs all ranks a moment. */
+/** Milliseconds between a generation's first step and the next newcomers: each growth costs all ranks a moment. */
 export const COOLING_MS = 3_000;
 /**
  * Milliseconds after which faults are a little older. They are remembered for four to five times as long, which is longer than an
- * epoch can take to fail by a collective's deadline.
+ * generation can take to fail by a collective's deadline.
  */
 export const FORGIVE_MS = 60_000;
 /** Milliseconds a run waits for a member that has its state: all may have lost the network for a moment. */
 export const ABANDONED_MS = 60_000;
-/** Epochs tried in a row with the same members before the run is given up. */
+/** Generations tried in a row with the same members before the run is given up. */
 export const MAX_RETRIES = 5;
 
-const EPOCH_OVER: readonly RoomEffect[] = (['deadline', 'gathered', 'entering', 'grow'] as const).map((key) => ({
+const GENERATION_OVER: readonly RoomEffect[] = (['deadline', 'gathered', 'entering', 'grow'] as const).map((key) => ({
   type: 'clearTimer',
   key,
 }));
-const NO_TIMERS: readonly RoomEffect[] = [...EPOCH_OVER, { type: 'clearTimer', key: 'abandoned' }];
+const NO_TIMERS: readonly RoomEffect[] = [...GENERATION_OVER, { type: 'clearTimer', key: 'abandoned' }];
 
 /** A room as it has become: starts, grows or goes on by itself where it can, else everybody is told. */
 export function settle(state: RoomState): Step {
@@ -111,11 +111,11 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
     unlinked: [],
     parted: [],
   };
-  return beginEpoch({ ...state, ...fresh, run }, ring, []);
+  return beginGeneration({ ...state, ...fresh, run }, ring, []);
 }
 
 /**
- * Somebody came, went, or cannot be reached: another epoch of all that are ready, ranks of the last one first; or a pause, where
+ * Somebody came, went, or cannot be reached: another generation of all that are ready, ranks of the last one first; or a pause, where
  * they are too few or the host holds the run. `later`: newcomers that need not come in now. So are those who were suspended before, unless this is
  * for newcomers: while these are tried the others train.
  */
@@ -144,7 +144,7 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
     return andThen(suspend({ ...state, retries: 0 }, reasons), (next) => reform(next, later, isGrowth));
   }
   if (members.length < nodes.min || (holders.size > 0 && !hasState)) return pause(state, hasState);
-  return beginEpoch(state, ring, relayed);
+  return beginGeneration(state, ring, relayed);
 }
 
 /**
@@ -178,7 +178,7 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], parte
   return { ring, relayed: [...all.values()], culprits };
 }
 
-/** The same members once more: nobody is to blame, but this epoch cannot go on. */
+/** The same members once more: nobody is to blame, but this generation cannot go on. */
 export function retry(state: RoomState, why: string): Step {
   if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
   const { ring, holders } = state;
@@ -207,10 +207,10 @@ export function onGrow(state: RoomState): Step {
   return state.phase === 'RUNNING' ? grow(next) : stay(next);
 }
 
-function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: readonly [string, string][]): Step {
-  const epoch = Math.max(latestEpoch(state) + 1, state.numbersFrom);
+function beginGeneration(state: RoomState, ring: readonly RosterEntry[], relayed: readonly [string, string][]): Step {
+  const generation = Math.max(latestGeneration(state) + 1, state.numbersFrom);
   let next: RoomState = {
-    ...{ ...state, phase: 'LINKING', epoch, ring, relayed, reports: new Map(), complaints: new Map() },
+    ...{ ...state, phase: 'LINKING', generation, ring, relayed, reports: new Map(), complaints: new Map() },
     ...{ begun: new Set<string>(), isDoubtful: false, isAbandoned: false },
   };
   for (const { member } of ring) next = change(next, member, { hasRun: true, isSuspended: false });
@@ -220,9 +220,9 @@ function beginEpoch(state: RoomState, ring: readonly RosterEntry[], relayed: rea
   };
 }
 
-/** Highest epoch that any member is known to have heard of. */
-function latestEpoch({ epoch, heardOf }: RoomState): number {
-  return Math.max(epoch, heardOf);
+/** Highest generation that any member is known to have heard of. */
+function latestGeneration({ generation, heardOf }: RoomState): number {
+  return Math.max(generation, heardOf);
 }
 
 /**
@@ -237,24 +237,24 @@ export function enteringMs({ faults, ring }: RoomState, member: string): number 
 
 /** The timer for the next ranks whose time to begin is up, `ms` after all were linked. */
 export function enteringOf(state: RoomState, ms: number): RoomEffect[] {
-  const { ring, begun, epoch } = state;
+  const { ring, begun, generation } = state;
   const waiting = ring.map(({ member }) => member).filter((member) => ring.length > 1 && !begun.has(member));
   const times = waiting.map((member) => enteringMs(state, member)).filter((one) => one > ms);
   const next = Math.min(...times);
-  const event = { type: 'entering', epoch, ms: next } as const;
+  const event = { type: 'entering', generation, ms: next } as const;
   return times.length === 0 ? [] : [{ type: 'setTimer', key: 'entering', ms: next - ms, event }];
 }
 
-function deadlineOf({ epoch, phase }: RoomState, ms: number): RoomEffect {
-  return { type: 'setTimer', key: 'deadline', ms, event: { type: 'deadline', epoch, phase } };
+function deadlineOf({ generation, phase }: RoomState, ms: number): RoomEffect {
+  return { type: 'setTimer', key: 'deadline', ms, event: { type: 'deadline', generation, phase } };
 }
 
-/** The latest epoch, as its members hear of it. */
-export function prepareOf({ epoch, run, ring, job, relayed, parted }: RoomState): ServerMessage {
+/** The latest generation, as its members hear of it. */
+export function prepareOf({ generation, run, ring, job, relayed, parted }: RoomState): ServerMessage {
   const kept = keptApart(ring, parted);
   return {
     type: 'prepare',
-    epoch,
+    generation,
     run,
     members: [...ring],
     job,
@@ -264,7 +264,7 @@ export function prepareOf({ epoch, run, ring, job, relayed, parted }: RoomState)
 }
 
 export function pauseOf(state: RoomState): ServerMessage {
-  return { type: 'pause', run: state.run, epoch: latestEpoch(state), waitingFor: waitingFor(state) };
+  return { type: 'pause', run: state.run, generation: latestGeneration(state), waitingFor: waitingFor(state) };
 }
 
 function pause(state: RoomState, hasState: boolean): Step {
@@ -279,7 +279,7 @@ function pause(state: RoomState, hasState: boolean): Step {
     isAbandoned,
     isDoubtful: false,
   };
-  const effects: RoomEffect[] = [...(isAbandoned ? EPOCH_OVER : NO_TIMERS), roomMessage(paused)];
+  const effects: RoomEffect[] = [...(isAbandoned ? GENERATION_OVER : NO_TIMERS), roomMessage(paused)];
   // However many come and go meanwhile: it is not put off.
   if (isAbandoned && !state.isAbandoned) {
     effects.push({ type: 'setTimer', key: 'abandoned', ms: ABANDONED_MS, event: { type: 'abandoned' } });
@@ -311,8 +311,8 @@ export function onForgive(state: RoomState): Step {
 
 export const FORGIVE: RoomEffect = { type: 'setTimer', key: 'forgive', ms: FORGIVE_MS, event: { type: 'forgive' } };
 
-export function report(state: RoomState, member: string, epoch: number, phase: RoomPhase, said: string): Step {
-  const isDue = state.phase === phase && state.epoch === epoch && rankOf(state, member) >= 0;
+export function report(state: RoomState, member: string, generation: number, phase: RoomPhase, said: string): Step {
+  const isDue = state.phase === phase && state.generation === generation && rankOf(state, member) >= 0;
   if (!isDue || state.reports.has(member)) return stay(state);
   const begun = phase === 'SYNCING' ? enter(state, member) : state;
   const next = { ...begun, reports: new Map(state.reports).set(member, said) };
@@ -320,8 +320,8 @@ export function report(state: RoomState, member: string, epoch: number, phase: R
 }
 
 /** A rank has begun to compare states, or gets on, and is not through with it. */
-export function allowMore(state: RoomState, member: string, epoch: number): Step {
-  const isDue = state.phase === 'SYNCING' && state.epoch === epoch && rankOf(state, member) >= 0;
+export function allowMore(state: RoomState, member: string, generation: number): Step {
+  const isDue = state.phase === 'SYNCING' && state.generation === generation && rankOf(state, member) >= 0;
   return isDue ? { state: enter(state, member), effects: [deadlineOf(state, SYNCING_MS)] } : stay(state);
 }
 
@@ -336,7 +336,7 @@ function advance(state: RoomState): Step {
     const isOpen = state.phase === 'SYNCING' && nodesOf(state) !== null;
     return isOpen ? retry(state, differing) : end(state, 'failed', differing);
   }
-  const { epoch } = state;
+  const { generation } = state;
   const reports = new Map<string, string>();
   if (state.phase === 'LINKING') {
     // Over a relay nothing is shown.
@@ -347,7 +347,7 @@ function advance(state: RoomState): Step {
       state: next,
       effects: [
         { type: 'clearTimer', key: 'gathered' },
-        toRing(next, { type: 'sync', epoch }),
+        toRing(next, { type: 'sync', generation }),
         deadlineOf(next, SYNCING_MS),
         ...enteringOf(next, 0),
         roomMessage(next),
@@ -364,7 +364,7 @@ function advance(state: RoomState): Step {
     return {
       state: next,
       effects: [
-        toRing(next, { type: 'go', epoch }),
+        toRing(next, { type: 'go', generation }),
         ...(['deadline', 'gathered', 'entering'] as const).map((key): RoomEffect => ({ type: 'clearTimer', key })),
         ...(isOpen ? [{ type: 'setTimer', key: 'grow', ms: COOLING_MS, event: { type: 'grow' } } as const] : []),
         roomMessage(next),
@@ -387,9 +387,9 @@ function disagreement({ ring, reports, phase }: RoomState): string | null {
   );
 }
 
-/** While members of a revived room are still on their way back: another epoch is due once they are here. */
+/** While members of a restored room are still on their way back: another generation is due once they are here. */
 export function needAnother(state: RoomState): RoomState {
-  return { ...state, heardOf: Math.max(state.heardOf, state.epoch + 1) };
+  return { ...state, heardOf: Math.max(state.heardOf, state.generation + 1) };
 }
 
 /** The run is over; the room waits for the next, and begins it at once where it starts by itself. */
@@ -405,7 +405,7 @@ export function over(state: RoomState, outcome: Ended['outcome'], message: strin
 }
 
 /**
- * No epoch is on. Once all who ran have left, those who are there or come are a new world, which starts by itself again:
+ * No generation is on. Once all who ran have left, those who are there or come are a new world, which starts by itself again:
  * groups that are made anew in the same room, or the tabs of a run that is tried once more.
  */
 export function backToForming(state: RoomState): RoomState {

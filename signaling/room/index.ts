@@ -7,14 +7,14 @@
  *                          +----- PAUSED, while too few are left, or the -----+
  *                                      host holds the run
  *
- * A room whose world is fixed (`nodes` is null, or the strategy cannot bear it) has one epoch per run: whoever leaves or fails on
+ * A room whose world is fixed (`nodes` is null, or the strategy cannot bear it) has one generation per run: whoever leaves or fails on
  * the way ends the run for all, with a sentence that names them.
  */
 import { asHost, configure, hold, lock, ready, remove, resume, start, stop } from './controls.ts';
 import { allowMore, onAbandoned, onForgive, onGrow, report, settle } from './generations.ts';
 import { accused, failed, onDeadline, onEntering, onGathered, slow } from './failures.ts';
-import { join, left, loseTouch } from './members.ts';
-import { comeBack, dispelDoubts, onDoubts } from './returns.ts';
+import { join, left, disconnect } from './members.ts';
+import { reconnect, dispelDoubts, onDoubts } from './returns.ts';
 import { lookAway, passOn } from './spectators.ts';
 import { pardon } from './suspensions.ts';
 import {
@@ -33,7 +33,7 @@ import {
 export { ABANDONED_MS, COOLING_MS, ENTERING_MS, LINKING_MS, MAX_RETRIES, SYNCING_MS } from './generations.ts';
 export { GATHER_MS } from './failures.ts';
 export { AWAY_MS } from './members.ts';
-export { revive, REVIVAL_MS } from './returns.ts';
+export { restore as restore, RESTORE_MS as REVIVAL_MS } from './returns.ts';
 export { PROBATION_MS, SUSPENDED_MS } from './suspensions.ts';
 export {
   createRoom,
@@ -47,10 +47,10 @@ export {
   type Step,
 } from './state.ts';
 
-/** What `event` makes of a room. Never throws; what does not fit the room's phase or epoch changes nothing. */
+/** What `event` makes of a room. Never throws; what does not fit the room's phase or generation changes nothing. */
 export function step(state: RoomState, event: RoomEvent): Step {
   if (!('member' in event)) return ofTimer(state, event);
-  if (event.type === 'return') return comeBack(state, event);
+  if (event.type === 'reconnect') return reconnect(state, event);
   const isHere = state.hidden.has(event.member);
   if (event.type === 'join') return isHere ? stay(state) : join(state, event.member, event);
   return isHere ? ofMember(state, event) : stay(state);
@@ -59,11 +59,11 @@ export function step(state: RoomState, event: RoomEvent): Step {
 function ofTimer(state: RoomState, event: Exclude<TimerEvent, Missed>): Step {
   switch (event.type) {
     case 'deadline':
-      return onDeadline(state, event.epoch, event.phase);
+      return onDeadline(state, event.generation, event.phase);
     case 'gathered':
-      return onGathered(state, event.epoch);
+      return onGathered(state, event.generation);
     case 'entering':
-      return onEntering(state, event.epoch, event.ms);
+      return onEntering(state, event.generation, event.ms);
     case 'grow':
       return onGrow(state);
     case 'pardon':
@@ -100,23 +100,23 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
       return asHost(state, member, 'send members out', () => remove(state, member, event.whom));
     case 'lock':
       return asHost(state, member, 'lock the room', () => lock(state, event.isLocked));
-    case 'news':
-      return passOn(state, member, event.digest);
+    case 'spectator-update':
+      return passOn(state, member, event.update);
     case 'signal':
       return relay(state, event);
     case 'linked':
-      return report(state, member, event.epoch, 'LINKING', 'linked');
+      return report(state, member, event.generation, 'LINKING', 'linked');
     case 'synced':
-      return report(state, member, event.epoch, 'SYNCING', `step ${event.step}, state ${event.stateHash}`);
+      return report(state, member, event.generation, 'SYNCING', `step ${event.step}, state ${event.stateHash}`);
     case 'syncing':
-      return allowMore(state, member, event.epoch);
+      return allowMore(state, member, event.generation);
     case 'finished':
-      return report(state, member, event.epoch, 'RUNNING', `step ${event.step}, state ${event.stateHash}`);
+      return report(state, member, event.generation, 'RUNNING', `step ${event.step}, state ${event.stateHash}`);
     case 'failed':
       return failed(state, event);
     case 'broken':
     case 'late': {
-      const away = event.peers.find((peer) => isOfRing(state, event.epoch, member, peer) && isAway(state, peer));
+      const away = event.peers.find((peer) => isOfRing(state, event.generation, member, peer) && isAway(state, peer));
       // Two who miss it: another rank and the server.
       return away !== undefined && !state.isDoubtful
         ? andThen(left(state, away, 'vanished'), (next) => ofMember(next, event))
@@ -125,7 +125,7 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
     case 'slow':
       return slow(state, event);
     case 'away':
-      return isSpectator(state, member) ? lookAway(state, member) : loseTouch(state, member);
+      return isSpectator(state, member) ? lookAway(state, member) : disconnect(state, member);
     case 'missed':
       if (!isAway(state, member)) return stay(state);
       return andThen(left(state, member, 'vanished'), (next) => (next.isDoubtful ? dispelDoubts(next) : stay(next)));
@@ -136,12 +136,12 @@ function ofMember(state: RoomState, event: PresentEvent | Missed): Step {
   }
 }
 
-/** Signals cross only between two ranks of the latest epoch. */
+/** Signals cross only between two ranks of the latest generation. */
 function relay(state: RoomState, event: Extract<RoomEvent, { type: 'signal' }>): Step {
-  if (!isOfRing(state, event.epoch, event.member, event.to)) return stay(state);
-  const { epoch, attempt, signal, member: from } = event;
+  if (!isOfRing(state, event.generation, event.member, event.to)) return stay(state);
+  const { generation, attempt, signal, member: from } = event;
   return {
     state,
-    effects: [{ type: 'send', to: [event.to], message: { type: 'signal', epoch, from, attempt, signal } }],
+    effects: [{ type: 'send', to: [event.to], message: { type: 'signal', generation, from, attempt, signal } }],
   };
 }

@@ -29,13 +29,13 @@ import {
 export const AWAY_MS = 2_000;
 
 export function join(state: RoomState, member: string, newcomer: Newcomer): Step {
-  if (isRunOn(state) && !newcomer.watches && nodesOf(state) === null) {
+  if (isRunOn(state) && !newcomer.isSpectator && nodesOf(state) === null) {
     return refuse(state, member, 'room-running', 'This room is training: join again when its run has ended.');
   }
   if (state.isLocked && !newcomer.holdsKey) {
     return refuse(state, member, 'room-locked', 'This room is locked: ask whoever leads it to let you in.');
   }
-  return newcomer.watches ? watch(state, member, newcomer) : enter(state, member, newcomer);
+  return newcomer.isSpectator ? watch(state, member, newcomer) : enter(state, member, newcomer);
 }
 
 export function enter(state: RoomState, member: string, newcomer: Newcomer): Step {
@@ -97,7 +97,7 @@ function browserNumber({ members, hidden }: RoomState, browser: string | undefin
 }
 
 /** A connection is gone without a word: a short trouble of the network, or a tab that has crashed. */
-export function loseTouch(state: RoomState, member: string): Step {
+export function disconnect(state: RoomState, member: string): Step {
   const away = change(state, member, { isAway: true });
   return withEffects(tellRoom(away), {
     ...{ type: 'setTimer', key: `away ${member}`, ms: AWAY_MS },

@@ -1,6 +1,6 @@
 /** What a room records of its members: what they reported of each other, and who is suspended. */
 
-/** What a rank reports when its epoch cannot go on. */
+/** What a rank reports when its generation cannot go on. */
 export type Complaint =
   /** Links to these ranks broke, or could not be made. */
   | { readonly type: 'broken'; readonly peers: readonly string[] }
@@ -13,11 +13,11 @@ export type Complaint =
 export interface Fault {
   /**
    * `unlinked`: no link came about. `broken`: one broke. `late`: a collective's deadline passed. `cutOff`: `about` linked to nobody
-   * outside its browser. `alone`: `about` reported a fault that nobody else saw. `outage`: an epoch failed, and nobody in
+   * outside its browser. `alone`: `about` reported a fault that nobody else saw. `outage`: a generation failed, and nobody in
    * particular was at fault.
    */
   readonly kind: 'unlinked' | 'broken' | 'late' | 'cutOff' | 'alone' | 'outage';
-  readonly epoch: number;
+  readonly generation: number;
   /** Members; the same for what is not one member's word against another's, and '' where it is about nobody. */
   readonly by: string;
   readonly about: string;

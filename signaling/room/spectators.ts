@@ -39,10 +39,10 @@ export function lookAway(state: RoomState, member: string): Step {
 }
 
 /** What a rank tells of the run. Only the first of them may: it is the one that does. */
-export function passOn(state: RoomState, member: string, digest: string): Step {
+export function passOn(state: RoomState, member: string, update: string): Step {
   const { ring, phase, holders, spectators } = state;
   const mayTell = phase === 'PAUSED' ? holders.has(member) : ring[0]?.member === member;
   if (!mayTell || spectators.length === 0) return stay(state);
   const to = spectators.map((one) => one.member);
-  return { state, effects: [{ type: 'send', to, message: { type: 'news', digest } }] };
+  return { state, effects: [{ type: 'send', to, message: { type: 'spectator-update', update } }] };
 }

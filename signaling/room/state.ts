@@ -9,7 +9,7 @@ import type {
   RosterEntry,
   ServerMessage,
   Spectator,
-  Standing,
+  ReconnectState,
 } from '../../src/protocol/control.ts';
 import { MAX_SPECTATORS, MAX_WORLD_SIZE, settingsOf } from '../../src/protocol/control.ts';
 import { isElastic } from '../../src/spec/job.ts';
@@ -20,8 +20,8 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly phase: RoomPhase;
   /** Number of the run that is on or was last; 0 before the first. */
   readonly run: number;
-  /** Number of the latest epoch; 0 before the first. It only grows. */
-  readonly epoch: number;
+  /** Number of the latest generation; 0 before the first. It only grows. */
+  readonly generation: number;
   /** As many as start by themselves: in a fixed room the world size. */
   readonly worldSize: number | null;
   readonly capacity: number;
@@ -34,23 +34,23 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly spectators: readonly Spectator[];
   /** What the room knows of each member and spectator, and tells nobody. */
   readonly hidden: ReadonlyMap<string, Hidden>;
-  /** The epoch's members as `prepare` said them: index is rank. Empty while FORMING and PAUSED. */
+  /** The generation's members as `prepare` said them: index is rank. Empty while FORMING and PAUSED. */
   readonly ring: readonly RosterEntry[];
   /** Neighbours that connect over a relay, as `prepare` said. */
   readonly relayed: readonly [string, string][];
   /** What ring members have reported in this phase; equal texts mean equal states. */
   readonly reports: ReadonlyMap<string, string>;
-  /** What ring members have reported that keeps this epoch from going on. */
+  /** What ring members have reported that keeps this generation from going on. */
   readonly complaints: ReadonlyMap<string, Complaint>;
-  /** Ring members that have begun to compare states in this epoch: what they did in the one before is over. */
+  /** Ring members that have begun to compare states in this generation: what they did in the one before is over. */
   readonly begun: ReadonlySet<string>;
-  /** Ranks of the run's latest epoch that reached RUNNING: who has an older state would undo their steps. Empty: none has. */
+  /** Ranks of the run's latest generation that reached RUNNING: who has an older state would undo their steps. Empty: none has. */
   readonly holders: ReadonlySet<string>;
   /** PAUSED, and nobody who has the run's latest state is there: it is over soon. */
   readonly isAbandoned: boolean;
-  /** Epochs in a row that nobody left or joined in between and that did not reach RUNNING. */
+  /** Generations in a row that nobody left or joined in between and that did not reach RUNNING. */
   readonly retries: number;
-  /** Newcomers wait a moment after the last epoch began. */
+  /** Newcomers wait a moment after the last generation began. */
   readonly isCooling: boolean;
   /** What members have reported against each other in the last minutes. */
   readonly faults: Faults;
@@ -66,9 +66,9 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly removed: ReadonlySet<string>;
   /** Made from what returning members say: who is still to return may know better. */
   readonly isDoubtful: boolean;
-  /** Runs and epochs have this number at least: those below may have been, in a room that this one was made from. */
+  /** Runs and generations have this number at least: those below may have been, in a room that this one was made from. */
   readonly numbersFrom: number;
-  /** Highest epoch that a returning member has heard of: its number is used up. */
+  /** Highest generation that a returning member has heard of: its number is used up. */
   readonly heardOf: number;
 }
 
@@ -79,14 +79,14 @@ export interface Hidden {
   readonly browser: string | undefined;
   /** The world size it counts on. */
   readonly worldSize: number | undefined;
-  /** Whether it was a rank of an epoch. */
+  /** Whether it was a rank of a generation. */
   readonly hasRun: boolean;
   /** Whether it has begun to compare states in one: it may have been given the others'. */
   readonly hasEntered: boolean;
   readonly holdsKey: boolean;
   /** Its connection is gone; it may come back. */
   readonly isAway: boolean;
-  /** It is in the room, and counted in no epoch until its suspension is over. */
+  /** It is in the room, and counted in no generation until its suspension is over. */
   readonly isSuspended: boolean;
   /** The run whose state it has, be it an old one; `null`: none, `undefined`: it has not said yet. */
   readonly holds: number | null | undefined;
@@ -95,14 +95,17 @@ export interface Hidden {
 /** Who somebody is that asks to be let in. */
 export type Newcomer = Pick<
   Extract<ClientMessage, { type: 'join' }>,
-  'name' | 'browser' | 'rank' | 'worldSize' | 'watches'
+  'name' | 'browser' | 'rank' | 'worldSize' | 'isSpectator'
 > & {
   /** Whether it has shown the room's host key. */
   holdsKey: boolean;
 };
 
 /** A client's message with its sender, as far as it concerns the room. */
-type MemberEvent = Exclude<ClientMessage, { type: 'create' | 'join' | 'return' | 'heartbeat' | 'leave' | 'remove' }> & {
+type MemberEvent = Exclude<
+  ClientMessage,
+  { type: 'create' | 'join' | 'reconnect' | 'heartbeat' | 'leave' | 'remove' }
+> & {
   member: string;
 };
 
@@ -110,7 +113,8 @@ export type LeaveReason = 'left' | 'silent' | 'vanished' | 'dropped' | 'removed'
 
 /** Somebody is at the door. A `return` has shown a good token. */
 export type ArrivalEvent =
-  ({ type: 'join'; member: string } & Newcomer) | ({ type: 'return'; member: string; standing: Standing } & Newcomer);
+  | ({ type: 'join'; member: string } & Newcomer)
+  | ({ type: 'reconnect'; member: string; reconnectState: ReconnectState } & Newcomer);
 
 /** Of somebody who is in the room. */
 export type PresentEvent =
@@ -124,12 +128,12 @@ export type RoomEvent = ArrivalEvent | PresentEvent | TimerEvent;
 
 /** A timer set by the effect of the same name has run out. */
 export type TimerEvent =
-  | { type: 'deadline'; epoch: number; phase: RoomPhase }
+  | { type: 'deadline'; generation: number; phase: RoomPhase }
   | { type: 'missed'; member: string }
-  /** Whoever noticed that this epoch fails has had the time to say so. */
-  | { type: 'gathered'; epoch: number }
+  /** Whoever noticed that this generation fails has had the time to say so. */
+  | { type: 'gathered'; generation: number }
   /** So many milliseconds have gone since all were linked: those who may take no longer have to compare states by now. */
-  | { type: 'entering'; epoch: number; ms: number }
+  | { type: 'entering'; generation: number; ms: number }
   | { type: 'grow' }
   | { type: 'forgive' }
   /** The suspension of this number is over, or so is the time after it in which another would be longer. */
@@ -174,7 +178,7 @@ export function createRoom(options: RoomOptions): RoomState {
   const { job, startAt, nodes, hasRelay = false } = options;
   const { capacity = MAX_WORLD_SIZE, spectatorCapacity = MAX_SPECTATORS } = options;
   return {
-    ...{ phase: 'FORMING', run: 0, epoch: 0, job, startAt, worldSize: startAt, nodes, hasRelay },
+    ...{ phase: 'FORMING', run: 0, generation: 0, job, startAt, worldSize: startAt, nodes, hasRelay },
     ...{ capacity, spectatorCapacity, spectators: [] },
     ...{ isLocked: false, isHeld: false, members: [], hidden: new Map(), ring: [], relayed: [], reports: new Map() },
     ...{ holders: new Set(), isAbandoned: false, retries: 0, isCooling: false, faults: [], unlinked: [], parted: [] },
@@ -220,9 +224,9 @@ export function rankOf({ ring }: RoomState, member: string): number {
   return ring.findIndex((m) => m.member === member);
 }
 
-/** Whether two different members are ranks of the latest epoch, and `epoch` is that. */
-export function isOfRing(state: RoomState, epoch: number, member: string, peer: string): boolean {
-  return epoch === state.epoch && member !== peer && rankOf(state, member) >= 0 && rankOf(state, peer) >= 0;
+/** Whether two different members are ranks of the latest generation, and `generation` is that. */
+export function isOfRing(state: RoomState, generation: number, member: string, peer: string): boolean {
+  return generation === state.generation && member !== peer && rankOf(state, member) >= 0 && rankOf(state, peer) >= 0;
 }
 
 /** Members that are connected and have a device, suspended ones as well. */
@@ -289,13 +293,13 @@ export function waitingFor(state: RoomState): number {
 
 /** The room as it is now, for everybody in it. */
 export function roomMessage(state: RoomState): RoomEffect {
-  const { phase, run, epoch, members, spectators } = state;
+  const { phase, run, generation, members, spectators } = state;
   const [hosts, missing] = [hostsOf(state), waitingFor(state)];
   return {
     type: 'send',
     to: everyone(state),
     message: {
-      ...{ type: 'room', phase, run, epoch, hosts, members: [...members], spectators: [...spectators] },
+      ...{ type: 'room', phase, run, generation, hosts, members: [...members], spectators: [...spectators] },
       ...{ ...settingsOf(state), waitingFor: missing },
     },
   };
@@ -305,7 +309,7 @@ export function tellRoom(state: RoomState): Step {
   return { state, effects: [roomMessage(state)] };
 }
 
-/** To the epoch's members that are still here. */
+/** To the generation's members that are still here. */
 export function toRing(state: RoomState, message: ServerMessage): RoomEffect {
   const here = new Set(state.members.map((m) => m.member));
   return { type: 'send', to: state.ring.map((m) => m.member).filter((id) => here.has(id)), message };

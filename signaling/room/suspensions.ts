@@ -1,5 +1,5 @@
 /**
- * Suspended members: ranks that held up the others. They stay in the room, are left out of its epochs for a while and then tried
+ * Suspended members: ranks that held up the others. They stay in the room, are left out of its generations for a while and then tried
  * again, each time after twice as long. The time goes by browser, so that a tab that is opened again gains nothing.
  */
 import { withoutMembers } from './faults.ts';
@@ -24,15 +24,15 @@ const REASONS: Record<Reason, string> = {
     'The other ranks waited for this tab until their deadline, so they go on without it. Close other programs and tabs on this ' +
     'machine, or ask the host for a smaller batch.',
   stuck:
-    'This tab did not end what it did in the epoch before, so the other ranks go on without it. If it does not go on by itself, ' +
+    'This tab did not end what it did in the generation before, so the other ranks go on without it. If it does not go on by itself, ' +
     'reload it.',
   alone:
-    'This tab ended one epoch after the other with faults that no other rank saw, so they go on without it. Reload it, and check ' +
+    'This tab ended one generation after the other with faults that no other rank saw, so they go on without it. Reload it, and check ' +
     'its network.',
-  failing: `Each epoch with this tab in it failed, so the other ranks go on without it. ${NETWORK}`,
+  failing: `Each generation with this tab in it failed, so the other ranks go on without it. ${NETWORK}`,
 };
 
-/** Takes members out of the room's epochs. The caller begins the next one. */
+/** Takes members out of the room's generations. The caller begins the next one. */
 export function suspend(state: RoomState, reasons: ReadonlyMap<string, Reason>): Step {
   const { state: barred, effects } = bar(state, reasons);
   let next = unready({ ...barred, faults: withoutMembers(state.faults, reasons) }, (member) => reasons.has(member));
@@ -73,7 +73,11 @@ export function isOnProbation(state: RoomState, member: string): boolean {
 export function noticeOf(state: RoomState, member: string): RoomEffect {
   const suspension = state.suspensions.get(keyOf(state, member))!;
   const message = `${REASONS[suspension.reason]} It is tried again within ${secondsOf(suspension)} s.`;
-  return { type: 'send', to: [member], message: { type: 'suspended', run: state.run, epoch: state.epoch, message } };
+  return {
+    type: 'send',
+    to: [member],
+    message: { type: 'suspended', run: state.run, generation: state.generation, message },
+  };
 }
 
 /** Sentences that say which members are suspended, and for how long; of the first few. */

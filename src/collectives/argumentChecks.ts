@@ -5,7 +5,7 @@ import { codecOf, type Codec } from './codecs.ts';
 import { MAX_COUNT, MAX_TAG } from './diagnostics/descriptor.ts';
 import { dtypeOf, type Dtype, type TypedArray } from './dtypes.ts';
 import type { AllReduceOptions, OpOptions, ReduceOptions } from './options.ts';
-import { cutsOf, type Cuts } from './plans/plans.ts';
+import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { reducerFor } from './reduce.ts';
 
 /** The group as the caller's rank sees it. */
@@ -122,10 +122,10 @@ export function checkCodec({ length }: TypedArray, dtype: Dtype, options: AllRed
 }
 
 /** Cuts of the parts of one op's tensor. @throws UsageError where there are too many elements. */
-export function checkedCuts(sizes: readonly number[]): Cuts {
-  const cuts = cutsOf(sizes);
-  checkCount(cuts.at(-1)!);
-  return cuts;
+export function checkedDisplacements(sizes: readonly number[]): Displacements {
+  const displacements = displacementsOf(sizes);
+  checkCount(displacements.at(-1)!);
+  return displacements;
 }
 
 /** Elements of one collective or message. @throws UsageError */

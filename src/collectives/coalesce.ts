@@ -3,13 +3,13 @@ import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { copyInto, dtypeOf, emptyLike, view, type TypedArray } from './dtypes.ts';
 import type { OpOptions } from './options.ts';
-import { cutsOf, type Cuts } from './plans/plans.ts';
+import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { Work } from './work.ts';
 
 /** One array of all `parts`, each at its cut. */
-export function concatenate<T extends TypedArray>(parts: readonly T[], cuts: Cuts): T {
-  const flat = emptyLike(parts[0]!, cuts.at(-1)!);
-  parts.forEach((part, i) => copyInto(flat, part, cuts[i]!));
+export function concatenate<T extends TypedArray>(parts: readonly T[], displacements: Displacements): T {
+  const flat = emptyLike(parts[0]!, displacements.at(-1)!);
+  parts.forEach((part, i) => copyInto(flat, part, displacements[i]!));
   return flat;
 }
 
@@ -19,8 +19,8 @@ function forArray<Options extends OpOptions>(flat: TypedArray, options: Options)
 }
 
 /** Copies of the parts of `flat`. */
-export function split<T extends TypedArray>(flat: T, cuts: Cuts): T[] {
-  return cuts.slice(1).map((end, i) => flat.slice(cuts[i], end) as T);
+export function split<T extends TypedArray>(flat: T, displacements: Displacements): T[] {
+  return displacements.slice(1).map((end, i) => flat.slice(displacements[i], end) as T);
 }
 
 /**
@@ -42,18 +42,18 @@ export function coalesce<T extends readonly TypedArray[], Options extends OpOpti
     kinds.set(tensor.constructor, [...(kinds.get(tensor.constructor) ?? []), tensor]);
   }
   const checked = Array.from(kinds.values(), (members) => {
-    const cuts = cutsOf(members.map(({ length }) => length));
-    const flat = concatenate(members, cuts);
-    return { members, cuts, flat, issue: check(flat, forArray(flat, options)) };
+    const displacements = displacementsOf(members.map(({ length }) => length));
+    const flat = concatenate(members, displacements);
+    return { members, displacements, flat, issue: check(flat, forArray(flat, options)) };
   });
   const parts = checked.map(({ issue, ...part }) => ({ ...part, work: issue() }));
   const whole = new Work<T>(`a coalesced collective of ${tensors.length} tensors`, clock);
   const finish = async (): Promise<void> => {
     try {
-      for (const { members, cuts, flat, work } of parts) {
+      for (const { members, displacements, flat, work } of parts) {
         await work;
         whole.sent(work.bytesSent);
-        members.forEach((member, i) => copyInto(member, view(flat, cuts[i]!, cuts[i + 1]!), 0));
+        members.forEach((member, i) => copyInto(member, view(flat, displacements[i]!, displacements[i + 1]!), 0));
       }
       whole.complete(tensors);
     } catch (error) {

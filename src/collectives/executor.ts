@@ -8,7 +8,7 @@
  *
  * Every collective ends on a rank only once all ranks are known to have called the same (`agreement.ts`). A failed one fails its
  * group on every rank, as in NCCL, because ranks can no longer agree on what comes next. Before a rank gives up for a deadline or a
- * mismatch, it asks all others what they have called (`inquiry.ts`), so that the error names who is missing.
+ * mismatch, it asks all others what they have called (`diagnostics.ts`), so that the error names who is missing.
  */
 import * as v from 'valibot';
 import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
@@ -28,7 +28,7 @@ import type { Codec } from './codecs.ts';
 import { algorithmName, describeOp, isSameOp, opName, type OpDescriptor } from './diagnostics/descriptor.ts';
 import { diagnose, Report } from './diagnostics/diagnosis.ts';
 import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
-import { Inquiry, type Reports } from './diagnostics/hangDiagnostics.ts';
+import { HangDiagnostics, type Reports } from './diagnostics/hangDiagnostics.ts';
 import type { Mesh, MeshListener } from './mesh.ts';
 import { MonitoredBarrier, type MonitoredBarrierOptions } from './diagnostics/monitoredBarrier.ts';
 import { PlanOp } from './planOp.ts';
@@ -38,7 +38,7 @@ import { Work, type OpTrace } from './work.ts';
 
 /** What an op may send to a rank before that rank has issued it: small ops never wait for a round trip. */
 export const EAGER_BYTES = 256 * 1024;
-/** Ops in flight at once; further ones wait here. With EAGER_BYTES it bounds what a neighbour may have to park. */
+/** Ops in inFlight at once; further ones wait here. With EAGER_BYTES it bounds what a neighbour may have to park. */
 const MAX_OPS_IN_FLIGHT = 64;
 /** How long other ranks may take to say what they have called, once something is wrong; at most half the op's own deadline. */
 const INQUIRY_MS = 1000;
@@ -70,7 +70,7 @@ export interface Issue<T> {
   trace?: (op: PlanOp, startedAt: number) => OpTrace;
 }
 
-interface Flight {
+interface InFlightOp {
   readonly seq: number;
   readonly op: PlanOp;
   readonly record: FlightRecord;
@@ -82,11 +82,11 @@ interface Flight {
   isLaunched: boolean;
   isThrough: boolean;
   readonly agreement: Agreement;
-  readonly flows: Map<number, Flow>;
+  readonly flows: Map<number, SendWindow>;
 }
 
 /** What may go to one rank. */
-interface Flow {
+interface SendWindow {
   isReady: boolean;
   eagerLeft: number;
   /** Sends off what waits for READY. */
@@ -128,10 +128,10 @@ export class Executor {
   readonly rank: number;
   readonly messages: PointToPoint;
   readonly #barrier: MonitoredBarrier;
-  readonly #inquiry: Inquiry;
-  readonly #flights = new Map<number, Flight>();
+  readonly #diagnostics: HangDiagnostics;
+  readonly #inFlightOps = new Map<number, InFlightOp>();
   /** Frames of ops that this rank has not issued yet, by sequence number. */
-  readonly #parked = new Map<number, { header: FrameHeader; frame: ArrayBuffer; from: number }[]>();
+  readonly #unexpectedFrames = new Map<number, { header: FrameHeader; frame: ArrayBuffer; from: number }[]>();
   /** Numbers taken for ops that will be issued once their sizes are known. */
   readonly #reserved = new Set<number>();
   /** The number that the op being issued has taken before. */
@@ -150,7 +150,7 @@ export class Executor {
     this.rank = ranks.indexOf(mesh.rank);
     const listener: MeshListener = {
       onframe: (header, frame, from) => this.#receive(header, frame, ranks.indexOf(from)),
-      onnews: (body, from) => this.#hear(v.parse(News, body), from),
+      onspectatorupdate: (body, from) => this.#hear(v.parse(News, body), from),
       onlost: (peer, error) => this.#lost(peer, error),
       onbroken: (peer, error) => {
         if (ranks.includes(peer)) this.fail(error);
@@ -159,7 +159,15 @@ export class Executor {
     };
     this.id = mesh.register(listener, ranks);
     this.messages = new PointToPoint({
-      ...{ group: this.id, rank: this.rank, ranks, epoch: mesh.epoch, segmentElements, clock, recorder: mesh.recorder },
+      ...{
+        group: this.id,
+        rank: this.rank,
+        ranks,
+        generation: mesh.generation,
+        segmentElements,
+        clock,
+        recorder: mesh.recorder,
+      },
       parking: mesh.parkedMessages,
       transmit: (to, frame, count) => this.#transmit(to, frame, count),
       fail: (error) => this.fail(error),
@@ -174,7 +182,7 @@ export class Executor {
       failure: () => this.#failure,
       context: () => this.#context,
     });
-    this.#inquiry = new Inquiry({
+    this.#diagnostics = new HangDiagnostics({
       ...{ self: mesh.rank, ranks, clock, reportOn: (seq) => this.#reportOn(seq) },
       tell: (news) => this.#spread(news),
     });
@@ -198,8 +206,8 @@ export class Executor {
 
   /** Where every error that this rank finds happened. */
   get #context(): ErrorContext {
-    const { rank, worldSize, epoch } = this.#options.mesh;
-    return { rank, worldSize, epoch };
+    const { rank, worldSize, generation } = this.#options.mesh;
+    return { rank, worldSize, generation };
   }
 
   /**
@@ -227,20 +235,20 @@ export class Executor {
     this.#reserved.delete(seq);
     this.#given = null;
     const header: FrameHeader = {
-      ...{ ...emptyHeader(FrameKind.DATA, mesh.epoch), ...descriptor },
+      ...{ ...emptyHeader(FrameKind.DATA, mesh.generation), ...descriptor },
       ...{ group: this.id, seq },
     };
     const op = new PlanOp({
       ...{ descriptor, dtype, plan: plan(this.rank), source, target, codec, lost, header, worldSize: ranks.length },
       segmentElements: Math.min(segmentElements, codec?.maxSegment ?? maxSegment(dtype)),
-      emit: (peer, frame) => this.#emit(flight, peer, frame),
+      emit: (peer, frame) => this.#emit(inFlight, peer, frame),
       onfailure: (error) => this.#crash(call, error, seq),
       ondone: () => {
-        flight.isThrough = true;
-        this.#settle(flight);
+        inFlight.isThrough = true;
+        this.#settle(inFlight);
       },
       onturn: (peer) => {
-        if (takesTurns(descriptor)) this.#makeReady(flight, peer);
+        if (takesTurns(descriptor)) this.#makeReady(inFlight, peer);
       },
       now: () => clock.now(),
     });
@@ -251,7 +259,7 @@ export class Executor {
       work.fail(this.#failure);
       return work;
     }
-    const flows = new Map<number, Flow>();
+    const flows = new Map<number, SendWindow>();
     for (const peer of op.peers) {
       const isReady = op.bytes('send', peer) <= EAGER_BYTES;
       flows.set(peer, { isReady, eagerLeft: EAGER_BYTES, release: null });
@@ -263,7 +271,7 @@ export class Executor {
       },
       scheduledAt,
     );
-    const flight: Flight = {
+    const inFlight: InFlightOp = {
       ...{ seq, op, record, timeoutMs, flows },
       agreement: createAgreement(descriptor, this.rank, ranks.length),
       finish: () => work.complete(result(), trace?.(op, scheduledAt) ?? null),
@@ -272,15 +280,15 @@ export class Executor {
         work.sent(bytes);
         record.bytesSent += bytes;
       },
-      cancelDeadline: clock.after(timeoutMs, () => this.#expire(flight)),
+      cancelDeadline: clock.after(timeoutMs, () => this.#expire(inFlight)),
       ...{ isLaunched: false, isThrough: false },
     };
-    this.#lastRecord = flight.record;
-    this.#flights.set(seq, flight);
-    // Its turn was when its number was taken: other ranks may wait for it before they issue what is in flight here.
-    if (isReserved) this.#launch(flight);
+    this.#lastRecord = inFlight.record;
+    this.#inFlightOps.set(seq, inFlight);
+    // Its turn was when its number was taken: other ranks may wait for it before they issue what is in inFlight here.
+    if (isReserved) this.#launch(inFlight);
     else this.#launchNext();
-    this.#inquiry.called(seq);
+    this.#diagnostics.called(seq);
     return work;
   }
 
@@ -289,22 +297,22 @@ export class Executor {
     await this.#barrier.pass(options);
   }
 
-  /** Gives the group up: rejects every op in flight here and, unless told not to, tells all other ranks why. */
+  /** Gives the group up: rejects every op in inFlight here and, unless told not to, tells all other ranks why. */
   fail(error: Error, { tell = true } = {}): void {
     if (this.#failure) return;
     this.#failure = error;
     const { mesh, clock } = this.#options;
     if (tell) mesh.spread(this.id, abortNews(error));
     mesh.unregister(this.id);
-    this.#inquiry.drop();
-    for (const { cancelDeadline, fail, record } of this.#flights.values()) {
+    this.#diagnostics.drop();
+    for (const { cancelDeadline, fail, record } of this.#inFlightOps.values()) {
       cancelDeadline();
       record.state = 'failed';
       record.endedAt = clock.now();
       fail(error);
     }
-    this.#flights.clear();
-    for (const seq of this.#parked.keys()) this.#unpark(seq);
+    this.#inFlightOps.clear();
+    for (const seq of this.#unexpectedFrames.keys()) this.#unpark(seq);
     this.messages.fail(error);
     this.#barrier.fail(error);
   }
@@ -315,8 +323,8 @@ export class Executor {
       this.#bytesReceived += frame.byteLength;
       return this.messages.receive(header, frame, from);
     }
-    const flight = this.#flights.get(header.seq);
-    if (flight?.isLaunched) return this.#deliver(flight, header, frame, from);
+    const inFlight = this.#inFlightOps.get(header.seq);
+    if (inFlight?.isLaunched) return this.#deliver(inFlight, header, frame, from);
     if (this.#isOver(header.seq)) {
       // What only announces may come late; data may not.
       if (header.kind !== FrameKind.DATA) return;
@@ -326,57 +334,58 @@ export class Executor {
       );
     }
     this.#options.mesh.parkedCollectives.enter(frame, this.#global(from));
-    const parked = this.#parked.get(header.seq);
-    if (parked) parked.push({ header, frame, from });
-    else this.#parked.set(header.seq, [{ header, frame, from }]);
+    const unexpected = this.#unexpectedFrames.get(header.seq);
+    if (unexpected) unexpected.push({ header, frame, from });
+    else this.#unexpectedFrames.set(header.seq, [{ header, frame, from }]);
   }
 
-  #deliver(flight: Flight, header: FrameHeader, frame: ArrayBuffer, from: number): void {
+  #deliver(inFlight: InFlightOp, header: FrameHeader, frame: ArrayBuffer, from: number): void {
     // A frame that came before the call counts with it, and not with what ran then.
     this.#bytesReceived += frame.byteLength;
-    // What was parked behind the frame that has failed the group.
+    // What was unexpected behind the frame that has failed the group.
     if (this.#failure) return;
-    if (!isSameOp(header, flight.op.descriptor) || !flight.op.expects(header, from)) return this.#mismatch(flight.seq);
-    if (header.kind === FrameKind.CALL) flight.agreement.hear(header.step, from);
+    if (!isSameOp(header, inFlight.op.descriptor) || !inFlight.op.expects(header, from))
+      return this.#mismatch(inFlight.seq);
+    if (header.kind === FrameKind.CALL) inFlight.agreement.hear(header.step, from);
     else if (header.kind === FrameKind.READY) {
-      const flow = flight.flows.get(from);
-      if (flow) flow.isReady = true;
-      flow?.release?.();
+      const window = inFlight.flows.get(from);
+      if (window) window.isReady = true;
+      window?.release?.();
     } else if (header.kind === FrameKind.DATA) {
       try {
-        flight.op.receive(header, frame, from);
+        inFlight.op.receive(header, frame, from);
       } catch (error) {
-        const { call } = flight.record;
-        if (!(error instanceof ProtocolError)) return this.#crash(call, error, flight.seq);
+        const { call } = inFlight.record;
+        if (!(error instanceof ProtocolError)) return this.#crash(call, error, inFlight.seq);
         throw new ProtocolError(
-          `Rank ${this.#global(from)} is out of step in collective #${flight.seq} ${call}: ${messageOf(error)}.`,
-          { ...this.#context, op: call, seq: flight.seq },
+          `Rank ${this.#global(from)} is out of step in collective #${inFlight.seq} ${call}: ${messageOf(error)}.`,
+          { ...this.#context, op: call, seq: inFlight.seq },
         );
       }
     }
-    this.#tellCalls(flight);
-    this.#settle(flight);
+    this.#tellCalls(inFlight);
+    this.#settle(inFlight);
   }
 
   #launchNext(): void {
-    for (const flight of this.#flights.values()) {
+    for (const inFlight of this.#inFlightOps.values()) {
       if (this.#launched >= MAX_OPS_IN_FLIGHT) return;
-      if (!flight.isLaunched) this.#launch(flight);
+      if (!inFlight.isLaunched) this.#launch(inFlight);
     }
   }
 
-  #launch(flight: Flight): void {
+  #launch(inFlight: InFlightOp): void {
     const { clock } = this.#options;
-    const { op, seq, record } = flight;
+    const { op, seq, record } = inFlight;
     const { call } = record;
-    flight.isLaunched = true;
+    inFlight.isLaunched = true;
     this.#launched += 1;
     record.state = 'started';
     record.startedAt = clock.now();
-    if (!takesTurns(op.descriptor)) for (const peer of op.peers) this.#makeReady(flight, peer);
-    this.#tellCalls(flight);
+    if (!takesTurns(op.descriptor)) for (const peer of op.peers) this.#makeReady(inFlight, peer);
+    this.#tellCalls(inFlight);
     try {
-      for (const { header, frame, from } of this.#unpark(seq)) this.#deliver(flight, header, frame, from);
+      for (const { header, frame, from } of this.#unpark(seq)) this.#deliver(inFlight, header, frame, from);
       if (!this.#failure) op.start();
     } catch (error) {
       if (error instanceof ProtocolError) this.fail(error);
@@ -386,58 +395,64 @@ export class Executor {
 
   /** Takes the frames that have come of an op. */
   #unpark(seq: number): { header: FrameHeader; frame: ArrayBuffer; from: number }[] {
-    const parked = this.#parked.get(seq) ?? [];
-    this.#parked.delete(seq);
-    for (const { frame, from } of parked) this.#options.mesh.parkedCollectives.leave(frame, this.#global(from));
-    return parked;
+    const unexpected = this.#unexpectedFrames.get(seq) ?? [];
+    this.#unexpectedFrames.delete(seq);
+    for (const { frame, from } of unexpected) this.#options.mesh.parkedCollectives.leave(frame, this.#global(from));
+    return unexpected;
   }
 
   /** Lets a rank send more than its eager bytes. */
-  #makeReady(flight: Flight, peer: number): void {
-    if (flight.op.bytes('receive', peer) > EAGER_BYTES) this.#announce(flight, FrameKind.READY, peer);
+  #makeReady(inFlight: InFlightOp, peer: number): void {
+    if (inFlight.op.bytes('receive', peer) > EAGER_BYTES) this.#announce(inFlight, FrameKind.READY, peer);
   }
 
   /** Tells others that this rank has called the op, and those of which it knows. */
-  #tellCalls(flight: Flight): void {
+  #tellCalls(inFlight: InFlightOp): void {
     // In an all-to-all once what all others send is seen to be as much as this rank expects.
-    if (!flight.op.isAgreed) return;
-    for (const { to, step } of flight.agreement.told()) this.#announce(flight, FrameKind.CALL, to, step);
+    if (!inFlight.op.isAgreed) return;
+    for (const { to, step } of inFlight.agreement.told()) this.#announce(inFlight, FrameKind.CALL, to, step);
   }
 
-  #announce(flight: Flight, kind: FrameKind, to: number, step = 0): void {
+  #announce(inFlight: InFlightOp, kind: FrameKind, to: number, step = 0): void {
     const { mesh } = this.#options;
-    const header = { ...emptyHeader(kind, mesh.epoch), ...flight.op.descriptor, group: this.id, seq: flight.seq, step };
-    const { call } = flight.record;
-    const sent = this.#transmit(to, createFrame(header, 0), flight.sent);
-    sent.catch((error: unknown) => this.#crash(call, error, flight.seq));
+    const header = {
+      ...emptyHeader(kind, mesh.generation),
+      ...inFlight.op.descriptor,
+      group: this.id,
+      seq: inFlight.seq,
+      step,
+    };
+    const { call } = inFlight.record;
+    const sent = this.#transmit(to, createFrame(header, 0), inFlight.sent);
+    sent.catch((error: unknown) => this.#crash(call, error, inFlight.seq));
   }
 
-  #settle(flight: Flight): void {
-    const { seq, record } = flight;
-    if (!flight.isThrough || !flight.agreement.isReached || !this.#flights.has(seq)) return;
+  #settle(inFlight: InFlightOp): void {
+    const { seq, record } = inFlight;
+    if (!inFlight.isThrough || !inFlight.agreement.isReached || !this.#inFlightOps.has(seq)) return;
     try {
-      flight.finish();
+      inFlight.finish();
     } catch (error) {
       // Its result, for which there may be no memory.
       return this.#crash(record.call, error, seq);
     }
-    this.#flights.delete(seq);
+    this.#inFlightOps.delete(seq);
     this.#launched -= 1;
-    flight.cancelDeadline();
+    inFlight.cancelDeadline();
     record.state = 'completed';
     record.endedAt = this.#options.clock.now();
-    this.#inquiry.ended(seq);
+    this.#diagnostics.ended(seq);
     this.#launchNext();
   }
 
   /** A segment for `peer`: waits for its READY where the eager bytes are used up. */
-  #emit(flight: Flight, peer: number, frame: ArrayBuffer): Promise<void> {
-    const flow = flight.flows.get(peer)!;
-    const mustWait = !flow.isReady && flow.eagerLeft < frame.byteLength;
-    flow.eagerLeft -= frame.byteLength;
-    if (!mustWait) return this.#transmit(peer, frame, flight.sent);
-    return new Promise<void>((release) => (flow.release = release)).then(() =>
-      this.#transmit(peer, frame, flight.sent),
+  #emit(inFlight: InFlightOp, peer: number, frame: ArrayBuffer): Promise<void> {
+    const window = inFlight.flows.get(peer)!;
+    const mustWait = !window.isReady && window.eagerLeft < frame.byteLength;
+    window.eagerLeft -= frame.byteLength;
+    if (!mustWait) return this.#transmit(peer, frame, inFlight.sent);
+    return new Promise<void>((release) => (window.release = release)).then(() =>
+      this.#transmit(peer, frame, inFlight.sent),
     );
   }
 
@@ -455,8 +470,8 @@ export class Executor {
 
   #lost(peer: number, error: Error | null): void {
     if (!this.#options.ranks.includes(peer)) return;
-    const [flight] = this.#flights.values();
-    const during = flight ? ` during collective #${flight.seq} ${flight.record.call}` : '';
+    const [inFlight] = this.#inFlightOps.values();
+    const during = inFlight ? ` during collective #${inFlight.seq} ${inFlight.record.call}` : '';
     const because = error ? `: ${error.message}` : '.';
     this.fail(
       new PeerGoneError(`Rank ${this.#options.mesh.rank} lost its link to rank ${peer}${during}${because}`, {
@@ -486,14 +501,14 @@ export class Executor {
         const rank = news.rank === undefined || news.rank === this.#options.mesh.rank ? from : news.rank;
         const Reason = ABORT_ERRORS.get(name) ?? PeerGoneError;
         // Where all ranks were asked, this rank knows itself which ranks are missing. Another rank's word could blame any rank.
-        const heard = Reason === TimeoutError && seq !== undefined ? this.#inquiry.heardOf(seq) : null;
+        const heard = Reason === TimeoutError && seq !== undefined ? this.#diagnostics.heardOf(seq) : null;
         const where = heard === null ? { rank, missing } : { missing: diagnose(heard).missing };
         return this.fail(new Reason(message, { ...this.#context, ...where, op, seq }), { tell: false });
       }
       case 'inquiry':
-        return this.#inquiry.answer(news.seq);
+        return this.#diagnostics.answer(news.seq);
       case 'report':
-        return this.#inquiry.hear(news.seq, news.report, from);
+        return this.#diagnostics.hear(news.seq, news.report, from);
       case 'arrived':
       case 'passed':
         return this.#barrier.hear(news.type, news.barrier, from);
@@ -503,7 +518,7 @@ export class Executor {
   }
 
   #reportOn(seq: number): Report {
-    const record = this.#flights.get(seq)?.record ?? this.#findRecord(seq);
+    const record = this.#inFlightOps.get(seq)?.record ?? this.#findRecord(seq);
     const last = this.#lastRecord;
     return {
       call: record?.call ?? null,
@@ -514,7 +529,7 @@ export class Executor {
 
   /** Whether this rank has called the collective and is through with it. */
   #isOver(seq: number): boolean {
-    return seq < this.#nextSeq && !this.#flights.has(seq) && !this.#reserved.has(seq);
+    return seq < this.#nextSeq && !this.#inFlightOps.has(seq) && !this.#reserved.has(seq);
   }
 
   /** Of a collective that is over, as long as the recorder has it. */
@@ -531,21 +546,21 @@ export class Executor {
       const message = `Ranks disagree about collective #${seq}. ${text} ${rule}`;
       this.fail(new MismatchError(message, { ...this.#context, seq }));
     };
-    this.#inquiry.ask({ seq, isForDeadline: false, waitMs: INQUIRY_MS, conclude });
+    this.#diagnostics.ask({ seq, isForDeadline: false, waitMs: INQUIRY_MS, conclude });
   }
 
-  #expire({ seq, op, record: { call }, timeoutMs, flows }: Flight): void {
+  #expire({ seq, op, record: { call }, timeoutMs, flows }: InFlightOp): void {
     const conclude = (reports: Reports): void => {
       const { missing, text } = diagnose(reports);
       const lacking = missing.length > 0 ? '' : this.#lacking(op, flows);
       const waited = `rank ${this.#options.mesh.rank} waited ${timeoutMs} ms in collective #${seq} ${call}${lacking}`;
       this.fail(new TimeoutError(`Timed out: ${waited}. ${text}`, { ...this.#context, op: call, seq, missing }));
     };
-    this.#inquiry.ask({ seq, isForDeadline: true, waitMs: Math.min(INQUIRY_MS, timeoutMs / 2), conclude });
+    this.#diagnostics.ask({ seq, isForDeadline: true, waitMs: Math.min(INQUIRY_MS, timeoutMs / 2), conclude });
   }
 
   /** Where all have called an op and it does not end, what has not come says most: `; it has 0 of 40 elements of rank 1`. */
-  #lacking(op: PlanOp, flows: Flight['flows']): string {
+  #lacking(op: PlanOp, flows: InFlightOp['flows']): string {
     const [late] = op.missing();
     if (late) return `; it has ${late.received} of ${late.expected} elements of rank ${this.#global(late.peer)}`;
     const waiting = [...flows].find(([, { release, isReady }]) => release !== null && !isReady);

@@ -1,22 +1,22 @@
 /**
- * The links of one epoch, as this rank has them: to both ring neighbours from the start, to others once something is sent to
+ * The links of one generation, as this rank has them: to both ring neighbours from the start, to others once something is sent to
  * them. Process groups share it; each gets the frames of its own. Ranks are global here. News are passed on for all groups
- * until the epoch ends, also after this rank has left its own.
+ * until the generation ends, also after this rank has left its own.
  */
 import * as v from 'valibot';
 import { FrameKind, readHeader, type FrameHeader } from '../protocol/frame.ts';
 import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
 import { asError, messageOf, PeerGoneError, PeergradError, ProtocolError, UsageError } from '../util/errors.ts';
-import { NewsRelay } from './diagnostics/newsRelay.ts';
-import { PARKED_COLLECTIVES, PARKED_MESSAGES, Parking } from './unexpectedMessages.ts';
+import { FloodRelay } from './diagnostics/floodRelay.ts';
+import { MAX_UNEXPECTED_COLLECTIVES, MAX_UNEXPECTED_MESSAGES, UnexpectedMessageQueue } from './unexpectedMessages.ts';
 import { leftOf, rightOf } from './plans/ringPlan.ts';
 
 interface MeshOptions {
   rank: number;
   worldSize: number;
-  /** Membership epoch; frames of another are dropped. */
-  epoch: number;
+  /** Membership generation; frames of another are dropped. */
+  generation: number;
   /** Links that are up, by rank: to both ring neighbours at least. */
   links: ReadonlyMap<number, Link>;
   /** Opens a link to a rank that has none yet. The other end gets it by {@link Mesh.accept}. */
@@ -28,12 +28,12 @@ interface MeshOptions {
 /** What a process group hears of its mesh. */
 export interface MeshListener {
   onframe: (header: FrameHeader, frame: ArrayBuffer, from: number) => void;
-  onnews: (body: unknown, from: number) => void;
+  onspectatorupdate: (body: unknown, from: number) => void;
   /** The link to a rank is gone. */
   onlost: (peer: number, error: Error | null) => void;
   /** A rank cannot be reached, or sent something that no rank of ours sends: `error` says which and what. */
   onbroken: (peer: number, error: Error) => void;
-  /** The epoch is over. */
+  /** The generation is over. */
   onend: (error: Error) => void;
 }
 
@@ -43,12 +43,12 @@ const MAX_GROUP = 0xffff;
 export class Mesh {
   readonly rank: number;
   readonly worldSize: number;
-  readonly epoch: number;
+  readonly generation: number;
   /** Collectives and messages of all groups of this rank. */
   readonly recorder: FlightRecorder;
   /** What ranks have sent ahead of this rank's calls, in all groups. */
-  readonly parkedCollectives: Parking;
-  readonly parkedMessages: Parking;
+  readonly parkedCollectives: UnexpectedMessageQueue;
+  readonly parkedMessages: UnexpectedMessageQueue;
   readonly #connect: MeshOptions['connect'];
   readonly #links = new Map<number, Link>();
   /** Frames for ranks whose link is being opened. */
@@ -56,11 +56,11 @@ export class Mesh {
   readonly #groups = new Map<number, MeshListener>();
   /** Global ranks of all groups that were made, by number. */
   readonly #members: (readonly number[])[] = [];
-  readonly #news: NewsRelay;
+  readonly #flood: FloodRelay;
   #isListening = false;
 
   /** @throws UsageError where the rank does not exist, or a ring neighbour has no link. */
-  constructor({ rank, worldSize, epoch, links, connect, newsId = counter() }: MeshOptions) {
+  constructor({ rank, worldSize, generation, links, connect, newsId = counter() }: MeshOptions) {
     if (!Number.isInteger(worldSize) || worldSize < 1 || !Number.isInteger(rank) || rank < 0 || rank >= worldSize) {
       throw new UsageError(`Rank ${rank} does not exist in world size ${worldSize}: ranks are 0 .. worldSize-1.`);
     }
@@ -70,22 +70,22 @@ export class Mesh {
     }
     this.rank = rank;
     this.worldSize = worldSize;
-    this.epoch = epoch;
-    this.recorder = new FlightRecorder({ rank, worldSize, epoch });
-    const context = { rank, worldSize, epoch };
+    this.generation = generation;
+    this.recorder = new FlightRecorder({ rank, worldSize, generation });
+    const context = { rank, worldSize, generation };
     const groupsWith = (sender: number): number =>
       [...this.#groups.keys()].filter((group) => this.#members[group]!.includes(sender)).length;
-    this.parkedCollectives = new Parking({
-      ...{ limits: PARKED_COLLECTIVES, groupsWith, context },
+    this.parkedCollectives = new UnexpectedMessageQueue({
+      ...{ limits: MAX_UNEXPECTED_COLLECTIVES, groupsWith, context },
       what: `collectives that rank ${rank} has not called yet`,
     });
-    this.parkedMessages = new Parking({
-      ...{ limits: PARKED_MESSAGES, groupsWith, context, what: 'messages that nobody has asked for' },
+    this.parkedMessages = new UnexpectedMessageQueue({
+      ...{ limits: MAX_UNEXPECTED_MESSAGES, groupsWith, context, what: 'messages that nobody has asked for' },
     });
     this.#connect = connect;
     for (const [peer, link] of links) this.#links.set(peer, link);
-    this.#news = new NewsRelay({
-      ...{ rank, worldSize, epoch, links: this.#links, neighbours: new Set(neighbours), newId: newsId },
+    this.#flood = new FloodRelay({
+      ...{ rank, worldSize, generation, links: this.#links, neighbours: new Set(neighbours), newId: newsId },
       membersOf: (group) => this.#members[group],
     });
   }
@@ -98,7 +98,7 @@ export class Mesh {
   register(listener: MeshListener, members: readonly number[]): number {
     if (this.#members.length > MAX_GROUP) {
       throw new UsageError(
-        `An epoch has at most ${MAX_GROUP + 1} process groups, destroyed ones included: use groups again instead of making new ones.`,
+        `A generation has at most ${MAX_GROUP + 1} process groups, destroyed ones included: use groups again instead of making new ones.`,
       );
     }
     const group = this.#members.push(members) - 1;
@@ -143,7 +143,7 @@ export class Mesh {
     return this.#links.get(peer) ?? null;
   }
 
-  /** Ends all groups, here: their epoch is over. Links are left to whoever made them. */
+  /** Ends all groups, here: their generation is over. Links are left to whoever made them. */
   end(error: Error): void {
     for (const group of [...this.#groups.values()]) group.onend(error);
     this.#isListening = false;
@@ -155,7 +155,7 @@ export class Mesh {
 
   /** Tells every rank that can be reached, not this one. */
   spread(group: number, body: unknown): void {
-    this.#news.spread(group, body);
+    this.#flood.spread(group, body);
   }
 
   #open(peer: number, frame: ArrayBuffer): Promise<void> {
@@ -186,7 +186,7 @@ export class Mesh {
         this.#broken(peer, this.#explain(error, peer));
       }
     };
-    // What came may have ended the epoch.
+    // What came may have ended the generation.
     if (!this.#isListening) return;
     link.onclose = (error) => {
       this.#links.delete(peer);
@@ -196,19 +196,19 @@ export class Mesh {
 
   #receive(frame: ArrayBuffer, from: number): void {
     const header = readHeader(frame);
-    if (header.epoch !== this.epoch) return;
+    if (header.generation !== this.generation) return;
     switch (header.kind) {
       case FrameKind.DATA:
       case FrameKind.READY:
       case FrameKind.CALL:
         // A group that has ended here gets late frames: nobody wants them.
         return this.#groups.get(header.group)?.onframe(header, frame, from);
-      case FrameKind.NEWS:
+      case FrameKind.FLOOD:
         return this.#hear(frame, header, from);
       case FrameKind.HELLO:
       case FrameKind.HELLO_ACK:
         throw new ProtocolError(`Rank ${from} greeted again on a link that is up.`, {
-          ...{ rank: this.rank, worldSize: this.worldSize, epoch: this.epoch },
+          ...{ rank: this.rank, worldSize: this.worldSize, generation: this.generation },
         });
       default:
         header.kind satisfies never;
@@ -216,10 +216,10 @@ export class Mesh {
   }
 
   #hear(frame: ArrayBuffer, header: FrameHeader, from: number): void {
-    const news = this.#news.receive(frame, header, from);
+    const news = this.#flood.receive(frame, header, from);
     if (news === null) return;
     try {
-      this.#groups.get(news.group)?.onnews(news.body, news.origin);
+      this.#groups.get(news.group)?.onspectatorupdate(news.body, news.origin);
     } catch (error) {
       // A rank that is no member of the group cannot check what it passes on, and does not answer for it.
       if (news.origin === from || !v.isValiError(error)) throw error;
@@ -234,7 +234,7 @@ export class Mesh {
   #explain(error: unknown, from: number): Error {
     if (error instanceof PeergradError) return error;
     return new ProtocolError(`Rank ${from} sent something that cannot be read: ${messageOf(error)}.`, {
-      ...{ rank: this.rank, worldSize: this.worldSize, epoch: this.epoch },
+      ...{ rank: this.rank, worldSize: this.worldSize, generation: this.generation },
     });
   }
 }

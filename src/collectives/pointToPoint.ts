@@ -22,7 +22,7 @@ import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, TimeoutError, type ErrorContext } from '../util/errors.ts';
 import { algorithmName } from './diagnostics/descriptor.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
-import type { Parking } from './unexpectedMessages.ts';
+import type { UnexpectedMessageQueue } from './unexpectedMessages.ts';
 import { Work } from './work.ts';
 
 /** Bytes that a message may send ahead; with the number of messages ahead it bounds what a receiver parks (`parking.ts`). */
@@ -34,12 +34,12 @@ interface PointToPointEnvironment {
   group: number;
   rank: number;
   ranks: readonly number[];
-  epoch: number;
+  generation: number;
   segmentElements: number;
   clock: Clock;
   recorder: FlightRecorder;
   /** Of messages that nobody has asked for. */
-  parking: Parking;
+  parking: UnexpectedMessageQueue;
   /** Rejects once the group has failed. */
   transmit: (to: number, frame: ArrayBuffer, count?: (bytes: number) => void) => Promise<void>;
   fail: (error: Error) => void;
@@ -249,8 +249,8 @@ export class PointToPoint {
   }
 
   #header(kind: FrameKind, seq: number): FrameHeader {
-    const { epoch, group } = this.#env;
-    return { ...emptyHeader(kind, epoch), op: OpCode.SEND, algorithm: Algorithm.DIRECT, group, seq };
+    const { generation, group } = this.#env;
+    return { ...emptyHeader(kind, generation), op: OpCode.SEND, algorithm: Algorithm.DIRECT, group, seq };
   }
 
   #match(posted: Posted, incoming: Incoming): void {

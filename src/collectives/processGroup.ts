@@ -19,7 +19,7 @@ import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './
 import {
   checkCodec,
   checkCount,
-  checkedCuts,
+  checkedDisplacements,
   checkMembers,
   checkParts,
   checkReduction,
@@ -52,7 +52,7 @@ import type {
   TimeoutOption,
 } from './options.ts';
 import type { PlanOp } from './planOp.ts';
-import { directAllToAll, directGather, directScatter, ringReduceScatter, type Cuts } from './plans/plans.ts';
+import { directAllToAll, directGather, directScatter, ringReduceScatter, type Displacements } from './plans/plans.ts';
 import { scale } from './reduce.ts';
 import { traceOfRing } from './plans/ringTrace.ts';
 import { Work } from './work.ts';
@@ -83,7 +83,7 @@ export class ProcessGroup {
   readonly localRank: number;
   /** Ranks of the world that are tabs of this browser. */
   readonly localWorldSize: number;
-  readonly epoch: number;
+  readonly generation: number;
   readonly #mesh: Mesh;
   readonly #options: ProcessGroupOptions;
   readonly #executor: Executor;
@@ -101,7 +101,7 @@ export class ProcessGroup {
     // A copy: everything that the group does goes by it.
     this.ranks = Object.freeze(ranks ? [...ranks] : Array.from({ length: mesh.worldSize }, (_, rank) => rank));
     this.worldSize = this.ranks.length;
-    this.epoch = mesh.epoch;
+    this.generation = mesh.generation;
     this.localRank = options.localRank ?? 0;
     this.localWorldSize = options.localWorldSize ?? 1;
     this.timeoutMs = options.timeoutMs ?? DEFAULT_OP_TIMEOUT_MS;
@@ -135,7 +135,7 @@ export class ProcessGroup {
   }
 
   /**
-   * How bytes travel to a rank of the group, and how many have, both ways, since its link was made for this epoch; `null` where
+   * How bytes travel to a rank of the group, and how many have, both ways, since its link was made for this generation; `null` where
    * there is no link to it. May take a browser's answer: do not await it between two steps.
    */
   async describeLink(rank: number): Promise<(LinkDescription & LinkCounters) | null> {
@@ -176,14 +176,14 @@ export class ProcessGroup {
   allGather<T extends TypedArray>(tensor: T, options: SizesOptions = {}): Work<T[]> {
     const dtype = dtypeOf(tensor, options.dtype);
     const sizes = partSizes(this.#caller, tensor, options.sizes);
-    const cuts = checkedCuts(sizes);
-    const parts = emptyLike(tensor, cuts.at(-1)!);
-    if (this.#isMember) copyInto(parts, tensor, cuts[this.rank]!);
+    const displacements = checkedDisplacements(sizes);
+    const parts = emptyLike(tensor, displacements.at(-1)!);
+    if (this.#isMember) copyInto(parts, tensor, displacements[this.rank]!);
     const issue = this.#inPlace(OpCode.ALL_GATHER, parts, dtype, {
-      ...{ ...allGatherOf(parts, cuts), op: ReduceOp.NONE, timeoutMs: options.timeoutMs },
+      ...{ ...allGatherOf(parts, displacements), op: ReduceOp.NONE, timeoutMs: options.timeoutMs },
       ...{ tag: digestOf(sizes), amount: amountOf(sizes) },
     });
-    return this.#issue({ ...issue, result: () => split(parts, cuts) });
+    return this.#issue({ ...issue, result: () => split(parts, displacements) });
   }
 
   /** Gathers every rank's `tensor` on `dst`; resolves with one array per rank there, with `null` elsewhere. */
@@ -192,15 +192,15 @@ export class ProcessGroup {
     const root = rootRank(this.#caller, dst);
     const dtype = dtypeOf(tensor, options.dtype);
     const sizes = partSizes(this.#caller, tensor, options.sizes);
-    const cuts = checkedCuts(sizes);
+    const displacements = checkedDisplacements(sizes);
     const isRoot = rank === root;
-    const parts = isRoot ? emptyLike(tensor, cuts.at(-1)!) : tensor;
-    if (isRoot) copyInto(parts, tensor, cuts[rank]!);
+    const parts = isRoot ? emptyLike(tensor, displacements.at(-1)!) : tensor;
+    if (isRoot) copyInto(parts, tensor, displacements[rank]!);
     return this.#issue({
-      descriptor: { ...direct(OpCode.GATHER, dtype, root), count: cuts.at(-1)!, tag: digestOf(sizes) },
-      plan: () => directGather(rank, n, root, cuts),
+      descriptor: { ...direct(OpCode.GATHER, dtype, root), count: displacements.at(-1)!, tag: digestOf(sizes) },
+      plan: () => directGather(rank, n, root, displacements),
       ...{ dtype, source: tensor, target: parts, timeoutMs: options.timeoutMs, amount: amountOf(sizes) },
-      result: () => (isRoot ? split(parts, cuts) : null),
+      result: () => (isRoot ? split(parts, displacements) : null),
     });
   }
 
@@ -215,12 +215,12 @@ export class ProcessGroup {
     const dtype = dtypeOf(tensor, options.dtype);
     const passed = checkScattered(this.#caller, src, parts, 'parts');
     if (passed) checkParts(passed, tensor, dtype, options);
-    const cuts = checkedCuts(Array.from({ length: n }, () => tensor.length));
-    const all = passed ? concatenate(passed, cuts) : tensor;
+    const displacements = checkedDisplacements(Array.from({ length: n }, () => tensor.length));
+    const all = passed ? concatenate(passed, displacements) : tensor;
     if (passed) copyInto(tensor, passed[rank]!, 0);
     return this.#issue({
-      descriptor: { ...direct(OpCode.SCATTER, dtype, root), count: cuts.at(-1)!, tag: 0 },
-      plan: () => directScatter(rank, n, root, cuts),
+      descriptor: { ...direct(OpCode.SCATTER, dtype, root), count: displacements.at(-1)!, tag: 0 },
+      plan: () => directScatter(rank, n, root, displacements),
       ...{ dtype, source: all, target: tensor, timeoutMs: options.timeoutMs },
       result: () => tensor,
     });
@@ -235,14 +235,14 @@ export class ProcessGroup {
     const { rank, worldSize: n } = this;
     const dtype = dtypeOf(tensor, options.dtype);
     const sizes = splitSizes(this.#caller, tensor, options.sizes, 'sizes');
-    const cuts = checkedCuts(sizes);
+    const displacements = checkedDisplacements(sizes);
     const copy = tensor.slice() as T;
     checkReduction(dtype, options);
     const issue = this.#inPlace(OpCode.REDUCE_SCATTER, copy, dtype, {
-      ...{ ...options, algorithm: Algorithm.RING, plan: () => ringReduceScatter(rank, n, cuts) },
+      ...{ ...options, algorithm: Algorithm.RING, plan: () => ringReduceScatter(rank, n, displacements) },
       ...{ tag: digestOf(sizes), amount: amountOf(sizes) },
     });
-    return this.#issue({ ...issue, result: () => copy.slice(cuts[rank], cuts[rank + 1]) as T });
+    return this.#issue({ ...issue, result: () => copy.slice(displacements[rank], displacements[rank + 1]) as T });
   }
 
   /** Sends part j of `tensor` to rank j; resolves with the parts from all ranks, one behind the other (torch: all_to_all_single). */
@@ -251,8 +251,8 @@ export class ProcessGroup {
     const dtype = dtypeOf(tensor, options.dtype);
     const inputSplits = splitSizes(this.#caller, tensor, options.inputSplits, 'inputSplits');
     const outputSplits = checkSizes(this.#caller, options.outputSplits ?? inputSplits, 'outputSplits');
-    const input = checkedCuts(inputSplits);
-    const output = checkedCuts(outputSplits);
+    const input = checkedDisplacements(inputSplits);
+    const output = checkedDisplacements(outputSplits);
     const target = emptyLike(tensor, output.at(-1)!);
     const [sent, received] = [amountOf(inputSplits), amountOf(outputSplits)];
     if (this.#isMember) this.#copyOwn(tensor, input, target, output);
@@ -304,8 +304,8 @@ export class ProcessGroup {
     if (tensors.length === 0) throw new UsageError('allGatherCoalesced requires a non-empty list of tensors.');
     const dtypes = new Set(tensors.map((tensor) => dtypeOf(tensor, options.dtype)));
     if (dtypes.size > 1) throw new UsageError('allGatherCoalesced takes tensors of one dtype: call it once for each.');
-    const cuts = checkedCuts(tensors.map(({ length }) => length));
-    return (await this.allGather(concatenate(tensors, cuts), options)).map((all) => split(all, cuts));
+    const displacements = checkedDisplacements(tensors.map(({ length }) => length));
+    return (await this.allGather(concatenate(tensors, displacements), options)).map((all) => split(all, displacements));
   }
 
   /** Rank `src`'s value on every rank: data such as JSON, Map, Set, Date, BigInt, typed arrays. */
@@ -384,7 +384,7 @@ export class ProcessGroup {
    * also those that will be no members. Resolves once all have.
    *
    * @param options its `timeoutMs` is the deadline of making it, and of its ops; by default this group's.
-   * @throws (rejects) UsageError for ranks that do not exist, are named twice, or none, and beyond 65 536 groups of one epoch;
+   * @throws (rejects) UsageError for ranks that do not exist, are named twice, or none, and beyond 65 536 groups of one generation;
    * MismatchError where ranks named others.
    */
   async newGroup(ranks: readonly number[], { timeoutMs = this.timeoutMs }: TimeoutOption = {}): Promise<ProcessGroup> {
@@ -505,15 +505,15 @@ export class ProcessGroup {
     };
   }
 
-  #copyOwn(input: TypedArray, inputCuts: Cuts, output: TypedArray, outputCuts: Cuts): void {
+  #copyOwn(input: TypedArray, inputCuts: Displacements, output: TypedArray, outputDisplacements: Displacements): void {
     const { rank } = this;
     const own = view(input, inputCuts[rank]!, inputCuts[rank + 1]!);
-    if (own.length !== outputCuts[rank + 1]! - outputCuts[rank]!) {
+    if (own.length !== outputDisplacements[rank + 1]! - outputDisplacements[rank]!) {
       throw new UsageError(
         `inputSplits[${rank}] and outputSplits[${rank}] differ, but are rank ${this.#mesh.rank}'s part for itself.`,
       );
     }
-    copyInto(output, own, outputCuts[rank]!);
+    copyInto(output, own, outputDisplacements[rank]!);
   }
 }
 

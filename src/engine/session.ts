@@ -22,18 +22,18 @@ import type { whileAlone } from './storage/browserLock.ts';
 import type { Checkpoints } from './storage/checkpoints.ts';
 import type { openDevice, OpenedDevice } from './device/device.ts';
 import { answer } from './inference/inspection.ts';
-import { Hold } from './training/checkpointBarrier.ts';
+import { CheckpointBarrier } from './training/checkpointBarrier.ts';
 import { LessonRun } from './lesson/lesson.ts';
 import type { PeerConnector, TabConnector } from './membership/linkAttempt.ts';
 import type { StateReport } from './membership/membership.ts';
 import { exportModel, readOrigin, type OpenRun, type Origin, type TrainedModel } from './files/modelFiles.ts';
 import { fromCheckpoint } from './storage/runCheckpoint.ts';
-import { Rendezvous, type Epoch, type RendezvousOptions } from './membership/rendezvous.ts';
+import { Rendezvous, type Generation, type RendezvousOptions } from './membership/rendezvous.ts';
 import { SharedFiles } from './files/sharedFiles.ts';
 import { SlowLink } from './training/slowLink.ts';
 import { Spectator } from './spectators/spectator.ts';
-import { Teller } from './spectators/spectatorFeed.ts';
-import { Training, type Keepsakes } from './training/runParticipant.ts';
+import { SpectatorFeed } from './spectators/spectatorFeed.ts';
+import { RunParticipant, type CarryOver } from './training/runParticipant.ts';
 import type { RunState } from './training/trainingLoop.ts';
 
 /** Times a tab's GPU may be lost in a run before the tab gives up: a driver that falls over again and again helps nobody. */
@@ -65,7 +65,7 @@ export interface SessionOptions extends Pick<RendezvousOptions, 'clock' | 'rando
 }
 
 /** A tab's part in a run. */
-type Part = Training | LessonRun;
+type Part = RunParticipant | LessonRun;
 
 type Hello = Extract<ClientMessage, { type: 'create' | 'join' }>;
 type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
@@ -89,7 +89,7 @@ export class Session {
   #training: { run: number; job: JobSpec; ready: Promise<Part>; autosave: Autosave | null } | null = null;
   /** `null`: it trains. */
   #spectator: Spectator | null = null;
-  readonly #teller: Teller;
+  readonly #spectatorFeed: SpectatorFeed;
   /** What the room's first run goes on from. */
   #origin: Origin | null = null;
   /** Of the run that is on, once there is one. */
@@ -107,16 +107,16 @@ export class Session {
   #divergences = 0;
   #isHidden = false;
   /** Of a run whose states somebody keeps. */
-  #hold: Hold | null = null;
+  #checkpointBarrier: CheckpointBarrier | null = null;
   /** Why this tab cannot take part until something changes. */
   #isOut = false;
 
   constructor(options: SessionOptions) {
     this.#options = options;
     this.#clock = options.clock;
-    this.#teller = new Teller({
+    this.#spectatorFeed = new SpectatorFeed({
       clock: this.#clock,
-      send: (digest) => this.#rendezvous?.send({ type: 'news', digest }),
+      send: (update) => this.#rendezvous?.send({ type: 'spectator-update', update }),
     });
   }
 
@@ -169,10 +169,10 @@ export class Session {
         });
         return;
       case 'hold':
-        this.#hold = new Hold(this.#clock);
+        this.#checkpointBarrier = new CheckpointBarrier(this.#clock);
         return;
       case 'release':
-        return this.#hold?.release(command.step);
+        return this.#checkpointBarrier?.release(command.step);
       case 'leave':
         this.#rendezvous?.leave();
         this.#rendezvous = null;
@@ -184,8 +184,8 @@ export class Session {
 
   /** Opens a room, and loads first what its first run is to go on from. */
   async #create(command: Extract<EngineCommand, { type: 'create' }>): Promise<void> {
-    const { server, name, rank, watches, job, startAt, resume } = command;
-    const who = { version: PROTOCOL_VERSION, name, rank, watches } as const;
+    const { server, name, rank, isSpectator, job, startAt, resume } = command;
+    const who = { version: PROTOCOL_VERSION, name, rank, isSpectator } as const;
     const hello = { type: 'create', ...who, job, startAt, nodes: ANY_NODES } as const;
     await this.#enterWith(server, hello, async () => {
       if (resume === undefined) return command.origin ? readOrigin(command.origin) : null;
@@ -195,8 +195,8 @@ export class Session {
   }
 
   async #join(command: Extract<EngineCommand, { type: 'join' }>): Promise<void> {
-    const { server, name, rank, watches, room, hostKey, origin } = command;
-    const hello = { type: 'join', version: PROTOCOL_VERSION, name, rank, watches, room, hostKey } as const;
+    const { server, name, rank, isSpectator, room, hostKey, origin } = command;
+    const hello = { type: 'join', version: PROTOCOL_VERSION, name, rank, isSpectator, room, hostKey } as const;
     await this.#enterWith(server, hello, () => Promise.resolve(origin ? readOrigin(origin) : null));
   }
 
@@ -221,7 +221,7 @@ export class Session {
     this.#origin = null;
     this.#room = null;
     this.#announced = null;
-    const spectator = hello.watches ? new Spectator(emit) : null;
+    const spectator = hello.isSpectator ? new Spectator(emit) : null;
     this.#spectator = spectator;
     const rendezvous = new Rendezvous({
       ...{ server, hello, connectPeer, connectTab, random, openSocket, browserId, clock: this.#clock },
@@ -234,10 +234,10 @@ export class Session {
       },
       onhostkey: (room, hostKey) => emit({ type: 'hostKey', room, hostKey }),
       onroom: (message) => this.#onRoom(message),
-      onnews: (digest) => spectator?.receive(digest),
+      onspectatorupdate: (update) => spectator?.receive(update),
       onstate: (status) => emit({ type: 'state', ...status }),
-      enter: (epoch) => this.#enterEpoch(epoch),
-      train: (epoch) => this.#train(epoch),
+      enter: (generation) => this.#enterGeneration(generation),
+      train: (generation) => this.#train(generation),
       scopeOf: (error) => this.#scopeOf(error),
       onsuspended: (message) => emit({ type: 'note', message }),
       onended: (outcome, message) => {
@@ -258,7 +258,7 @@ export class Session {
       ...{ job, startAt, nodes, isLocked, isHeld, waitingFor },
     });
     this.#spectator?.follow(message);
-    this.#teller.audience = spectators.map(({ member }) => member);
+    this.#spectatorFeed.audience = spectators.map(({ member }) => member);
     const isPaused = phase === 'PAUSED' && this.#room?.phase !== 'PAUSED';
     const before = this.#room?.job.data;
     // What was wrong with the data may not be with other data, or where something else is asked of them.
@@ -267,7 +267,7 @@ export class Session {
     if (this.#isCountedIn(this.#room) && !this.#isCountedIn(message)) this.#announced = null;
     this.#room = message;
     // Files that were chosen before the host said that they are for all.
-    if (before !== undefined && before.kind !== 'spread' && job.data.kind === 'spread') void this.#share();
+    if (before !== undefined && before.kind !== 'shared' && job.data.kind === 'shared') void this.#share();
     // Who is missing may not come back.
     if (isPaused && !this.#isOut && this.#trained?.hasState) this.#training?.autosave?.save(this.#trained);
     void this.#announce();
@@ -292,12 +292,12 @@ export class Session {
     const isCounted = this.#isCountedIn(room);
     if (this.#announced === due || (isRunOn && isCounted && this.#announced !== null)) return;
     if (isChosenByTabs(job.data) && this.#files.length === 0) return;
-    if (job.data.kind === 'spread' && job.data.files.length === 0) return;
+    if (job.data.kind === 'shared' && job.data.files.length === 0) return;
     this.#announced = due;
     try {
       const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
       const training = isRunOn ? await this.#prepare(run, job, members.length) : null;
-      if (training instanceof Training) await training.prepareAhead();
+      if (training instanceof RunParticipant) await training.prepareAhead();
       // A checkpoint's state is that of the run to come.
       const hasState = training === null ? this.#originOf(job) !== null : training.hasState;
       const holds = hasState ? (isRunOn ? run : run + 1) : null;
@@ -315,7 +315,7 @@ export class Session {
   /** Whether this tab's user has chosen the files that `job` learns from. */
   #isGiven({ data }: JobSpec): boolean {
     if (isChosenByTabs(data)) return this.#files.length > 0;
-    if (data.kind !== 'spread' || data.files.length === 0) return false;
+    if (data.kind !== 'shared' || data.files.length === 0) return false;
     const told = data.files.map(({ name, size }) => ({ name, size }));
     return JSON.stringify(told) === JSON.stringify(this.#files.map(({ name, size }) => ({ name, size })));
   }
@@ -336,7 +336,7 @@ export class Session {
   /** Reads the files that the user chose for all, and says which they are, where the job is of others. */
   async #share(): Promise<void> {
     const files = this.#files;
-    if (this.#room?.job.data.kind !== 'spread' || files.length === 0) return;
+    if (this.#room?.job.data.kind !== 'shared' || files.length === 0) return;
     const total = files.reduce((sum, { size }) => sum + size, 0);
     const rendezvous = this.#rendezvous;
     const tell = (bytes: number): void => {
@@ -347,11 +347,11 @@ export class Session {
       const shared = await SharedFiles.chosen(files, tell);
       const room = this.#room;
       // Another room, meanwhile, is not told of them.
-      if (this.#files !== files || this.#rendezvous !== rendezvous || room.job.data.kind !== 'spread') return;
+      if (this.#files !== files || this.#rendezvous !== rendezvous || room.job.data.kind !== 'shared') return;
       if (shared.isOf(room.job.data.files)) this.#shared = shared;
       else if (room.phase === 'FORMING') {
         this.#shared = shared;
-        const data = { kind: 'spread' as const, files: [...shared.manifest] };
+        const data = { kind: 'shared' as const, files: [...shared.manifest] };
         rendezvous?.send({ type: 'configure', job: { ...room.job, data } });
       } else {
         const wanted = room.job.data.files.map(({ name }) => name).join(', ');
@@ -367,18 +367,18 @@ export class Session {
 
   /** What this tab has of the files that a job's ranks hand on; `null` where they do not. */
   #sharedOf({ data }: JobSpec): SharedFiles | null {
-    if (data.kind !== 'spread') return null;
+    if (data.kind !== 'shared') return null;
     if (!this.#shared?.isOf(data.files)) this.#shared = SharedFiles.awaited(data.files);
     return this.#shared;
   }
 
   /** Files go round: the server waits for as long as they do. */
-  #keepSyncing({ epoch, held }: Extract<EngineEvent, { type: 'spread' }>): void {
+  #keepSyncing({ generation, held }: Extract<EngineEvent, { type: 'file-distribution' }>): void {
     const bytes = held.reduce((sum, one) => sum + one, 0);
     const now = this.#clock.now();
     if (now - this.#syncing.at < SYNCING_TOLD_MS || bytes === this.#syncing.bytes) return;
     this.#syncing = { at: now, bytes };
-    this.#rendezvous?.send({ type: 'syncing', epoch });
+    this.#rendezvous?.send({ type: 'syncing', generation });
   }
 
   #isCountedIn(room: RoomMessage | null): boolean {
@@ -415,7 +415,7 @@ export class Session {
     run: number,
     job: JobSpec,
     worldSize: number,
-    kept: { state: RunState | null; keepsakes: Keepsakes } | null = null,
+    kept: { state: RunState | null; carryOver: CarryOver } | null = null,
   ): Promise<Part> {
     if (this.#training?.run === run && kept === null) return this.#training.ready;
     this.#endTraining();
@@ -423,16 +423,16 @@ export class Session {
     const origin = this.#originOf(job);
     const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
     const from = kept ? kept.state : (checkpoint?.state ?? null);
-    const keepsakes = kept?.keepsakes ?? null;
+    const carryOver = kept?.carryOver ?? null;
     const begun = origin?.kind === 'weights' ? origin.weights : null;
-    const weights = kept ? (kept.state === null ? kept.keepsakes.weights : null) : begun;
+    const weights = kept ? (kept.state === null ? kept.carryOver.weights : null) : begun;
     const autosave = keepsModel(job) && isElastic(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
-    this.#hold?.reset();
+    this.#checkpointBarrier?.reset();
     const slowLink = new SlowLink();
     const emit = (event: EngineEvent): void => {
       this.#options.emit(event);
-      this.#teller.observe(event);
-      if (event.type === 'spread') this.#keepSyncing(event);
+      this.#spectatorFeed.observe(event);
+      if (event.type === 'file-distribution') this.#keepSyncing(event);
       const slow = slowLink.observe(event);
       if (slow) this.#rendezvous?.send({ type: 'slow', ...slow });
       // All ranks have just compared states: this is one to go on from.
@@ -443,10 +443,10 @@ export class Session {
       job.job === 'lesson'
         ? Promise.resolve(this.#createLesson(emit))
         : this.#openDevice().then((opened) =>
-            Training.prepare({
+            RunParticipant.prepare({
               ...{ job, run, worldSize, files: this.#files, shared, baseUrl, opened },
-              ...{ clock: this.#clock, emit, from, weights, keepsakes },
-              onagreed: async (step) => this.#hold?.until(step),
+              ...{ clock: this.#clock, emit, from, weights, carryOver },
+              onagreed: async (step) => this.#checkpointBarrier?.until(step),
               isHidden: () => this.#isHidden,
             }),
           );
@@ -465,8 +465,8 @@ export class Session {
   }
 
   /** The current run, where it trains. */
-  get #trained(): Training | null {
-    return this.#current instanceof Training ? this.#current : null;
+  get #trained(): RunParticipant | null {
+    return this.#current instanceof RunParticipant ? this.#current : null;
   }
 
   #createLesson(emit: (event: EngineEvent) => void): LessonRun {
@@ -486,7 +486,7 @@ export class Session {
   }
 
   #endTraining(): void {
-    this.#teller.stop();
+    this.#spectatorFeed.stop();
     this.#recording = this.#current?.recording ?? this.#recording;
     this.#current?.dispose();
     this.#retired?.model.dispose();
@@ -504,19 +504,22 @@ export class Session {
     this.#retired = retired;
   }
 
-  async #enterEpoch(epoch: Epoch): Promise<StateReport> {
-    const training = await unlessAborted(epoch.signal, this.#prepare(epoch.run, epoch.job, epoch.worldSize));
+  async #enterGeneration(generation: Generation): Promise<StateReport> {
+    const training = await unlessAborted(
+      generation.signal,
+      this.#prepare(generation.run, generation.job, generation.worldSize),
+    );
     // A later run begins at the beginning, unless this one only looks for the rate to train with.
-    if (epoch.job.schedule !== 'range-test') this.#origin = null;
-    return training.enter(epoch);
+    if (generation.job.schedule !== 'range-test') this.#origin = null;
+    return training.enter(generation);
   }
 
-  async #train({ run, job, worldSize }: Epoch): Promise<StateReport> {
+  async #train({ run, job, worldSize }: Generation): Promise<StateReport> {
     const training = await this.#prepare(run, job, worldSize);
     const state = await training.train();
     // While the room still knows this rank for one: with the last word of all it is none.
-    if (training instanceof Training && training.result) {
-      this.#teller.observe({ type: 'finished', result: training.result });
+    if (training instanceof RunParticipant && training.result) {
+      this.#spectatorFeed.observe({ type: 'finished', result: training.result });
     }
     return state;
   }
@@ -528,14 +531,14 @@ export class Session {
       void this.#recover(error);
       return 'rank';
     }
-    const { odd, rank } = error instanceof PeergradError ? error.context : {};
+    const { divergent, rank } = error instanceof PeergradError ? error.context : {};
     // What ranks have handed on is the same for all.
-    const isEveryones = this.#room?.job.data.kind === 'spread';
-    if (odd === undefined && (!(error instanceof DataError) || isEveryones)) return 'run';
+    const isEveryones = this.#room?.job.data.kind === 'shared';
+    if (divergent === undefined && (!(error instanceof DataError) || isEveryones)) return 'run';
     // Others differ from this rank and most: they will tell.
-    if (odd !== undefined && !(rank !== undefined && odd.includes(rank))) return 'epoch';
-    // A state that differs is replaced as the next epoch begins; data and models that do stay what they are.
-    if (error instanceof DivergenceError && ++this.#divergences <= MAX_DIVERGENCES) return 'epoch';
+    if (divergent !== undefined && !(rank !== undefined && divergent.includes(rank))) return 'generation';
+    // A state that differs is replaced as the next generation begins; data and models that do stay what they are.
+    if (error instanceof DivergenceError && ++this.#divergences <= MAX_DIVERGENCES) return 'generation';
     this.#isOut = true;
     this.#fail(error, false);
     return 'rank';
@@ -550,11 +553,11 @@ export class Session {
       this.#options.emit({ type: 'warmup', stage: 'recovering', message: 'The GPU was lost: setting it up again' });
       // What only the GPU had is lost with it; then the others have to give all of it.
       const state = current?.hasState ? await current.snapshot().catch(() => null) : null;
-      const keepsakes = current?.keepsakes ?? null;
+      const carryOver = current?.carryOver ?? null;
       this.#endTraining();
       this.#device = null;
       await this.#openDevice();
-      const kept = keepsakes && { state, keepsakes };
+      const kept = carryOver && { state, carryOver };
       if (training && kept) await this.#prepare(training.run, training.job, this.#room?.members.length ?? 1, kept);
     } catch (error) {
       this.#fail(error, true);

@@ -1,6 +1,6 @@
 /** The built-in jobs: data, models, loss. */
 import type { Dataset } from './dataset.ts';
-import { DrawnDigits } from './digits/digits.ts';
+import { SyntheticDigits } from './digits/digits.ts';
 import { createCorpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
 import { stretchOf } from './gpt/text.ts';
@@ -40,15 +40,15 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
   const { data } = job;
   options.signal?.throwIfAborted();
   switch (data.kind) {
-    case 'drawn':
+    case 'synthetic':
       if (job.job !== 'digits') break;
-      return { train: new DrawnDigits(job.seed, 'train'), test: new DrawnDigits(job.seed, 'test') };
+      return { train: new SyntheticDigits(job.seed, 'train'), test: new SyntheticDigits(job.seed, 'test') };
     case 'url':
       if (job.job === 'mnist') return loadMnist(await folderSource(data.url, options.baseUrl, options.signal));
       if (!readsFiles(job.job)) break;
       return loadFiles(job, await fetchFiles(data.url, options.baseUrl, options.signal));
     case 'files':
-    case 'spread':
+    case 'shared':
       if (job.job === 'mnist') return loadMnist(pickedSource(options.files ?? []));
       if (!readsFiles(job.job)) break;
       return loadFiles(job, options.files ?? []);

@@ -66,7 +66,7 @@ interface Agreement {
   /** Of all that fit. */
   facts: ShardFacts;
   /** Ranks whose data do not, and why, as in "its columns are a, b". */
-  odd: { rank: number; why: string }[];
+  divergent: { rank: number; why: string }[];
 }
 
 /**
@@ -88,11 +88,11 @@ export function agreeOn(
   }
   const facts = agreed ?? joined(all, tokens);
   if (agreed === null) check(facts, job);
-  const odd = all.flatMap((own, rank) => {
+  const divergent = all.flatMap((own, rank) => {
     const why = misfit(facts, own);
     return why === null ? [] : [{ rank, why }];
   });
-  return { facts, odd };
+  return { facts, divergent };
 }
 
 /** Of those that have in common what most have. */

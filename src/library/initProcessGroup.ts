@@ -49,7 +49,7 @@ export interface InitProcessGroupOptions {
 }
 
 interface Membership {
-  /** Aborted when the epoch ends early. */
+  /** Aborted when the generation ends early. */
   signal: AbortSignal;
   /** Resolves once this rank is done with the group. */
   released: Deferred<void>;
@@ -111,17 +111,19 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
     },
     onroom: () => {},
     onstate: () => {},
-    enter: (epoch) => {
-      const { mesh, localRank, localWorldSize, signal } = epoch;
+    enter: (generation) => {
+      const { mesh, localRank, localWorldSize, signal } = generation;
       const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize });
       const released = deferred();
       const release = (): void => {
         group.destroy();
         released.resolve();
       };
-      // The others hear of it from the server, with the same sentence. A group has one epoch: nothing is left to stay for.
+      // The others hear of it from the server, with the same sentence. A group has one generation: nothing is left to stay for.
       const end = (): void => {
-        group.abort(new PeerGoneError(messageOf(signal.reason), { rank: epoch.rank, epoch: epoch.epoch }));
+        group.abort(
+          new PeerGoneError(messageOf(signal.reason), { rank: generation.rank, generation: generation.generation }),
+        );
         released.resolve();
         void leave();
       };
@@ -177,7 +179,7 @@ export async function destroyProcessGroup(group: ProcessGroup): Promise<void> {
   memberships.delete(group);
   const { signal, released, release, over, leave } = membership;
   released.resolve();
-  // An epoch that has ended early is over for everyone: nobody is left to wait for.
+  // A generation that has ended early is over for everyone: nobody is left to wait for.
   if (!signal.aborted) await over.promise;
   release();
   // Awaited, so that this rank cannot find its own place taken when it comes back at once.

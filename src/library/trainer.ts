@@ -21,7 +21,7 @@ import {
   type InitProcessGroupOptions,
 } from './initProcessGroup.ts';
 import { createTensorTask, type FitOptions, type Samples } from '../engine/tasks/tensorTask.ts';
-import { TrainingRun } from '../engine/training/trainingLoop.ts';
+import { TrainingLoop } from '../engine/training/trainingLoop.ts';
 import { transportOf } from '../engine/membership/transport.ts';
 
 export interface TrainerOptions extends Partial<TrainingPlan> {
@@ -69,7 +69,7 @@ export class Trainer {
       : [callbacks as tf.CustomCallbackArgs];
     if (this.#plan.strategy === 'data-parallel') {
       throw new UsageError(
-        'data-parallel has a tab of the app start workers: with Trainer, choose ring or parameter-server.',
+        'data-parallel has a tab of the app start workers: with Trainer, choose ddp or parameter-server.',
       );
     }
     if (group && (tabs !== undefined || room !== undefined)) {
@@ -100,10 +100,10 @@ export class Trainer {
     await tf.ready();
     const { group, leave } = await this.#join();
     const gpu = tf.getBackend() === 'webgpu' ? watchGpu((tf.backend() as WebGPUBackend).device) : null;
-    let run: TrainingRun | null = null;
+    let run: TrainingLoop | null = null;
     try {
       const teller = new CallbackTeller(this.#callbacks);
-      run = await TrainingRun.prepare({
+      run = await TrainingLoop.prepare({
         ...{ plan: this.#plan, task, clock: systemClock, device: tensorflowDevice() },
         emit: (event) => teller.tell(event),
         checkDevice: () => gpu?.check(),
@@ -129,7 +129,7 @@ export class Trainer {
     // Outside a page there is no address.
     const world = worldOf({ tabs, room }, globalThis.location?.hash ?? '');
     if (world === null) {
-      const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 1, links: new Map() }));
+      const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
       return { group: alone, leave: () => Promise.resolve(alone.destroy()) };
     }
     const joined = await initProcessGroup({
@@ -184,7 +184,7 @@ class CallbackTeller {
   }
 
   async tell(event: EngineEvent): Promise<void> {
-    if (event.type === 'begin') return this.#beginBatch(event.dataEpoch, event.samples);
+    if (event.type === 'begin') return this.#beginBatch(event.epoch, event.samples);
     if (event.type === 'step') return this.#endBatch(event.loss, event.samples);
     if (event.type !== 'evaluation') return;
     const { loss, accuracy } = event;

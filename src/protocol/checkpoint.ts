@@ -29,7 +29,7 @@ export const CheckpointMeta = v.strictObject({
   /** Steps done. */
   step: count,
   /** Where the data cursor is. */
-  position: v.strictObject({ dataEpoch: count, offset: count, parts: v.exactOptional(count) }),
+  position: v.strictObject({ epoch: count, offset: count, parts: v.exactOptional(count) }),
   /** Steps between two tests on held-out samples. */
   evaluateEvery: count,
   /** Milliseconds that steps have taken, where their time has a bound; those of earlier versions do not say. */

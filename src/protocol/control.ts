@@ -7,7 +7,7 @@ import { ProtocolError } from '../util/errors.ts';
 import { JobSpec } from '../spec/job.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from './roomCode.ts';
 
-export const PROTOCOL_VERSION = 7;
+export const PROTOCOL_VERSION = 8;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
 /** Longest control message, bytes: an SDP offer with many candidates is about 8 KiB. */
@@ -17,11 +17,11 @@ export const MAX_WORLD_SIZE = 64;
 /** Most who may watch in a room: two classes. */
 export const MAX_SPECTATORS = 64;
 /** Longest digest of a run for those who watch, characters: with the quotes escaped, about 32 KiB of a message. */
-export const MAX_NEWS_LENGTH = 24 * 1024;
+export const MAX_UPDATE_LENGTH = 24 * 1024;
 
 export const text = (max: number) => v.pipe(v.string(), v.maxLength(max));
 export const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(Number.MAX_SAFE_INTEGER));
-/** Number of a run or an epoch: frames carry an epoch's in 32 bits. */
+/** Number of a run or a generation: frames carry a generation's in 32 bits. */
 const ordinal = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 1));
 export const memberId = v.pipe(v.string(), v.regex(/^[\w-]{8,32}$/));
 const displayName = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(40));
@@ -48,7 +48,7 @@ export const newcomer = {
   /** The rank it wants; else any that nobody asked for. */
   rank: v.optional(rank),
   /** It only watches: it never trains, and needs neither a device nor links. */
-  watches: v.optional(v.boolean()),
+  isSpectator: v.optional(v.boolean()),
 };
 
 /** What simple-peer may be told. Its other signals (`renegotiate`, `transceiverRequest`) act on the peer: not allowed. */
@@ -142,20 +142,20 @@ export function settingsOf(room: Readonly<RoomSettings>): RoomSettings {
 }
 
 /** Where a returning member stands. */
-export const Standing = v.strictObject({
+export const ReconnectState = v.strictObject({
   settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(Removed) }),
   /** The latest run it heard of, in `prepare`, `pause` or `room`; 0: none. */
   run: ordinal,
   /** Whether that run goes on, for all it knows. */
   isRunOn: v.boolean(),
-  /** Highest epoch it heard of, in `prepare` or `room`; 0: none. */
-  epoch: ordinal,
-  /** The epoch it is in; `null`: none. `isSteady`: it trains there, and needs no server's help for it. */
-  active: v.nullable(v.strictObject({ epoch: ordinal, ring, isSteady: v.boolean() })),
+  /** Highest generation it heard of, in `prepare` or `room`; 0: none. */
+  generation: ordinal,
+  /** The generation it is in; `null`: none. `isSteady`: it trains there, and needs no server's help for it. */
+  active: v.nullable(v.strictObject({ generation: ordinal, ring, isSteady: v.boolean() })),
 });
-export type Standing = v.InferOutput<typeof Standing>;
+export type ReconnectState = v.InferOutput<typeof ReconnectState>;
 
-const News = v.strictObject({ type: v.literal('news'), digest: text(MAX_NEWS_LENGTH) });
+const SpectatorUpdate = v.strictObject({ type: v.literal('spectator-update'), update: text(MAX_UPDATE_LENGTH) });
 
 export const ClientMessage = v.variant('type', [
   /** Opens a new room; the sender is its first member and host. */
@@ -177,7 +177,7 @@ export const ClientMessage = v.variant('type', [
   }),
   /** A member whose connection was lost is back, be it to a server that has restarted. */
   v.strictObject({
-    type: v.literal('return'),
+    type: v.literal('reconnect'),
     version: v.literal(PROTOCOL_VERSION),
     ...newcomer,
     room: roomCode,
@@ -185,7 +185,7 @@ export const ClientMessage = v.variant('type', [
     /** The latest that it was given with its id, by `admitted` or `credentials`. */
     token: secret,
     hostKey: v.optional(secret),
-    standing: Standing,
+    reconnectState: ReconnectState,
   }),
   /**
    * The backend is up and warm, and what the room's job needs is here: this member can be counted. Said again after a
@@ -211,47 +211,47 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('lock'), isLocked: v.boolean() }),
   v.strictObject({
     type: v.literal('signal'),
-    epoch: ordinal,
+    generation: ordinal,
     to: memberId,
     /** Connection attempt this belongs to: a retried connection ignores what is left of the one before. */
     attempt: count,
     signal: LinkSignal,
   }),
-  /** All links to neighbours in this epoch's ring are up. */
-  v.strictObject({ type: v.literal('linked'), epoch: ordinal }),
-  /** This member's own state before the epoch's first step. */
-  v.strictObject({ type: v.literal('synced'), epoch: ordinal, step: count, stateHash: text(64) }),
+  /** All links to neighbours in this generation's ring are up. */
+  v.strictObject({ type: v.literal('linked'), generation: ordinal }),
+  /** This member's own state before the generation's first step. */
+  v.strictObject({ type: v.literal('synced'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
    * This member has begun with what comes before `synced`; said again where it gets on, and what is left will take its time: the
    * deadline begins again.
    */
-  v.strictObject({ type: v.literal('syncing'), epoch: ordinal }),
-  v.strictObject({ type: v.literal('finished'), epoch: ordinal, step: count, stateHash: text(64) }),
+  v.strictObject({ type: v.literal('syncing'), generation: ordinal }),
+  v.strictObject({ type: v.literal('finished'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
-   * This member cannot go on in this epoch; `message` is shown to the others. What must follow: `rank`: it is out until it says
-   * `ready` again; `epoch`: another epoch with the same members, none of whom is to blame; `run`: nobody can go on. In a fixed
+   * This member cannot go on in this generation; `message` is shown to the others. What must follow: `rank`: it is out until it says
+   * `ready` again; `generation`: another generation with the same members, none of whom is to blame; `run`: nobody can go on. In a fixed
    * world all three end the run.
    */
   v.strictObject({
     type: v.literal('failed'),
-    epoch: ordinal,
+    generation: ordinal,
     message: text(1000),
-    scope: v.picklist(['rank', 'epoch', 'run']),
+    scope: v.picklist(['rank', 'generation', 'run']),
   }),
   /**
-   * Links to other ranks of this epoch broke or could not be made: all that this member lacks. Both ends report it. Only of its own
+   * Links to other ranks of this generation broke or could not be made: all that this member lacks. Both ends report it. Only of its own
    * links; where another rank's broke, it reports `failed`.
    */
-  v.strictObject({ type: v.literal('broken'), epoch: ordinal, peers }),
+  v.strictObject({ type: v.literal('broken'), generation: ordinal, peers }),
   /** These ranks did not call a collective before its deadline, by what this member has heard itself. */
-  v.strictObject({ type: v.literal('late'), epoch: ordinal, peers }),
-  /** The link to the next rank of this epoch has been far slower than the ring's others for a while: they wait for it. */
-  v.strictObject({ type: v.literal('slow'), epoch: ordinal, peer: memberId }),
+  v.strictObject({ type: v.literal('late'), generation: ordinal, peers }),
+  /** The link to the next rank of this generation has been far slower than the ring's others for a while: they wait for it. */
+  v.strictObject({ type: v.literal('slow'), generation: ordinal, peer: memberId }),
   /**
    * What rank 0 sees of the run, for those who watch (`news.ts` has what is in it): the server hands it on to them, and reads
    * nothing of it.
    */
-  News,
+  SpectatorUpdate,
   /** Answered by the server's own: each side notices when the other has gone without a word. */
   v.strictObject({ type: v.literal('heartbeat') }),
   v.strictObject({ type: v.literal('leave') }),
@@ -322,7 +322,7 @@ export const ServerMessage = v.variant('type', [
     phase: v.picklist(ROOM_PHASES),
     /** Number of the run that is on, or was last; 0 before the first. */
     run: ordinal,
-    epoch: ordinal,
+    generation: ordinal,
     hosts: v.array(memberId),
     members: v.array(RosterEntry),
     /** They are no members: neither counted nor ever a rank. With the room's key they are hosts. */
@@ -337,12 +337,12 @@ export const ServerMessage = v.variant('type', [
   /** New ICE servers: their passwords expire. */
   v.strictObject({ type: v.literal('ice'), iceServers }),
   /**
-   * A new epoch: `members` in ring order; a member's index is its rank, their number the world size. Epochs of one run share its
-   * number. Where no present rank has gone, the epoch before goes on until `sync`.
+   * A new generation: `members` in ring order; a member's index is its rank, their number the world size. Generations of one run share its
+   * number. Where no present rank has gone, the generation before goes on until `sync`.
    */
   v.strictObject({
     type: v.literal('prepare'),
-    epoch: ordinal,
+    generation: ordinal,
     run: ordinal,
     members: ring,
     job: JobSpec,
@@ -352,26 +352,32 @@ export const ServerMessage = v.variant('type', [
     parted: v.array(v.tuple([memberId, memberId])),
   }),
   /** Every member is linked: compare and share state. */
-  v.strictObject({ type: v.literal('sync'), epoch: ordinal }),
+  v.strictObject({ type: v.literal('sync'), generation: ordinal }),
   /** Every member is in the same state: train. */
-  v.strictObject({ type: v.literal('go'), epoch: ordinal }),
-  v.strictObject({ type: v.literal('signal'), epoch: ordinal, from: memberId, attempt: count, signal: LinkSignal }),
-  News,
+  v.strictObject({ type: v.literal('go'), generation: ordinal }),
+  v.strictObject({
+    type: v.literal('signal'),
+    generation: ordinal,
+    from: memberId,
+    attempt: count,
+    signal: LinkSignal,
+  }),
+  SpectatorUpdate,
   /** Answer to each `heartbeat`: a client that hears none has a dead connection, which TCP may tell only much later. */
   v.strictObject({ type: v.literal('heartbeat') }),
   /**
-   * Too few are left to go on, or the host has paused the run: all epochs up to this one are over. It goes on once `waitingFor`
+   * Too few are left to go on, or the host has paused the run: all generations up to this one are over. It goes on once `waitingFor`
    * more are ready; 0: once the host says so.
    */
-  v.strictObject({ type: v.literal('pause'), run: ordinal, epoch: ordinal, waitingFor: count }),
+  v.strictObject({ type: v.literal('pause'), run: ordinal, generation: ordinal, waitingFor: count }),
   /**
-   * This member held up the others: the run goes on without it, and all epochs up to this one are over for it. It stays in the room,
+   * This member held up the others: the run goes on without it, and all generations up to this one are over for it. It stays in the room,
    * and is tried again after a while.
    */
   v.strictObject({
     type: v.literal('suspended'),
     run: ordinal,
-    epoch: ordinal,
+    generation: ordinal,
     /** One or two sentences for people: why, what to do, how long. */
     message: text(1000),
   }),

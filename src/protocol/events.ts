@@ -35,20 +35,20 @@ export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING
 /** Where a rank stands. */
 export interface RankStatus {
   state: RankState;
-  /** Membership epoch that `state` is about. */
-  epoch: number;
+  /** Membership generation that `state` is about. */
+  generation: number;
   /** The same in a sentence, for logs. */
   detail: string;
   /** The connection to the signaling server is lost, and being made anew. */
   isServerAway: boolean;
-  /** Neighbours that it connects to, by their ranks in the epoch to come, and whether over a relay only. */
+  /** Neighbours that it connects to, by their ranks in the generation to come, and whether over a relay only. */
   connecting: readonly { rank: number; isRelayed: boolean }[];
 }
 
 /** What is got ready before a first step. */
 export type WarmupStage = 'drawing' | 'data' | 'compiling' | 'recovering';
 
-/** The link to a rank's right neighbour; bytes since the links of this epoch were made. */
+/** The link to a rank's right neighbour; bytes since the links of this generation were made. */
 export interface EdgeReport {
   route: LinkRoute;
   roundTripMs: number | null;
@@ -212,14 +212,14 @@ export const RunResultSchema = v.object({
 export interface RunResult extends v.InferOutput<typeof RunResultSchema> {}
 
 /** To a tab that watches, this and all that follows of the run comes from `rank`. */
-export const EpochEvent = v.object({
-  type: v.literal('epoch'),
-  epoch: count,
-  /** Epochs of one run share its number. */
+export const GenerationEvent = v.object({
+  type: v.literal('generation'),
+  generation: count,
+  /** Generations of one run share its number. */
   run: count,
   rank,
   worldSize,
-  /** Which of its browser's tabs in this epoch this rank is, and of how many. */
+  /** Which of its browser's tabs in this generation this rank is, and of how many. */
   localRank: rank,
   localWorldSize: worldSize,
   /** In ring order: index is rank. */
@@ -254,7 +254,7 @@ export const StepEvent = v.object({
   type: v.literal('step'),
   step: count,
   /** Pass over the data this step belongs to, from 0, and samples of the pass that were done before it. */
-  dataEpoch: count,
+  epoch: count,
   offset: count,
   /** Mean loss over this step's samples: of all ranks, or of this one where ranks learn by themselves. */
   loss: number,
@@ -319,7 +319,7 @@ export interface ModelFile {
 
 /** An event that crosses a wire, or may. */
 type SharedEvent = v.InferOutput<
-  | typeof EpochEvent
+  | typeof GenerationEvent
   | typeof ModelEvent
   | typeof LinkEvent
   | typeof StepEvent
@@ -346,12 +346,12 @@ export type EngineEvent =
   /** In place of the one that `admitted` gave, which expires. */
   | { type: 'hostKey'; room: string; hostKey: string }
   /** The room as the server describes it. */
-  | Omit<RoomMessage, 'run' | 'epoch' | 'removed'>
+  | Omit<RoomMessage, 'run' | 'generation' | 'removed'>
   | { type: 'warmup'; stage: WarmupStage; message: string }
   /** Files that this tab's user chose, for all ranks: bytes that are read of how many. With the last one they can go round. */
   | { type: 'reading'; bytes: number; total: number }
   /** The job's files go round: bytes that each rank has of `total`. */
-  | { type: 'spread'; epoch: number; total: number; held: readonly number[] }
+  | { type: 'file-distribution'; generation: number; total: number; held: readonly number[] }
   /** The room's first run will go on from a checkpoint of this tab's, after `step` steps. */
   | { type: 'checkpoint'; step: number }
   /** The room's first run will begin with the weights of this tab's file `file`. */
@@ -363,7 +363,7 @@ export type EngineEvent =
   /** Held-out samples are tested after a step: this rank has done so many of its share. */
   | { type: 'testing'; step: number; done: number; share: number }
   /** A step is about to be taken. `samples` as in what `step` will tell. */
-  | { type: 'begin'; step: number; dataEpoch: number; samples: number }
+  | { type: 'begin'; step: number; epoch: number; samples: number }
   /** How this rank spent a step, exactly. */
   | { type: 'segments'; lane: StepLane }
   | { type: 'telemetry'; step: number; ranks: RankTelemetry[] }
@@ -400,7 +400,7 @@ export type EngineCommand =
       server: string;
       name: string;
       rank?: number;
-      watches?: boolean;
+      isSpectator?: boolean;
       job: JobSpec;
       startAt: number | null;
       resume?: string;
@@ -411,7 +411,7 @@ export type EngineCommand =
       server: string;
       name: string;
       rank?: number;
-      watches?: boolean;
+      isSpectator?: boolean;
       room: string;
       hostKey?: string;
       origin?: File;

@@ -38,7 +38,7 @@ export const FlightRecordingSchema = v.object({
   version: v.literal(2),
   rank: count,
   worldSize: v.pipe(count, v.minValue(1)),
-  epoch: count,
+  generation: count,
   /** Oldest first, like all that follows. */
   records: v.array(FlightRecordSchema),
   traces: v.array(RecordedTrace),

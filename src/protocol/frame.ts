@@ -26,7 +26,7 @@ export const FrameKind = {
   /** The sender has issued this op and has no data for the receiver: it only says which op it is. */
   CALL: 5,
   /** Something all ranks should hear; whoever gets it passes it on. Payload: JSON. */
-  NEWS: 6,
+  FLOOD: 6,
 } as const;
 export type FrameKind = (typeof FrameKind)[keyof typeof FrameKind];
 
@@ -101,9 +101,9 @@ export interface FrameHeader {
   algorithm: Algorithm;
   /** The algorithm's step: with the sender it names the transfer that the segment is part of. */
   step: number;
-  /** Membership epoch; frames of another epoch are dropped. */
-  epoch: number;
-  /** Process group of that epoch; 0 is the world. */
+  /** Membership generation; frames of another generation are dropped. */
+  generation: number;
+  /** Process group of that generation; 0 is the world. */
   group: number;
   /** The op's sequence number in its group, the same on every rank; of a message, its number from sender to receiver. */
   seq: number;
@@ -121,10 +121,10 @@ export interface FrameHeader {
 }
 
 /** The header of a frame that carries no data. */
-export function emptyHeader(kind: FrameKind, epoch: number): FrameHeader {
+export function emptyHeader(kind: FrameKind, generation: number): FrameHeader {
   return {
     kind,
-    epoch,
+    generation,
     op: OpCode.NONE,
     dtype: DtypeCode.NONE,
     reduceOp: ReduceOp.NONE,
@@ -147,7 +147,7 @@ const DTYPE_AT = 3;
 const REDUCE_OP_AT = 4;
 const ALGORITHM_AT = 5;
 const STEP_AT = 6;
-const EPOCH_AT = 8;
+const GENERATION_AT = 8;
 const SEQ_AT = 12;
 const TAG_AT = 16;
 const ROOT_AT = 18;
@@ -173,7 +173,7 @@ export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
   view.setUint8(REDUCE_OP_AT, header.reduceOp);
   view.setUint8(ALGORITHM_AT, header.algorithm);
   view.setUint16(STEP_AT, header.step, true);
-  view.setUint32(EPOCH_AT, header.epoch, true);
+  view.setUint32(GENERATION_AT, header.generation, true);
   view.setUint32(SEQ_AT, header.seq, true);
   view.setUint16(TAG_AT, header.tag, true);
   view.setUint16(ROOT_AT, header.root, true);
@@ -184,13 +184,13 @@ export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
 }
 
 /**
- * A frame's epoch alone, for who passes frames on to whoever reads the rest.
+ * A frame's generation alone, for who passes frames on to whoever reads the rest.
  *
  * @throws ProtocolError where the bytes are too few for a frame.
  */
-export function epochOf(frame: ArrayBuffer): number {
+export function generationOf(frame: ArrayBuffer): number {
   checkHeaderSize(frame);
-  return new DataView(frame).getUint32(EPOCH_AT, true);
+  return new DataView(frame).getUint32(GENERATION_AT, true);
 }
 
 function checkHeaderSize(frame: ArrayBuffer): void {
@@ -225,7 +225,7 @@ export function readHeader(frame: ArrayBuffer): FrameHeader {
     reduceOp: view.getUint8(REDUCE_OP_AT) as ReduceOp,
     algorithm: view.getUint8(ALGORITHM_AT) as Algorithm,
     step: view.getUint16(STEP_AT, true),
-    epoch: view.getUint32(EPOCH_AT, true),
+    generation: view.getUint32(GENERATION_AT, true),
     seq: view.getUint32(SEQ_AT, true),
     tag: view.getUint16(TAG_AT, true),
     root: view.getUint16(ROOT_AT, true),
@@ -235,7 +235,7 @@ export function readHeader(frame: ArrayBuffer): FrameHeader {
   };
 }
 
-/** JSON payload of a control frame (HELLO, NEWS). */
+/** JSON payload of a control frame (HELLO, FLOOD). */
 export function encodeJsonFrame(header: FrameHeader, value: unknown): ArrayBuffer {
   const bytes = new TextEncoder().encode(JSON.stringify(value));
   const frame = createFrame(header, bytes.byteLength);

@@ -1,4 +1,4 @@
-/** Who has which rank: the order of an epoch's ring, and which tab of its browser a rank is. Pure; server and page agree by it. */
+/** Who has which rank: the order of a generation's ring, and which tab of its browser a rank is. Pure; server and page agree by it. */
 import type { RosterEntry } from './control.ts';
 
 /**

@@ -7,7 +7,7 @@ import { parseJson } from '../util/json.ts';
 import {
   CodecEvent,
   ConfusionEvent,
-  EpochEvent,
+  GenerationEvent,
   EvaluationEvent,
   FinishedEvent,
   HashesEvent,
@@ -36,8 +36,8 @@ const Result = v.object({
 });
 
 /** Fields that are not here are left out. */
-export const NewsEvent = v.variant('type', [
-  EpochEvent,
+export const SpectatorEvent = v.variant('type', [
+  GenerationEvent,
   ModelEvent,
   LinkEvent,
   StepEvent,
@@ -57,12 +57,12 @@ export const NewsEvent = v.variant('type', [
   SampleEvent,
   v.object({ ...FinishedEvent.entries, result: Result }),
 ]);
-export type NewsEvent = v.InferOutput<typeof NewsEvent>;
+export type SpectatorEvent = v.InferOutput<typeof SpectatorEvent>;
 
 /** `null`: it is none of those that are told, or not fit to be. */
-export function newsOf(event: EngineEvent): NewsEvent | null {
+export function spectatorEventOf(event: EngineEvent): SpectatorEvent | null {
   const told = event.type === 'finished' ? { ...event, result: withoutSteps(event.result) } : event;
-  const result = v.safeParse(NewsEvent, told);
+  const result = v.safeParse(SpectatorEvent, told);
   return result.success ? result.output : null;
 }
 
@@ -73,11 +73,11 @@ function withoutSteps(result: RunResult): RunResult {
 }
 
 /** The events of a digest; what does not fit is left out. */
-export function parseNews(digest: string): NewsEvent[] {
+export function parseSpectatorUpdate(digest: string): SpectatorEvent[] {
   const value = parseJson(digest);
   if (!Array.isArray(value)) return [];
   return value.flatMap((one) => {
-    const result = v.safeParse(NewsEvent, one);
+    const result = v.safeParse(SpectatorEvent, one);
     return result.success ? [result.output] : [];
   });
 }

@@ -12,7 +12,7 @@ import { createRng, mixSeed } from '../util/rng.ts';
 import { clusterOf, simulateStep, type Cluster, type SimulatedStep } from './cluster.ts';
 
 interface SimulatedRun {
-  /** The room, the epoch, the model. */
+  /** The room, the generation, the model. */
   beginning: readonly EngineEvent[];
   /** All that one step brings. Steps are to be asked for in order. */
   next: () => EngineEvent[];
@@ -60,7 +60,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
         ...{ isLocked: false, isHeld: false, waitingFor: 0 },
       },
       {
-        ...{ type: 'epoch', epoch: 1, run: 1, rank: SEEN_BY, worldSize: n, localRank: 0, localWorldSize: 1 },
+        ...{ type: 'generation', generation: 1, run: 1, rank: SEEN_BY, worldSize: n, localRank: 0, localWorldSize: 1 },
         ...{ members, job },
       },
       {
@@ -73,7 +73,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
         const peerRank = from === SEEN_BY ? rightOf(SEEN_BY, n) : from;
         return { type: 'link', peerRank, up: true, ...wayOf(cluster, from) };
       }),
-      { type: 'state', state: 'RUNNING', epoch: 1, detail: '', isServerAway: false, connecting: [] },
+      { type: 'state', state: 'RUNNING', generation: 1, detail: '', isServerAway: false, connecting: [] },
       { type: 'note', message: note },
     ],
     next: () => {
@@ -88,7 +88,7 @@ export function simulatedRun(n: number, seed: number, note: string): SimulatedRu
         { type: 'trace', step, bucket: 0, bytes: GRADIENT_BYTES, ...shifted(own, began) },
         { type: 'segments', lane: lanes[SEEN_BY]! },
         {
-          ...{ type: 'step', step, dataEpoch: Math.floor(step / stepsPerPass) },
+          ...{ type: 'step', step, epoch: Math.floor(step / stepsPerPass) },
           ...{ offset: (step % stepsPerPass) * BATCH * n, loss: lossAt(step, n, seed), samples: BATCH * n },
           ...{ ms: own.ms, at },
         },

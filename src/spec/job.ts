@@ -28,7 +28,7 @@ import {
   type PlannedCodec,
   type StrategyName,
 } from './names.ts';
-import { SpreadFiles } from './fileManifest.ts';
+import { FileManifest } from './fileManifest.ts';
 import { misfitOf, Topology } from './topology.ts';
 
 export * from './names.ts';
@@ -48,11 +48,11 @@ export const MAX_HIDDEN = 4096;
  * a lesson has none.
  */
 const DataSource = v.variant('kind', [
-  v.strictObject({ kind: v.literal('drawn') }),
+  v.strictObject({ kind: v.literal('synthetic') }),
   v.strictObject({ kind: v.literal('built-in') }),
   v.strictObject({ kind: v.literal('url'), url: v.pipe(v.string(), v.minLength(1), v.maxLength(2048)) }),
   v.strictObject({ kind: v.literal('files') }),
-  v.strictObject({ kind: v.literal('spread'), files: SpreadFiles }),
+  v.strictObject({ kind: v.literal('shared'), files: FileManifest }),
   v.strictObject({ kind: v.literal('federated') }),
   v.strictObject({ kind: v.literal('none') }),
 ]);
@@ -135,7 +135,7 @@ const PLAN_FIELDS = {
   }),
   /** Compare state hashes, and exchange statistics, every so many steps. */
   hashEvery: field(positiveInteger(1_000_000), 20, { value: 'n', help: 'compare the ranks every n steps' }),
-  strategy: field(v.picklist(STRATEGY_NAMES), 'ring', { value: 'name', help: 'how ranks learn together' }),
+  strategy: field(v.picklist(STRATEGY_NAMES), 'ddp', { value: 'name', help: 'how ranks learn together' }),
   /** Steps between two points where all ranks agree, for strategies that have them; `null`: the strategy's own default. */
   syncEvery: field(v.nullable(positiveInteger(1_000_000)), null, {
     value: 'n',
@@ -164,7 +164,7 @@ const PLAN_FIELDS = {
 const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
 
 const FITTING_RANGE_TEST =
-  `range-test goes with the strategy ring, and with maxSteps of ${RANGE_TEST_STEPS.least} to ${RANGE_TEST_STEPS.most}: what it finds ` +
+  `range-test goes with the strategy ddp, and with maxSteps of ${RANGE_TEST_STEPS.least} to ${RANGE_TEST_STEPS.most}: what it finds ` +
   'with the ring holds for parameter-server and data-parallel, too';
 
 /** Only where all ranks take every step together do all know its loss. */
@@ -172,7 +172,7 @@ function fitsRangeTest(plan: { schedule: string; strategy: string; maxSteps: num
   const { schedule, strategy, maxSteps } = plan;
   const { least, most } = RANGE_TEST_STEPS;
   const isLong = maxSteps !== null && maxSteps >= least && maxSteps <= most;
-  return schedule !== 'range-test' || (strategy === 'ring' && isLong);
+  return schedule !== 'range-test' || (strategy === 'ddp' && isLong);
 }
 
 const FITTING_CODEC = 'ring takes every codec, diloco takes fp16 and int8, and other strategies take fp32 only';
@@ -198,7 +198,7 @@ export const FIELDS = {
   gpt: field(GptModel, defaultValuesOf(GPT_FIELDS)),
   ...PLAN_FIELDS,
   ...MEASURE_FIELDS,
-  data: field(DataSource, { kind: 'drawn' }),
+  data: field(DataSource, { kind: 'synthetic' }),
   ...FILE_FIELDS,
   /** Workers in the one tab of `data-parallel`. */
   replicas: field(positiveInteger(MAX_REPLICAS), 4, { value: 'n', help: 'workers in the one tab (data-parallel)' }),
@@ -210,11 +210,11 @@ export const FIELDS = {
 
 /** The kinds of data that jobs have. */
 const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
-  digits: ['drawn'],
-  mnist: ['url', 'files', 'spread'],
-  images: ['url', 'files', 'spread', 'federated'],
-  table: ['url', 'files', 'spread', 'federated'],
-  gpt: ['built-in', 'url', 'files', 'spread', 'federated'],
+  digits: ['synthetic'],
+  mnist: ['url', 'files', 'shared'],
+  images: ['url', 'files', 'shared', 'federated'],
+  table: ['url', 'files', 'shared', 'federated'],
+  gpt: ['built-in', 'url', 'files', 'shared', 'federated'],
   lesson: ['none'],
 };
 
@@ -254,7 +254,7 @@ export const JobSpec = v.pipe(
       'these four and "built-in"; the lesson has none',
   ),
   v.check(
-    ({ data, strategy }) => !['spread', 'federated'].includes(data.kind) || strategy !== 'data-parallel',
+    ({ data, strategy }) => !['shared', 'federated'].includes(data.kind) || strategy !== 'data-parallel',
     'workers in one tab have its files: data-parallel takes data of kind "files"',
   ),
   v.check(
@@ -284,7 +284,7 @@ export const JobSpec = v.pipe(
   }),
   v.check(({ strategy, codec }) => codecsOf(strategy).includes(codec), FITTING_CODEC),
   v.check((plan) => fitsRangeTest(plan), FITTING_RANGE_TEST),
-  v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ring', 'the lesson goes with the strategy ring'),
+  v.check(({ job, strategy }) => job !== 'lesson' || strategy === 'ddp', 'the lesson goes with the strategy ddp'),
 );
 
 export type JobSpec = v.InferOutput<typeof JobSpec>;
@@ -307,7 +307,7 @@ export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
 
 /** Whether ranks may come and go in a run: strategies whose ranks are equal after every step, and hold all that a joiner needs. */
 export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
-  return strategy === 'ring';
+  return strategy === 'ddp';
 }
 
 /** Whether a run ends with a model that has learned something: neither a lesson does, nor a run that looks for a rate. */
@@ -340,7 +340,7 @@ export function defaultsOf(job: unknown, strategy: unknown, schedule?: unknown):
  * exchange, would be rounded for good.
  */
 export function codecsOf(strategy: StrategyName): readonly PlannedCodec[] {
-  if (strategy === 'ring') return PLANNED_CODECS;
+  if (strategy === 'ddp') return PLANNED_CODECS;
   return strategy === 'diloco' ? ['fp32', 'fp16', 'int8'] : ['fp32'];
 }
 

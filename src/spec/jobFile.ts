@@ -59,7 +59,7 @@ export function writeJobFile(job: JobSpec): string {
   const written = {
     ...job,
     gpt: sizes.length === 0 ? usual.gpt : Object.fromEntries(sizes),
-    data: kind === 'spread' ? { kind, files: [] } : job.data,
+    data: kind === 'shared' ? { kind, files: [] } : job.data,
   };
   const differs = (name: keyof JobSpec): boolean => JSON.stringify(written[name]) !== JSON.stringify(usual[name]);
   const names = JOB_FIELDS.filter((name) => name === 'job' || differs(name));

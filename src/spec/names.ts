@@ -20,7 +20,7 @@ export const SCHEDULE_NAMES = ['constant', 'cosine', 'range-test'] as const;
 
 /** How ranks learn together: src/parallel/strategies has a file for each. */
 export const STRATEGY_NAMES = [
-  'ring',
+  'ddp',
   'parameter-server',
   'async-parameter-server',
   'data-parallel',

@@ -14,15 +14,15 @@ type FlightSubject = Omit<FlightRecord, 'state' | 'scheduledAt' | 'startedAt' | 
 export class FlightRecorder {
   readonly #rank: number;
   readonly #worldSize: number;
-  readonly #epoch: number;
+  readonly #generation: number;
   /** A ring: once full, `#next` is the oldest. */
   readonly #records: FlightRecord[] = [];
   #next = 0;
 
-  constructor({ rank, worldSize, epoch }: Pick<FlightRecording, 'rank' | 'worldSize' | 'epoch'>) {
+  constructor({ rank, worldSize, generation }: Pick<FlightRecording, 'rank' | 'worldSize' | 'generation'>) {
     this.#rank = rank;
     this.#worldSize = worldSize;
-    this.#epoch = epoch;
+    this.#generation = generation;
   }
 
   /** Keeps a record of what is scheduled `now`; whoever gives it goes on writing what happens to it. */
@@ -48,7 +48,7 @@ export class FlightRecorder {
       version: 2,
       rank: this.#rank,
       worldSize: this.#worldSize,
-      epoch: this.#epoch,
+      generation: this.#generation,
       records: this.records.map((record) => ({ ...record })),
       ...{ traces: [], lanes: [], clocks: [] },
     };

@@ -23,7 +23,7 @@ export interface World {
 }
 
 /** The meshes of `n` ranks: a ring of links from the start, more on demand. */
-export function createMeshes(n: number, createPair: () => [Link, Link] = createMemoryLinkPair, epoch = 1): World {
+export function createMeshes(n: number, createPair: () => [Link, Link] = createMemoryLinkPair, generation = 1): World {
   const links = Array.from({ length: n }, () => new Map<number, Link>());
   const join = (a: number, b: number): void => {
     if (a === b || links[a]!.has(b)) return;
@@ -32,11 +32,11 @@ export function createMeshes(n: number, createPair: () => [Link, Link] = createM
     links[b]!.set(a, theirs);
   };
   for (let rank = 0; rank < n; rank++) join(rank, rightOf(rank, n));
-  const rng = createRng(epoch);
+  const rng = createRng(generation);
   const meshes: Mesh[] = links.map(
     (own, rank) =>
       new Mesh({
-        ...{ rank, worldSize: n, epoch, links: own },
+        ...{ rank, worldSize: n, generation, links: own },
         newsId: () => rng.below(2 ** 32),
         connect: (peer) => {
           join(rank, peer);

@@ -1,6 +1,6 @@
 /**
  * HELLO and HELLO-ACK: a link counts as up once both ends have said who they are and agreed. A stale or wrong peer (of
- * another room, epoch or rank) is refused here, before any gradient crosses.
+ * another room, generation or rank) is refused here, before any gradient crosses.
  */
 import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, readHeader } from '../protocol/frame.ts';
@@ -9,7 +9,7 @@ import { deferred } from '../util/deferred.ts';
 import { PeerGoneError, ProtocolError, TimeoutError } from '../util/errors.ts';
 import type { Link } from './link.ts';
 
-export const Hello = v.strictObject({ room: v.string(), epoch: v.number(), member: v.string(), rank: v.number() });
+export const Hello = v.strictObject({ room: v.string(), generation: v.number(), member: v.string(), rank: v.number() });
 export type Hello = v.InferOutput<typeof Hello>;
 
 /**
@@ -32,7 +32,7 @@ export async function handshake(
     const missing = greeted ? 'its acknowledgement' : 'its greeting';
     done.reject(
       new TimeoutError(`Rank ${expected.rank} did not send ${missing} within ${timeoutMs} ms of connecting.`, {
-        epoch: self.epoch,
+        generation: self.generation,
         rank: self.rank,
         missing: [expected.rank],
       }),
@@ -46,7 +46,7 @@ export async function handshake(
         hello.success && (Object.keys(expected) as (keyof Hello)[]).every((key) => hello.output[key] === expected[key]);
       if (!isExpected) throw new ProtocolError(`A link meant for rank ${expected.rank} led to someone else.`);
       greeted = true;
-      link.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO_ACK, self.epoch), {})).catch(done.reject);
+      link.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO_ACK, self.generation), {})).catch(done.reject);
     } else if (kind === FrameKind.HELLO_ACK) acknowledged = true;
     else throw new ProtocolError(`Rank ${expected.rank} sent data before its greeting.`);
     if (!greeted || !acknowledged) return;
@@ -64,7 +64,7 @@ export async function handshake(
     }
   };
   try {
-    await Promise.all([link.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO, self.epoch), self)), done.promise]);
+    await Promise.all([link.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO, self.generation), self)), done.promise]);
   } catch (error) {
     link.close();
     throw error;

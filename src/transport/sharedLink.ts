@@ -1,26 +1,26 @@
 /**
- * A link that outlasts a membership epoch: one link to a member, and a view of it for each epoch that uses it. The next epoch
+ * A link that outlasts a membership generation: one link to a member, and a view of it for each generation that uses it. The next generation
  * greets over its view while the last one still finishes over its own.
  */
-import { epochOf } from '../protocol/frame.ts';
+import { generationOf } from '../protocol/frame.ts';
 import { asError, ProtocolError, UsageError } from '../util/errors.ts';
 import type { Link, LinkDescription, LinkState } from './link.ts';
 import { LinkEnd } from './linkEnd.ts';
 
 /**
- * Most bytes kept of epochs that this rank has not come to. Before it has heard this rank's greeting a member sends nothing but
- * its own, of some hundred bytes: this is enough for hundreds of epochs that come and go meanwhile.
+ * Most bytes kept of generations that this rank has not come to. Before it has heard this rank's greeting a member sends nothing but
+ * its own, of some hundred bytes: this is enough for hundreds of generations that come and go meanwhile.
  */
 export const MAX_EARLY_BYTES = 64 * 1024;
 
 export class SharedLink {
   readonly #link: Link;
-  /** Open ones, by epoch. */
-  readonly #views = new Map<number, EpochView>();
-  /** Frames of epochs later than any view's. */
-  #early: { epoch: number; frame: ArrayBuffer }[] = [];
+  /** Open ones, by generation. */
+  readonly #views = new Map<number, GenerationView>();
+  /** Frames of generations later than any view's. */
+  #early: { generation: number; frame: ArrayBuffer }[] = [];
   /** Of all views there have been. */
-  #latestEpoch = -1;
+  #latestGeneration = -1;
   #onclose: ((error: Error | null) => void) | null = null;
   #closed: { error: Error | null } | null = null;
 
@@ -46,22 +46,24 @@ export class SharedLink {
   }
 
   /**
-   * The link as an epoch has it: sends frames as they are, and gets those of its epoch only, also those that came before the view
-   * was made. Closing it closes nothing else, and the other end does not hear of it; frames of its epoch are dropped from then on.
+   * The link as a generation has it: sends frames as they are, and gets those of its generation only, also those that came before the view
+   * was made. Closing it closes nothing else, and the other end does not hear of it; frames of its generation are dropped from then on.
    *
-   * @param epoch later than that of all views before.
-   * @throws UsageError where it is not: what an epoch missed has been dropped.
+   * @param generation later than that of all views before.
+   * @throws UsageError where it is not: what a generation missed has been dropped.
    */
-  view(epoch: number): Link {
-    if (epoch <= this.#latestEpoch) {
-      throw new UsageError(`Views are made in the order of epochs: epoch ${epoch} cannot follow ${this.#latestEpoch}.`);
+  view(generation: number): Link {
+    if (generation <= this.#latestGeneration) {
+      throw new UsageError(
+        `Views are made in the order of generations: generation ${generation} cannot follow ${this.#latestGeneration}.`,
+      );
     }
-    this.#latestEpoch = epoch;
-    const view = new EpochView(this.#link, () => this.#views.delete(epoch));
-    this.#views.set(epoch, view);
+    this.#latestGeneration = generation;
+    const view = new GenerationView(this.#link, () => this.#views.delete(generation));
+    this.#views.set(generation, view);
     const early = this.#early;
-    this.#early = early.filter((kept) => kept.epoch > epoch);
-    for (const kept of early) if (kept.epoch === epoch) view.deliver(kept.frame);
+    this.#early = early.filter((kept) => kept.generation > generation);
+    for (const kept of early) if (kept.generation === generation) view.deliver(kept.frame);
     if (this.#closed) view.end(this.#closed.error);
     return view;
   }
@@ -72,25 +74,25 @@ export class SharedLink {
   }
 
   #receive(frame: ArrayBuffer): void {
-    let epoch: number;
+    let generation: number;
     try {
-      epoch = epochOf(frame);
+      generation = generationOf(frame);
     } catch (error) {
       return this.#end(asError(error));
     }
-    const view = this.#views.get(epoch);
+    const view = this.#views.get(generation);
     if (view) view.deliver(frame);
-    else if (epoch > this.#latestEpoch) this.#keep(epoch, frame);
+    else if (generation > this.#latestGeneration) this.#keep(generation, frame);
   }
 
-  #keep(epoch: number, frame: ArrayBuffer): void {
-    this.#early.push({ epoch, frame });
+  #keep(generation: number, frame: ArrayBuffer): void {
+    this.#early.push({ generation, frame });
     const bytes = this.#early.reduce((sum, kept) => sum + kept.frame.byteLength, 0);
     if (bytes <= MAX_EARLY_BYTES) return;
     this.#end(
       new ProtocolError(
-        `A member sent more than ${MAX_EARLY_BYTES / 1024} KiB of epoch ${epoch} and others that this rank has not come to.`,
-        { epoch },
+        `A member sent more than ${MAX_EARLY_BYTES / 1024} KiB of generation ${generation} and others that this rank has not come to.`,
+        { generation },
       ),
     );
   }
@@ -104,7 +106,7 @@ export class SharedLink {
   }
 }
 
-class EpochView extends LinkEnd {
+class GenerationView extends LinkEnd {
   readonly #link: Link;
   readonly #detach: () => void;
 
@@ -114,7 +116,7 @@ class EpochView extends LinkEnd {
     this.#detach = detach;
   }
 
-  /** A frame of the epoch has come. */
+  /** A frame of the generation has come. */
   deliver(frame: ArrayBuffer): void {
     this.arrived(frame);
   }

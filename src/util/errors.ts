@@ -6,8 +6,8 @@
 /** Where an error happened. Every field is optional: an error carries what its thrower knows. */
 export interface ErrorContext {
   room?: string | undefined;
-  /** Membership epoch (not a pass over the data). */
-  epoch?: number | undefined;
+  /** Membership generation (not a pass over the data). */
+  generation?: number | undefined;
   rank?: number | undefined;
   worldSize?: number | undefined;
   /** Optimizer step. */
@@ -19,7 +19,7 @@ export interface ErrorContext {
   /** Ranks that were waited for. */
   missing?: number[] | undefined;
   /** Ranks that differ from most: in their data, model or state. */
-  odd?: number[] | undefined;
+  divergent?: number[] | undefined;
 }
 
 export class PeergradError extends Error {
@@ -53,7 +53,7 @@ export class MismatchError extends PeergradError {
 }
 
 /**
- * Some ranks' state (`context.odd`) is no longer that of the others: begin another epoch, at whose start theirs is replaced; if it
+ * Some ranks' state (`context.odd`) is no longer that of the others: begin another generation, at whose start theirs is replaced; if it
  * comes again, go on without them.
  */
 export class DivergenceError extends PeergradError {

@@ -18,7 +18,7 @@ export function stepEvent(step: number): Extract<EngineEvent, { type: 'step' }> 
   return {
     type: 'step',
     step,
-    dataEpoch: 0,
+    epoch: 0,
     offset: 100 * step,
     loss: 2 / (step + 1),
     samples: 100,
@@ -29,7 +29,7 @@ export function stepEvent(step: number): Extract<EngineEvent, { type: 'step' }> 
 
 export const RESULT: RunResult = {
   worldSize: 3,
-  strategy: 'ring',
+  strategy: 'ddp',
   codec: 'fp32',
   bytesReceivedPerRank: [],
   backend: 'webgpu',

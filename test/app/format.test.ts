@@ -57,7 +57,7 @@ test('every job that the form can make is valid', () => {
   const mnist = withJob(DEFAULT_JOB, 'mnist', null);
   expect(parseJob(mnist).data).toEqual({ kind: 'files' });
   expect(parseJob(withJob(DEFAULT_JOB, 'mnist', '/data/')).data).toEqual({ kind: 'url', url: '/data/' });
-  expect(parseJob(withJob(mnist, 'digits', null)).data).toEqual({ kind: 'drawn' });
+  expect(parseJob(withJob(mnist, 'digits', null)).data).toEqual({ kind: 'synthetic' });
   expect(withOptimizer(DEFAULT_JOB, 'sgd').learningRate).toBe(0.1);
   expect(withOptimizer({ ...DEFAULT_JOB, learningRate: 0.5 }, 'sgd').learningRate).toBe(0.5);
 });

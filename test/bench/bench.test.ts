@@ -30,7 +30,7 @@ const result = (strategy: StrategyName, sent: number[], received: number[]): Run
 
 describe('theory', () => {
   test.each([
-    ['ring', 1500],
+    ['ddp', 1500],
     ['parameter-server', 6000],
     ['async-parameter-server', 6000],
     ['data-parallel', 6000],
@@ -43,20 +43,20 @@ describe('theory', () => {
   test("compares a server's bytes in and out, and of a ring what the busiest rank sends", () => {
     const server = rowOf(result('parameter-server', [10_000, 10_000], [10_000, 10_000]), 5);
     expect(server).toMatchObject({ n: 2, K, syncEvery: 1, busiestBytesPerStep: 2000, theory: 2000, ratio: 1 });
-    const ring = rowOf(result('ring', [9_900, 10_500], [10_000, 10_000]), 5);
+    const ring = rowOf(result('ddp', [9_900, 10_500], [10_000, 10_000]), 5);
     expect(ring).toMatchObject({ sentPerStep: 1050, receivedPerStep: 1000, busiestBytesPerStep: 1050, ratio: 1.05 });
     const local = rowOf(result('local-sgd', [2_000, 2_000], [2_000, 2_000]), 5);
     expect(local).toMatchObject({ syncEvery: 5, busiestBytesPerStep: 200, theory: 200, ratio: 1, stepMs: 8 });
   });
 
   test('is contradicted by ring and parameter-server above or below 1 %, and by nothing else', () => {
-    const row = rowOf(result('ring', [10_000, 10_000], [10_000, 10_000]), 1);
+    const row = rowOf(result('ddp', [10_000, 10_000], [10_000, 10_000]), 1);
     const rows = STRATEGY_NAMES.flatMap((strategy) =>
       [0.989, 0.991, 1.009, 1.011].map((ratio) => ({ ...row, strategy, ratio, busiestBytesPerStep: 1000 * ratio })),
     );
     expect(contradictions(rows)).toEqual([
-      'ring with 2 ranks moved 989 bytes a step, not 1000',
-      'ring with 2 ranks moved 1011 bytes a step, not 1000',
+      'ddp with 2 ranks moved 989 bytes a step, not 1000',
+      'ddp with 2 ranks moved 1011 bytes a step, not 1000',
       'parameter-server with 2 ranks moved 989 bytes a step, not 1000',
       'parameter-server with 2 ranks moved 1011 bytes a step, not 1000',
     ]);
@@ -104,7 +104,7 @@ test.each([
   ['frobnicate', /unknown command/],
   ['strategies --tabs 1', /whole number from 2 to 64/],
   ['strategies --tabs 2,many', /whole number from 2 to 64/],
-  ['strategies --strategies ring,star', /ring, parameter-server, async/],
+  ['strategies --strategies ddp,star', /ddp, parameter-server, async/],
   ['curves', /--data/],
   ['curves --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read/],
 ])('bad arguments exit with 2: %s', async (line, sentence) => {

@@ -9,7 +9,7 @@ const PLANNERS: [string, (rank: number, n: number) => Plan][] = [
   ['two-level', (rank, n) => plans.twoLevelAllReduce(rank, n, 2 * n + 1)],
   ['halving-doubling', (rank, n) => plans.halvingDoubling(rank, n, 2 * n + 1)],
   ['doubling', (rank, n) => plans.recursiveDoubling(rank, n, 3)],
-  ['Bruck', (rank, n) => plans.bruckAllGather(rank, n, plans.evenCuts(2 * n + 1, n))],
+  ['Bruck', (rank, n) => plans.bruckAllGather(rank, n, plans.evenDisplacements(2 * n + 1, n))],
   ['tree', (rank, n) => [...plans.treeReduce(rank, n, 1, 3), ...plans.treeBroadcast(rank, n, 1, 3)]],
   ['direct', (rank, n) => [...plans.directReduce(rank, n, 1, 3), ...plans.directBroadcast(rank, n, 1, 3)]],
 ];

@@ -45,7 +45,10 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 /** Rank 0 of two, and the end of its link that the test holds. */
 function hostage(options: ProcessGroupOptions = {}) {
   const [mine, theirs] = createMemoryLinkPair();
-  const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 2, epoch: 1, links: new Map([[1, mine]]) }), options);
+  const group = new ProcessGroup(
+    new Mesh({ rank: 0, worldSize: 2, generation: 1, links: new Map([[1, mine]]) }),
+    options,
+  );
   return { group, theirs };
 }
 
@@ -59,7 +62,7 @@ function timelessPair(): [ProcessGroup, ProcessGroup] {
 function loseAllButNews(link: Link): void {
   const send = link.send.bind(link);
   vi.spyOn(link, 'send').mockImplementation((frame) =>
-    readHeader(frame).kind === FrameKind.NEWS ? send(frame) : Promise.resolve(),
+    readHeader(frame).kind === FrameKind.FLOOD ? send(frame) : Promise.resolve(),
   );
 }
 
@@ -342,11 +345,11 @@ describe('hostile ranks', () => {
   });
 
   test.each([
-    ['news that is none', () => encodeJsonFrame(emptyHeader(FrameKind.NEWS, 1), { origin: 'x' })],
+    ['news that is none', () => encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { origin: 'x' })],
     [
       'an abort by no name of ours',
       () =>
-        encodeJsonFrame(emptyHeader(FrameKind.NEWS, 1), {
+        encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), {
           origin: 1,
           id: 0,
           group: 0,
@@ -495,7 +498,7 @@ describe('groups', () => {
     expect(senders[2]).toBe(3);
   });
 
-  test('end with their epoch, subgroups too, and say why', async () => {
+  test('end with their generation, subgroups too, and say why', async () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
     const pairs = await Promise.all(worlds.map((world) => world.newGroup([1, 0])));
@@ -556,7 +559,13 @@ describe('groups', () => {
   test('are refused beyond as many as frames can number, and those that are there go on', async () => {
     const { meshes } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
-    const listener = { onframe: vi.fn(), onnews: vi.fn(), onlost: vi.fn(), onbroken: vi.fn(), onend: vi.fn() };
+    const listener = {
+      onframe: vi.fn(),
+      onspectatorupdate: vi.fn(),
+      onlost: vi.fn(),
+      onbroken: vi.fn(),
+      onend: vi.fn(),
+    };
     for (const mesh of meshes) for (let i = 1; i < 65_535; i++) mesh.unregister(mesh.register(listener, []));
     const last = await Promise.all(worlds.map((world) => world.newGroup([0, 1])));
     const errors = await Promise.all(worlds.map((world) => errorOf(world.newGroup([0, 1]))));

@@ -1,9 +1,13 @@
 import { beforeEach, expect, test } from 'vitest';
 import type { Report } from '../../src/collectives/diagnostics/diagnosis.ts';
-import { Inquiry, type InquiryEnvironment, type Reports } from '../../src/collectives/diagnostics/hangDiagnostics.ts';
+import {
+  HangDiagnostics,
+  type HangDiagnosticsEnvironment,
+  type Reports,
+} from '../../src/collectives/diagnostics/hangDiagnostics.ts';
 import { ManualClock } from '../manualClock.ts';
 
-type Told = Parameters<InquiryEnvironment['tell']>[0];
+type Told = Parameters<HangDiagnosticsEnvironment['tell']>[0];
 
 const WAIT_MS = 1000;
 const reportOf = (call: string): Report => ({ call, state: 'started', last: null });
@@ -11,7 +15,7 @@ const reportOf = (call: string): Report => ({ call, state: 'started', last: null
 let clock: ManualClock;
 let told: Told[];
 let concluded: Reports[];
-let inquiry: Inquiry;
+let inquiry: HangDiagnostics;
 let mine: Report;
 
 /** Rank 2 of a group of ranks 5, 2 and 0. */
@@ -20,7 +24,7 @@ beforeEach(() => {
   told = [];
   concluded = [];
   mine = reportOf('mine');
-  inquiry = new Inquiry({
+  inquiry = new HangDiagnostics({
     ...{ self: 2, ranks: [5, 2, 0], clock },
     reportOn: () => mine,
     tell: (news) => told.push(news),

@@ -37,13 +37,13 @@ function outcomes(n: number, main: (group: ProcessGroup) => PromiseLike<unknown>
 }
 
 /** One of two ranks, whose other end the test holds. */
-function oneOfTwo(rank: number, link: Link, options: ProcessGroupOptions = {}, epoch = 1): ProcessGroup {
-  return new ProcessGroup(new Mesh({ rank, worldSize: 2, epoch, links: new Map([[1 - rank, link]]) }), options);
+function oneOfTwo(rank: number, link: Link, options: ProcessGroupOptions = {}, generation = 1): ProcessGroup {
+  return new ProcessGroup(new Mesh({ rank, worldSize: 2, generation, links: new Map([[1 - rank, link]]) }), options);
 }
 
 /** A world of one. */
 function alone(): ProcessGroup {
-  return new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 1, links: new Map() }));
+  return new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
 }
 
 describe('allReduce', () => {
@@ -381,7 +381,7 @@ describe('failures', () => {
     expect(group.failure).toBe(error);
   });
 
-  test('drops frames of another epoch', async () => {
+  test('drops frames of another generation', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine, {}, 5);
     const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, algorithm: Algorithm.RING, root: 1, count: 1 };
@@ -438,7 +438,7 @@ describe('failures', () => {
   });
 
   test('refuses ranks that do not exist, rings with gaps, and ops after destroy', async () => {
-    const unlinked = { worldSize: 2, epoch: 1, links: new Map<number, Link>() };
+    const unlinked = { worldSize: 2, generation: 1, links: new Map<number, Link>() };
     expect(() => new Mesh({ rank: 2, ...unlinked })).toThrow(UsageError);
     expect(() => new Mesh({ rank: 0, ...unlinked })).toThrow(/both neighbours/);
     const group = alone();

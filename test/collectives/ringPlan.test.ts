@@ -52,7 +52,7 @@ describe('ring plan', () => {
     }
   });
 
-  test('cuts a tensor into chunks that cover it and differ by at most one element', () => {
+  test('displacements a tensor into chunks that cover it and differ by at most one element', () => {
     fc.assert(
       fc.property(worldSize, fc.integer({ min: 0, max: 100_000 }), (n, count) => {
         const ranges = Array.from({ length: n }, (_, chunk) => chunkRange(count, n, chunk));

@@ -1,13 +1,13 @@
 /** Ranks that come and go: the room's state machine and the election of a state, as torchft's and Horovod's users expect them. */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../signaling/room/index.ts';
-import { compareStandings, type Standing } from '../../src/parallel/recovery/stateElection.ts';
+import { electState, type PeerState } from '../../src/parallel/recovery/stateElection.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import type { ConformanceCase } from './case.ts';
 import { expectEqual } from './expect.ts';
 import { range } from './values.ts';
 
 /** A rank after `steps` steps, all taken in the first member list. */
-function after(steps: number): Standing {
+function after(steps: number): PeerState {
   return {
     ...{ isFresh: false, step: steps, appliedIn: 1, previousAppliedIn: steps > 0 ? 1 : 0 },
     ...{ verdicts: [], digest: `state ${steps}`, keepsGradient: steps > 0 },
@@ -35,11 +35,11 @@ class Rendezvous {
   play(...events: RoomEvent[]): this {
     for (const event of events) this.#state = step(this.#state, event).state;
     if (this.#state.phase !== 'LINKING') return this;
-    const { ring, epoch } = this.#state;
+    const { ring, generation } = this.#state;
     this.sizes.push(ring.length);
-    for (const { member } of ring) this.#state = step(this.#state, { type: 'linked', member, epoch }).state;
+    for (const { member } of ring) this.#state = step(this.#state, { type: 'linked', member, generation }).state;
     for (const { member } of ring) {
-      this.#state = step(this.#state, { type: 'synced', member, epoch, step: 1, stateHash: 'same' }).state;
+      this.#state = step(this.#state, { type: 'synced', member, generation, step: 1, stateHash: 'same' }).state;
     }
     return this;
   }
@@ -64,15 +64,15 @@ export const MEMBERSHIP_CASES: readonly ConformanceCase[] = [
     number: 55,
     title: 'the ranks with the most steps have the state for all; equal ranks need none',
     check: () => {
-      const { step: steps, sources, late, keeper } = compareStandings([0, 1, 0, 1, 0].map(after));
+      const { step: steps, sources, late, keeper } = electState([0, 1, 0, 1, 0].map(after));
       // Ranks one step behind are sent the gradient of that step, by one rank; ranks further behind the state, by all that have it.
       const expected = { steps: 1, sources: [1, 3], late: [0, 2, 4], keeper: 1 };
       expectEqual({ steps, sources, late, keeper }, expected, 'steps 0, 1, 0, 1, 0');
-      expectEqual(compareStandings([0, 3, 0, 3, 0].map(after)).late, [], 'steps 0, 3, 0, 3, 0');
-      const equal = compareStandings(range(5).map(() => after(0)));
+      expectEqual(electState([0, 3, 0, 3, 0].map(after)).late, [], 'steps 0, 3, 0, 3, 0');
+      const equal = electState(range(5).map(() => after(0)));
       expectEqual(equal.sources, range(5), 'all with the same state');
       const fresh = range(5).map((rank) => ({ ...after(0), isFresh: true, digest: `seed ${rank}` }));
-      expectEqual(compareStandings(fresh).sources, [0], 'all new: the state of rank 0');
+      expectEqual(electState(fresh).sources, [0], 'all new: the state of rank 0');
     },
   },
   {

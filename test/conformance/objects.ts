@@ -23,7 +23,7 @@ function valuesOf(seed: number): unknown[] {
     [],
     [1, undefined, 3],
     {},
-    { a: { b: [{ c: seed }] }, undefined: undefined, 'odd key "': 1 },
+    { a: { b: [{ c: seed }] }, undefined, 'odd key "': 1 },
     new Map<unknown, unknown>([
       ['k', new Set([1, 'two', { three: 3 }])],
       [{ key: seed }, []],

@@ -2,7 +2,7 @@
 import { codecOf } from '../../src/collectives/codecs.ts';
 import { FRAME_HEADER_BYTES, ReduceOp } from '../../src/protocol/frame.ts';
 import { assignBuckets } from '../../src/parallel/ddp/buckets.ts';
-import { dealWindow, GlobalCursor, type CursorPosition } from '../../src/parallel/data/cursor.ts';
+import { splitWindow, GlobalCursor, type CursorPosition } from '../../src/parallel/data/cursor.ts';
 import { DistributedSampler } from '../../src/parallel/data/distributedSampler.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { fromHalf, toHalf } from '../../src/util/float16.ts';
@@ -97,20 +97,20 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
       /** Every rank's samples of a window. */
       const shares = (position: CursorPosition, ranks: number) => {
         const { indices, next } = cursor.windowAt(position, batch * ranks);
-        return { dealt: range(ranks).map((rank) => [...dealWindow(indices, rank, ranks)]), next };
+        return { dealt: range(ranks).map((rank) => [...splitWindow(indices, rank, ranks)]), next };
       };
       // Two ranks, two batches: 8 samples, committed. Two more batches are lost.
-      const first = shares({ dataEpoch: 0, offset: 0 }, 2);
+      const first = shares({ epoch: 0, offset: 0 }, 2);
       const second = shares(first.next, 2);
       const committed = second.next;
-      expectEqual(committed, { dataEpoch: 0, offset: 8 }, 'position after two batches of two ranks');
+      expectEqual(committed, { epoch: 0, offset: 8 }, 'position after two batches of two ranks');
       const third = shares(committed, 2);
       shares(third.next, 2);
       expectEqual(shares(committed, 2), third, 'the window after the commit, once more');
       // Worlds that divide what is left, that do not, and that have more ranks than samples are left.
       for (const ranks of [1, 2, 3, 4, 5, 7, 16]) {
         const seen = [first, second].flatMap(({ dealt }) => dealt.flat());
-        for (let position = committed; position.dataEpoch === 0;) {
+        for (let position = committed; position.epoch === 0;) {
           const { dealt, next } = shares(position, ranks);
           seen.push(...dealt.flat());
           position = next;

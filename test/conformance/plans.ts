@@ -1,7 +1,7 @@
 /** The laws of plans, without a network: all ranks' plans of a collective are run against each other here. */
 import { chooseAllGather, chooseAllReduce, chooseRooted } from '../../src/collectives/plans/costModel.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
-import type { Cuts, Move, Plan } from '../../src/collectives/plans/plans.ts';
+import type { Displacements, Move, Plan } from '../../src/collectives/plans/plans.ts';
 import { Algorithm } from '../../src/protocol/frame.ts';
 import { mixSeed } from '../../src/util/rng.ts';
 import type { ConformanceCase } from './case.ts';
@@ -118,7 +118,7 @@ function expectReduced(n: number, tensors: readonly Element[][], start: number, 
 /** Counts that divide, do not, and are fewer than ranks. */
 const countsOf = (n: number): number[] => [...new Set([0, 1, n - 1, n, 2 * n + 3])];
 /** Parts of different sizes, also empty ones. */
-const unevenCuts = (n: number): Cuts => plans.cutsOf(range(n).map((rank) => (rank * rank) % 4));
+const unevenCuts = (n: number): Displacements => plans.displacementsOf(range(n).map((rank) => (rank * rank) % 4));
 /** Largest chunk that n ranks make of a count. */
 const chunk = (count: number, n: number): number => Math.ceil(count / n);
 const WORLDS = range(1, 33);
@@ -171,19 +171,25 @@ function checkAllReduces(): void {
 
 function checkReduceScatterAndAllGather(): void {
   for (const n of WORLDS) {
-    for (const cuts of [...countsOf(n).map((count) => plans.evenCuts(count, n)), unevenCuts(n)]) {
-      const count = cuts.at(-1)!;
-      const size = (rank: number): number => cuts[rank + 1]! - cuts[rank]!;
+    for (const displacements of [...countsOf(n).map((count) => plans.evenDisplacements(count, n)), unevenCuts(n)]) {
+      const count = displacements.at(-1)!;
+      const size = (rank: number): number => displacements[rank + 1]! - displacements[rank]!;
       const tensors = tensorsOf(n, count);
       const where = `reduceScatter of ${count} over ${n}`;
       const scattered = simulate(
-        range(n).map((rank) => plans.ringReduceScatter(rank, n, cuts)),
+        range(n).map((rank) => plans.ringReduceScatter(rank, n, displacements)),
         tensors,
         tensors,
         where,
       );
       for (const rank of range(n)) {
-        expectReduced(n, [scattered.tensors[rank]!], cuts[rank]!, cuts[rank + 1]!, `${where}, rank ${rank}`);
+        expectReduced(
+          n,
+          [scattered.tensors[rank]!],
+          displacements[rank]!,
+          displacements[rank + 1]!,
+          `${where}, rank ${rank}`,
+        );
         // All but what it keeps.
         expectEqual(scattered.sent[rank], count - size(rank), `${where}: elements rank ${rank} sends`);
       }
@@ -194,11 +200,13 @@ function checkReduceScatterAndAllGather(): void {
         const here = `${name} allGather of ${count} over ${n}`;
         const nothing: Element = { ranks: 0n, order: 0, place: -1 };
         const parts = range(n).map((rank) =>
-          range(count).map((place) => (place >= cuts[rank]! && place < cuts[rank + 1]! ? own(rank, place) : nothing)),
+          range(count).map((place) =>
+            place >= displacements[rank]! && place < displacements[rank + 1]! ? own(rank, place) : nothing,
+          ),
         );
-        const whole = range(n).flatMap((rank) => range(size(rank)).map((i) => own(rank, cuts[rank]! + i)));
+        const whole = range(n).flatMap((rank) => range(size(rank)).map((i) => own(rank, displacements[rank]! + i)));
         const gathered = simulate(
-          range(n).map((rank) => plan(rank, n, cuts)),
+          range(n).map((rank) => plan(rank, n, displacements)),
           parts,
           parts,
           here,
@@ -256,8 +264,8 @@ const sizeOf = (from: number, to: number): number => (from * 2 + to) % 4;
 
 function checkDirect(): void {
   for (const n of WORLDS) {
-    const cuts = unevenCuts(n);
-    const size = (rank: number): number => cuts[rank + 1]! - cuts[rank]!;
+    const displacements = unevenCuts(n);
+    const size = (rank: number): number => displacements[rank + 1]! - displacements[rank]!;
     const parts = range(n).map((rank) => range(size(rank)).map((i) => own(rank, i)));
     for (const root of rootsOf(n)) {
       const where = `over ${n} with root ${root}`;
@@ -266,7 +274,7 @@ function checkDirect(): void {
       outputs[root] = parts.flat();
       inputs[root] = outputs[root]!;
       simulate(
-        range(n).map((rank) => plans.directGather(rank, n, root, cuts)),
+        range(n).map((rank) => plans.directGather(rank, n, root, displacements)),
         inputs,
         outputs,
         `gather ${where}`,
@@ -276,7 +284,7 @@ function checkDirect(): void {
       const sources = targets.slice();
       sources[root] = parts.flat();
       simulate(
-        range(n).map((rank) => plans.directScatter(rank, n, root, cuts)),
+        range(n).map((rank) => plans.directScatter(rank, n, root, displacements)),
         sources,
         targets,
         `scatter ${where}`,
@@ -296,8 +304,8 @@ function checkDirect(): void {
       plans.directAllToAll(
         rank,
         n,
-        plans.cutsOf(range(n).map((to) => sizeOf(rank, to))),
-        plans.cutsOf(range(n).map((from) => sizeOf(from, rank))),
+        plans.displacementsOf(range(n).map((to) => sizeOf(rank, to))),
+        plans.displacementsOf(range(n).map((from) => sizeOf(from, rank))),
       ),
     );
     simulate(all, inputs, outputs, `allToAll over ${n}`);

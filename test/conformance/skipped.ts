@@ -8,12 +8,12 @@ export interface Skipped {
 export const SKIPPED: readonly Skipped[] = [
   {
     case: 48,
-    why: 'Of hivemind’s butterfly all-reduce, which cuts tensors by peers’ bandwidth: a ring has equal parts.',
+    why: 'Of hivemind’s butterfly all-reduce, which displacements tensors by peers’ bandwidth: a ring has equal parts.',
   },
   { case: 49, why: 'Of hivemind’s load balancing by bandwidth: a ring has equal parts.' },
   {
     case: 51,
-    why: "An all-reduce here has all ranks' parts or fails: a run goes on in the next epoch, from gradients that were kept (test/engine/training/elastic.test.ts kills a rank at every frame).",
+    why: "An all-reduce here has all ranks' parts or fails: a run goes on in the next generation, from gradients that were kept (test/engine/training/elastic.test.ts kills a rank at every frame).",
   },
   {
     case: 52,

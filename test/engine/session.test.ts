@@ -146,7 +146,7 @@ describe('a run', () => {
     expectOneModel(tabs);
     for (const [rank, tab] of tabs.entries()) {
       expect(tab.steps).toEqual(ALL_STEPS);
-      expect(tab.all('epoch')).toMatchObject([{ rank, worldSize: 3, run: 1 }]);
+      expect(tab.all('generation')).toMatchObject([{ rank, worldSize: 3, run: 1 }]);
       expect(tab.last('finished')!.result).toMatchObject({ worldSize: 3, steps: 12, restarts: 0 });
       expect(tab.all('hashes').map(({ step, agree }) => [step, agree])).toEqual([
         [3, true],
@@ -189,7 +189,7 @@ describe('a run', () => {
     const [first, second] = tabs[1]!.all('finished');
     expect(second!.result.stateHash).toEqual(first!.result.stateHash);
     expect(tabs[1]!.steps).toEqual([...ALL_STEPS, ...ALL_STEPS]);
-    expect(tabs[1]!.all('epoch').map(({ run }) => run)).toEqual([1, 2]);
+    expect(tabs[1]!.all('generation').map(({ run }) => run)).toEqual([1, 2]);
   });
 
   test('ends for all where the host stops it', async () => {
@@ -228,7 +228,7 @@ describe('a run', () => {
     ada.command({ type: 'start' });
     expect(await world.failed(cy)).toMatchObject({ name: 'DataError', fatal: false });
     await world.stepped([ada, bo], 5);
-    expect(ada.last('epoch')!.worldSize).toBe(2);
+    expect(ada.last('generation')!.worldSize).toBe(2);
     expect(cy.steps).toEqual([]);
     cy.command({ type: 'files', files: tableOf() });
     await world.finished([ada, bo, cy]);
@@ -236,7 +236,7 @@ describe('a run', () => {
   });
 
   test('gives the files of the host to all, where they are for all', async () => {
-    const job = parseJob({ ...JOB, data: { kind: 'spread', files: [] } });
+    const job = parseJob({ ...JOB, data: { kind: 'shared', files: [] } });
     const ada = world.tab('Ada', NO_FILES);
     ada.create({ job });
     await world.until('Ada is in the room', () => ada.last('room') !== undefined);
@@ -248,7 +248,7 @@ describe('a run', () => {
     ada.command({ type: 'start' });
     await world.finished([ada, bo]);
     expectOneModel([ada, bo]);
-    expect(bo.last('spread')!.held).toEqual([tableOf()[0]!.size, tableOf()[0]!.size]);
+    expect(bo.last('file-distribution')!.held).toEqual([tableOf()[0]!.size, tableOf()[0]!.size]);
   });
 
   test('waits for what it is to be held for', async () => {
@@ -390,7 +390,7 @@ describe('where a GPU is lost', () => {
   test('the rank sets it up again, and comes back with its state while the others train on', async () => {
     const [ada, bo, cy] = (await world.run(['Ada', 'Bo', 'Cy'], { job: LONG, steps: 3 })) as [Tab, Tab, Tab];
     bo.loseGpu();
-    await world.until('Bo is out', () => ada.last('epoch')!.worldSize === 2);
+    await world.until('Bo is out', () => ada.last('generation')!.worldSize === 2);
     await world.finished([ada, bo, cy]);
     expectOneModel([ada, bo, cy]);
     expect(bo.devicesOpened).toBe(2);
@@ -472,7 +472,7 @@ describe('a rank whose state differs', () => {
     for (let time = 1; time <= 3; time++) {
       bo.miscalculate();
       await world.until('states differ', () => differences() === time);
-      if (time < 3) await world.until('all train again', () => bo.all('epoch').length === time + 1);
+      if (time < 3) await world.until('all train again', () => bo.all('generation').length === time + 1);
     }
     expect(await world.failed(bo)).toMatchObject({ name: 'DivergenceError', fatal: false });
     await world.finished([ada, cy]);
@@ -485,9 +485,9 @@ describe('a tab that watches', () => {
   test('sees the run that it comes to, to its end', async () => {
     const tabs = await world.run(['Ada', 'Bo'], { job: LONG, steps: 5 });
     const eve = world.tab('Eve', NO_FILES);
-    eve.join(tabs[0]!.room, { watches: true });
+    eve.join(tabs[0]!.room, { isSpectator: true });
     await world.until('it sees steps', () => eve.steps.length > 0);
-    expect(eve.last('epoch')).toMatchObject({ worldSize: 2, run: 1 });
+    expect(eve.last('generation')).toMatchObject({ worldSize: 2, run: 1 });
     expect(tabs[0]!.last('room')!.spectators).toEqual([{ member: eve.member, name: 'Eve' }]);
     await world.finished([...tabs, eve]);
     expectOneModel([...tabs, eve], 2);
@@ -576,7 +576,7 @@ describe('where a member goes', () => {
     expectOneModel([ada, cy]);
     for (const tab of [ada, cy]) {
       expect(tab.steps).toEqual(LONG_STEPS);
-      expect(tab.last('epoch')!.members.map(({ name }) => name)).toEqual(['Ada', 'Cy']);
+      expect(tab.last('generation')!.members.map(({ name }) => name)).toEqual(['Ada', 'Cy']);
     }
     expect(bo.finished).toBe(0);
   });

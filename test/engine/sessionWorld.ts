@@ -168,7 +168,7 @@ export class Tab {
 
   /** The next sum that it receives is wrong, on this rank only. */
   miscalculate(): void {
-    const lastHop = 2 * this.last('epoch')!.worldSize - 3;
+    const lastHop = 2 * this.last('generation')!.worldSize - 3;
     this.#port.onframe = (frame) => {
       const { kind, op, dtype, step } = readHeader(frame);
       const isSum = kind === FrameKind.DATA && op === OpCode.ALL_REDUCE && dtype === DtypeCode.FLOAT32;

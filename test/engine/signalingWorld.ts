@@ -17,7 +17,7 @@ import { NO_ICE } from '../../signaling/ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter, type Limits } from '../../signaling/limits.ts';
 import { Metrics } from '../../signaling/monitoring/metrics.ts';
 import { RoomLog } from '../../signaling/monitoring/roomLog.ts';
-import { localRooms } from '../../signaling/roomDirectory.ts';
+import { localRoomDirectory } from '../../signaling/roomDirectory.ts';
 import { ManualClock } from '../manualClock.ts';
 import { FakeSocket } from '../signaling/fakeSocket.ts';
 import { wrap } from './membership/links.ts';
@@ -229,7 +229,7 @@ export class SignalingWorld {
     });
     return {
       hub,
-      rooms: localRooms(hub),
+      rooms: localRoomDirectory(hub),
       limits,
       clock,
       ice: NO_ICE,

@@ -1,7 +1,7 @@
 /** Trains digits in a world over memory links, on TensorFlow.js's current backend. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createJobTask } from '../../src/engine/tasks/jobTask.ts';
-import { TrainingRun } from '../../src/engine/training/trainingLoop.ts';
+import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
 import { loadData, type Dataset } from '../../src/jobs/index.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import { parseJob } from '../../src/spec/job.ts';
@@ -21,7 +21,7 @@ export async function train(
     spoil = (_inputs: Float32Array): unknown => null,
     onStep = (): unknown => null,
     onFailure = (_error: unknown): unknown => null,
-    tamper = (_run: TrainingRun, _group: ProcessGroup) => {},
+    tamper = (_run: TrainingLoop, _group: ProcessGroup) => {},
   } = {},
 ): Promise<{ results: RunResult[]; events: EngineEvent[][] }> {
   const job = parseJob(fields);
@@ -38,9 +38,9 @@ export async function train(
   const events: EngineEvent[][] = Array.from({ length: n }, () => []);
   const results = await runWorld(n, async (group) => {
     const task = await createJobTask(job, { train: cut, test: some }, n);
-    let run: TrainingRun | null = null;
+    let run: TrainingLoop | null = null;
     try {
-      run = await TrainingRun.prepare({
+      run = await TrainingLoop.prepare({
         ...{ plan: job, task, clock: systemClock },
         device: { backend: 'cpu', adapter: 'test' },
         emit: (event) => {

@@ -1,34 +1,45 @@
-/** Tabs' parts in runs, in epochs over memory links. */
-import { Training, type TrainingOptions } from '../../src/engine/training/runParticipant.ts';
+/** Tabs' parts in runs, in generations over memory links. */
+import { RunParticipant, type RunParticipantOptions } from '../../src/engine/training/runParticipant.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError } from '../../src/util/errors.ts';
 
 /** On TensorFlow.js's current backend. */
-export function prepareTraining(options: Pick<TrainingOptions, 'job'> & Partial<TrainingOptions>): Promise<Training> {
-  return Training.prepare({
+export function prepareTraining(
+  options: Pick<RunParticipantOptions, 'job'> & Partial<RunParticipantOptions>,
+): Promise<RunParticipant> {
+  return RunParticipant.prepare({
     ...{ shared: null, run: 1, worldSize: 2, files: [], baseUrl: 'http://localhost/', clock: systemClock, from: null },
-    ...{ emit: () => {}, isHidden: () => false, weights: null, keepsakes: null },
+    ...{ emit: () => {}, isHidden: () => false, weights: null, carryOver: null },
     opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
     ...options,
   });
 }
 
-/** Has all enter an epoch of `job`, and then `meanwhile`. */
-export async function inEpoch<T>(
-  trainings: readonly Training[],
-  epoch: number,
-  job: TrainingOptions['job'],
-  meanwhile: (training: Training) => T | Promise<T>,
+/** Has all enter a generation of `job`, and then `meanwhile`. */
+export async function inGeneration<T>(
+  trainings: readonly RunParticipant[],
+  generation: number,
+  job: RunParticipantOptions['job'],
+  meanwhile: (training: RunParticipant) => T | Promise<T>,
 ): Promise<(T | Error)[]> {
-  const { meshes, links, close } = createMeshes(trainings.length, undefined, epoch);
+  const { meshes, links, close } = createMeshes(trainings.length, undefined, generation);
   const members = trainings.map((_, i) => ({ member: `m${i}`, name: `m${i}`, device: null, browser: 0, rank: null }));
   const over = new AbortController();
   const results = await Promise.all(
     trainings.map(async (training, rank) => {
       try {
         await training.enter({
-          ...{ epoch, run: 1, rank, worldSize: trainings.length, localRank: 0, localWorldSize: 1, members, parted: [] },
+          ...{
+            generation,
+            run: 1,
+            rank,
+            worldSize: trainings.length,
+            localRank: 0,
+            localWorldSize: 1,
+            members,
+            parted: [],
+          },
           ...{ job, mesh: meshes[rank]!, links: links[rank]!, signal: over.signal },
         });
         return await meanwhile(training);
@@ -38,7 +49,7 @@ export async function inEpoch<T>(
       }
     }),
   );
-  over.abort(new Error('The epoch is over.'));
+  over.abort(new Error('The generation is over.'));
   close();
   return results;
 }

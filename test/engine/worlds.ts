@@ -1,8 +1,8 @@
-/** Members whose runs outlive their worlds: a scripted sequence of epochs over memory links. */
+/** Members whose runs outlive their worlds: a scripted sequence of generations over memory links. */
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { Task } from '../../src/engine/tasks/task.ts';
-import { TrainingRun, type RunState } from '../../src/engine/training/trainingLoop.ts';
+import { TrainingLoop, type RunState } from '../../src/engine/training/trainingLoop.ts';
 import type { EngineEvent, RunResult } from '../../src/protocol/events.ts';
 import { parsePlan, type JobSpec, type TrainingPlan } from '../../src/spec/job.ts';
 import { createMeshes } from '../../src/testing/index.ts';
@@ -25,7 +25,7 @@ export type Step = Extract<EngineEvent, { type: 'step' }>;
 export interface Member {
   readonly name: string;
   readonly task: Task;
-  readonly run: TrainingRun;
+  readonly run: TrainingLoop;
   readonly events: EngineEvent[];
   /** Has `hear` called for each event from now on. */
   listen(hear: (event: EngineEvent) => void): void;
@@ -97,7 +97,7 @@ export async function createMember(
   const events: EngineEvent[] = [];
   let heard: ((event: EngineEvent) => void) | null = null;
   const plan: TrainingPlan = parsePlan(fields);
-  const run = await TrainingRun.prepare({
+  const run = await TrainingLoop.prepare({
     ...{ plan, task, from, checkDevice, keepBest, clock: systemClock },
     device: { backend: 'cpu', adapter: 'test' },
     emit: (event) => {
@@ -118,7 +118,7 @@ export async function createMember(
 
 /**
  * When a rank's links break: in place of the frame that comes next after so many, sent and received together, since it has begun
- * with a step or, without one, with the epoch.
+ * with a step or, without one, with the generation.
  */
 interface Break {
   rank: number;
@@ -126,7 +126,7 @@ interface Break {
   frame: number;
 }
 
-interface EpochOptions {
+interface GenerationOptions {
   end?: Break | null;
   /** Draws how many turns of the event loop each frame takes; by default it is there at once. */
   delays?: Rng | null;
@@ -134,7 +134,7 @@ interface EpochOptions {
   slow?: { rank: number; bytesPerMs: number } | null;
 }
 
-interface EpochOutcome {
+interface GenerationOutcome {
   /** By rank: what run resolved with, or what it or enter rejected with. */
   results: (RunResult | Error)[];
   /** What enter resolved with, and the member's values then. */
@@ -142,15 +142,15 @@ interface EpochOutcome {
   isBroken: boolean;
 }
 
-let lastEpoch = 0;
+let lastGeneration = 0;
 
 /** Has `members` enter a world and run in it, to the end or until a link breaks. */
-export async function runEpoch(
+export async function runGeneration(
   members: readonly Member[],
-  { end = null, delays = null, slow = null }: EpochOptions = {},
-): Promise<EpochOutcome> {
+  { end = null, delays = null, slow = null }: GenerationOptions = {},
+): Promise<GenerationOutcome> {
   const n = members.length;
-  const epoch = ++lastEpoch;
+  const generation = ++lastGeneration;
   const mine: Link[] = [];
   let frames = 0;
   let isBroken = false;
@@ -185,9 +185,9 @@ export async function runEpoch(
       const watched = watch(link, breaks);
       return at === 0 ? [watched, pair[1]] : [pair[0], watched];
     },
-    epoch,
+    generation,
   );
-  const entered: EpochOutcome['entered'] = members.map(() => null);
+  const entered: GenerationOutcome['entered'] = members.map(() => null);
   const groups = meshes.map((mesh) => new ProcessGroup(mesh, { timeoutMs: TIMEOUT_MS }));
   const results = await Promise.all(
     members.map(async (member, rank): Promise<RunResult | Error> => {
@@ -269,8 +269,8 @@ export function stepsOf(members: readonly Member[]): Step[] {
 /** The weights of a counting task if every sample of the windows of `steps` was applied once, bit for bit. */
 export function countedOnce(steps: readonly Step[], samples: number, seed = 1): number[] {
   const weights = new Float32Array(samples);
-  for (const { dataEpoch, offset, samples: size } of steps) {
-    const order = permutation(samples, mixSeed(seed, dataEpoch));
+  for (const { epoch, offset, samples: size } of steps) {
+    const order = permutation(samples, mixSeed(seed, epoch));
     const share = new Float32Array([-1 / size])[0]!;
     for (const index of order.subarray(offset, offset + size)) weights[index] = weights[index]! - share;
   }
@@ -279,12 +279,12 @@ export function countedOnce(steps: readonly Step[], samples: number, seed = 1): 
 
 /** Where each window begins, if they follow each other without a gap. */
 export function areContiguous(steps: readonly Step[], samples: number): boolean {
-  let [dataEpoch, offset] = [0, 0];
+  let [epoch, offset] = [0, 0];
   for (const [i, one] of steps.entries()) {
-    if (one.step !== i || one.dataEpoch !== dataEpoch || one.offset !== offset) return false;
+    if (one.step !== i || one.epoch !== epoch || one.offset !== offset) return false;
     offset += one.samples;
     if (offset > samples) return false;
-    if (offset === samples) [dataEpoch, offset] = [dataEpoch + 1, 0];
+    if (offset === samples) [epoch, offset] = [epoch + 1, 0];
   }
   return offset === 0;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { DrawnDigits } from '../../src/jobs/digits/digits.ts';
+import { SyntheticDigits } from '../../src/jobs/digits/digits.ts';
 import { Raster, smoothLine } from '../../src/jobs/digits/pen.ts';
 import { STYLES } from '../../src/jobs/digits/strokes.ts';
 import { UsageError } from '../../src/util/errors.ts';
@@ -7,7 +7,7 @@ import { hashState } from '../../src/util/hash.ts';
 
 const PIXELS = 784;
 
-function read(data: DrawnDigits, indices: readonly number[]) {
+function read(data: SyntheticDigits, indices: readonly number[]) {
   const inputs = new Float32Array(indices.length * PIXELS);
   const labels = new Int32Array(indices.length);
   data.read(indices, inputs, labels);
@@ -18,20 +18,20 @@ const firstHundred = Array.from({ length: 100 }, (_, i) => i);
 
 describe('drawn digits', () => {
   test('sizes, shape and balanced labels', () => {
-    const train = new DrawnDigits(1, 'train');
+    const train = new SyntheticDigits(1, 'train');
     expect(train).toMatchObject({ size: 20_000, inputShape: [28, 28, 1], classes: 10 });
-    expect(new DrawnDigits(1, 'test').size).toBe(2_000);
+    expect(new SyntheticDigits(1, 'test').size).toBe(2_000);
     expect([...read(train, [0, 7, 19_999, 30]).labels]).toEqual([0, 7, 9, 0]);
   });
 
   test('the same bits on every machine', async () => {
-    const { inputs, labels } = read(new DrawnDigits(1, 'train'), firstHundred);
+    const { inputs, labels } = read(new SyntheticDigits(1, 'train'), firstHundred);
     expect(hashState([inputs, labels])).toBe('8a434d66da152390');
   });
 
   test('a sample does not depend on what is read with it', () => {
-    const together = read(new DrawnDigits(5, 'train'), [12, 5_000, 3]).inputs;
-    const data = new DrawnDigits(5, 'train');
+    const together = read(new SyntheticDigits(5, 'train'), [12, 5_000, 3]).inputs;
+    const data = new SyntheticDigits(5, 'train');
     [12, 5_000, 3].forEach((index, i) => {
       expect(read(data, [index]).inputs).toEqual(together.subarray(i * PIXELS, (i + 1) * PIXELS));
     });
@@ -39,15 +39,15 @@ describe('drawn digits', () => {
 
   test('seeds, splits and indices differ', () => {
     const images = [
-      read(new DrawnDigits(1, 'train'), [3, 13]).inputs,
-      read(new DrawnDigits(2, 'train'), [3, 13]).inputs,
-      read(new DrawnDigits(1, 'test'), [3, 13]).inputs,
+      read(new SyntheticDigits(1, 'train'), [3, 13]).inputs,
+      read(new SyntheticDigits(2, 'train'), [3, 13]).inputs,
+      read(new SyntheticDigits(1, 'test'), [3, 13]).inputs,
     ].flatMap((both) => [both.subarray(0, PIXELS), both.subarray(PIXELS)]);
     expect(new Set(images.map((image) => image.join())).size).toBe(6);
   });
 
   test('floats in 0 .. 1, ink on every image, an almost clean margin', () => {
-    const { inputs } = read(new DrawnDigits(3, 'train'), firstHundred);
+    const { inputs } = read(new SyntheticDigits(3, 'train'), firstHundred);
     expect(inputs.every((value) => value >= 0 && value <= 1)).toBe(true);
     for (let i = 0; i < 100; i++) {
       const image = inputs.subarray(i * PIXELS, (i + 1) * PIXELS);
@@ -58,7 +58,7 @@ describe('drawn digits', () => {
   });
 
   test('leaves what is behind the samples alone, and checks its arguments', () => {
-    const data = new DrawnDigits(1, 'test');
+    const data = new SyntheticDigits(1, 'test');
     const inputs = new Float32Array(2 * PIXELS).fill(-1);
     data.read([4], inputs, new Int32Array(2));
     expect(inputs.indexOf(-1)).toBe(PIXELS);

@@ -151,7 +151,7 @@ describe('the text', () => {
     await expect(loadText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
       /No text among the files/,
     );
-    const drawn = loadText({ job: 'gpt', data: { kind: 'drawn' } }, { baseUrl: 'http://localhost/' });
+    const drawn = loadText({ job: 'gpt', data: { kind: 'synthetic' } }, { baseUrl: 'http://localhost/' });
     await expect(drawn).rejects.toThrow(UsageError);
   });
 

@@ -169,7 +169,9 @@ describe('a folder on a server', () => {
 
 test('a job and data that do not fit', async () => {
   await expect(loadData({ job: 'digits', seed: 1, data: { kind: 'files' } }, { baseUrl })).rejects.toThrow(UsageError);
-  await expect(loadData({ job: 'mnist', seed: 1, data: { kind: 'drawn' } }, { baseUrl })).rejects.toThrow(UsageError);
+  await expect(loadData({ job: 'mnist', seed: 1, data: { kind: 'synthetic' } }, { baseUrl })).rejects.toThrow(
+    UsageError,
+  );
 });
 
 /** Folder of MNIST's test images. */

@@ -55,8 +55,8 @@ const FRUIT = [
 describe('tables of which every tab has its own', () => {
   test('are scaled and encoded as all rows together say, though each has one class only', async () => {
     const facts = await factsOf(FRUIT);
-    const { facts: agreed, odd } = agreeOn(facts, null, jobOf());
-    expect(odd).toEqual([]);
+    const { facts: agreed, divergent } = agreeOn(facts, null, jobOf());
+    expect(divergent).toEqual([]);
     expect(agreed).toMatchObject({
       target: 'kind',
       columns: [
@@ -119,7 +119,7 @@ describe('tables of which every tab has its own', () => {
     const text = `size,colour,kind\n${Array.from({ length: 60 }, (_, i) => `${i},red,person${i}`).join('\n')}`;
     const { facts: agreed } = agreeOn(await factsOf(FRUIT), null, jobOf());
     const [sixty] = await factsOf([text]);
-    expect(agreeOn([...(await factsOf(FRUIT)), sixty!], agreed, jobOf()).odd).toMatchObject([{ rank: 3 }]);
+    expect(agreeOn([...(await factsOf(FRUIT)), sixty!], agreed, jobOf()).divergent).toMatchObject([{ rank: 3 }]);
   });
 
   test('classes that are numbers are the same however they are written', async () => {
@@ -154,8 +154,8 @@ describe('tables of which every tab has its own', () => {
       fruits('1,red,apple', '2,red,plum').replaceAll(',red', '').replace(',colour', ''),
       fruits('big,red,apple', 'small,red,plum'),
     ]);
-    const { odd } = agreeOn(facts, null, jobOf());
-    expect(odd).toEqual([
+    const { divergent } = agreeOn(facts, null, jobOf());
+    expect(divergent).toEqual([
       { rank: 3, why: "its columns are size, kind, and the others' size, colour, kind" },
       { rank: 4, why: 'its column "size" is of words, and the others\' of numbers' },
     ]);
@@ -167,8 +167,8 @@ describe('tables of which every tab has its own', () => {
       fruits('1,violet,apple', '3,red,plum'),
       fruits('1,red,quince', '3,red,plum'),
     ]);
-    expect(agreeOn([fits!], agreed, jobOf())).toEqual({ facts: agreed, odd: [] });
-    expect(agreeOn([strange!], agreed, jobOf()).odd).toEqual([
+    expect(agreeOn([fits!], agreed, jobOf())).toEqual({ facts: agreed, divergent: [] });
+    expect(agreeOn([strange!], agreed, jobOf()).divergent).toEqual([
       { rank: 0, why: 'its column "kind" has the class "quince", which the run does not know' },
     ]);
     const { train } = await (await shardOf(fruits('1,violet,apple', '1,violet,plum'))).load(agreed);
@@ -200,12 +200,12 @@ describe('images of which every tab has its own', () => {
         samplesOf(job, filesOf(classes)),
       ),
     );
-    const { facts, odd } = agreeOn(
+    const { facts, divergent } = agreeOn(
       shards.map((one) => one.facts),
       null,
       job,
     );
-    expect(odd).toEqual([]);
+    expect(divergent).toEqual([]);
     const { train } = await shards[0]!.load(facts);
     expect(train).toMatchObject({ classes: 3, classNames: ['2', '7', '10'] });
     const labels = new Int32Array(1);
@@ -219,13 +219,13 @@ describe('images of which every tab has its own', () => {
         samplesOf(job, files),
       ),
     );
-    const { facts, odd } = agreeOn(
+    const { facts, divergent } = agreeOn(
       shards.map((one) => one.facts),
       null,
       job,
     );
     expect(facts).toMatchObject({ classes: ['2', '7'] });
-    expect(odd).toEqual([{ rank: 2, why: 'it tests on the class "9", which the run does not know' }]);
+    expect(divergent).toEqual([{ rank: 2, why: 'it tests on the class "9", which the run does not know' }]);
   });
 
   test('nothing can be learned of one class', async () => {
@@ -242,8 +242,8 @@ describe('texts of which every tab has its own', () => {
   test('have a token for every character of all, and a bigram model for each to beat', async () => {
     const shards = await Promise.all(texts.map((text) => openShard(job, [new File([text], 'a.txt')])));
     const facts = shards.map((one) => one.facts);
-    const { facts: agreed, odd } = agreeOn(facts, null, job);
-    expect(odd).toEqual([]);
+    const { facts: agreed, divergent } = agreeOn(facts, null, job);
+    expect(divergent).toEqual([]);
     expect(agreed).toMatchObject({ kind: 'text', characters: ' abcdé' });
     expect(agreeOn([...facts].reverse(), null, job).facts).toEqual(agreed);
     const [first] = shards;
@@ -260,7 +260,7 @@ describe('texts of which every tab has its own', () => {
     const [first, later] = await Promise.all(
       [texts[0]!, 'xyz '.repeat(60)].map((text) => openShard(job, [new File([text], 'a.txt')])),
     );
-    expect(agreeOn([later!.facts], first!.facts, job).odd).toEqual([
+    expect(agreeOn([later!.facts], first!.facts, job).divergent).toEqual([
       { rank: 0, why: 'its text has characters that the run does not know ("x", "y", "z")' },
     ]);
     expect(() => parseJob({ ...job, gpt: { ...gpt, tokens: 'byte-pairs' } })).toThrow('take characters as tokens');

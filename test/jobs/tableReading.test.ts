@@ -91,12 +91,12 @@ describe('a field that is missing', () => {
       table('a,b,class', 20, (i) => `${i},${i},+`),
     ];
     const shards = await shardsOf(texts);
-    const { facts, odd } = agreeOn(
+    const { facts, divergent } = agreeOn(
       shards.map((shard) => shard.facts),
       null,
       federated,
     );
-    expect(odd).toEqual([]);
+    expect(divergent).toEqual([]);
     for (const [i, shard] of shards.entries()) {
       const { train } = await shard.load(facts);
       expect(train).toMatchObject({ size: 16, classNames: ['+', '-'], inputShape: [1, 1, 4] });
@@ -115,7 +115,7 @@ describe('a field that is missing', () => {
     ];
     const shards = await shardsOf(texts);
     const all = shards.map((shard) => shard.facts);
-    expect(agreeOn(all, null, federated).odd).toEqual([
+    expect(agreeOn(all, null, federated).divergent).toEqual([
       { rank: 2, why: 'its column "b" is of words, and the others\' of numbers' },
     ]);
   });
@@ -245,15 +245,15 @@ describe('numbers', () => {
         null,
         federated,
       );
-    const { facts, odd } = agreedBy(comma, alike, whole);
-    expect(odd).toEqual([]);
+    const { facts, divergent } = agreedBy(comma, alike, whole);
+    expect(divergent).toEqual([]);
     expect(facts).toMatchObject({ columns: [{ kind: 'number', mark: 'comma' }, { mark: null }] });
-    expect(agreedBy(comma, alike, point).odd).toEqual([
+    expect(agreedBy(comma, alike, point).divergent).toEqual([
       { rank: 2, why: 'its column "a" has decimal points, and the others\' decimal commas' },
     ]);
     // A tab that joins whole numbers later reads its own as they are written.
     const { facts: wholes } = agreedBy(whole, whole);
-    expect(agreeOn([comma!.facts], wholes, federated).odd).toEqual([]);
+    expect(agreeOn([comma!.facts], wholes, federated).divergent).toEqual([]);
     const { train } = await comma!.load(wholes);
     const inputs = new Float32Array(train.size);
     await train.read(
@@ -289,7 +289,7 @@ describe('a line of names', () => {
       ['size,kind', 'size,kind', '5,a'].map((first) => table(first, 20, (i) => `${i},${'ab'[i % 2]}`)),
     );
     const all = shards.map((shard) => shard.facts);
-    expect(agreeOn(all, null, federated).odd).toEqual([
+    expect(agreeOn(all, null, federated).divergent).toEqual([
       { rank: 2, why: "its columns are column 1, column 2, and the others' size, kind" },
     ]);
   });

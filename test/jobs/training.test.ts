@@ -25,7 +25,7 @@ test('an mlp learns the drawn digits', async () => {
   const labels = new Int32Array(globalBatch);
 
   for (let step = 0; step < 60; step++) {
-    const position = { dataEpoch: 0, offset: step * globalBatch };
+    const position = { epoch: 0, offset: step * globalBatch };
     await train.read(cursor.windowAt(position, globalBatch).indices, inputs, labels);
     tf.tidy(() => {
       const x = tf.tensor(inputs.slice(), [globalBatch, ...train.inputShape]);

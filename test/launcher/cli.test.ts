@@ -62,8 +62,8 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --job mnist', /--data/],
     ['run --job lesson', /trains nothing/],
     ['run --job digits --data /nowhere/at/all', /\/nowhere\/at\/all cannot be read: expected train-images-idx3-ubyte/],
-    ['run --schedule range-test --steps 5', /range-test goes with the strategy ring, and with maxSteps of 20 to 1000/],
-    ['run --schedule range-test --strategy diloco', /range-test goes with the strategy ring/],
+    ['run --schedule range-test --steps 5', /range-test goes with the strategy ddp, and with maxSteps of 20 to 1000/],
+    ['run --schedule range-test --strategy diloco', /range-test goes with the strategy ddp/],
     [
       'run --schedule range-test --out model.safetensors',
       /leaves the model as it was: leave --out and --checkpoint out/,
@@ -73,10 +73,10 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['chaos --tabs 2', /whole number from 3 to 63/],
     ['chaos --minutes 0', /whole number from 1 to 1440/],
     ['chaos --job mnist', /--data/],
-    ['chaos --strategy local-sgd', /ring/],
+    ['chaos --strategy local-sgd', /ddp/],
     ['crash-recovery --tabs 5', /whole number from 1 to 4/],
     ['crash-recovery --kills 0', /whole number from 1 to 1000/],
-    ['crash-recovery --strategy local-sgd', /ring/],
+    ['crash-recovery --strategy local-sgd', /ddp/],
     ['crash-recovery --steps 15', /--steps be twice --hash-every/],
     ['serve --port 99999', /from 0 to 65535/],
     ['serve --cert /nowhere.pem --key /nowhere.pem', /\/nowhere.pem cannot be read/],
@@ -166,7 +166,7 @@ test('a process says the same as the function', async () => {
 describe('the job', () => {
   test('is what the options say, else the default', async () => {
     const { job, served: data } = await resolveJob({ lr: 0.1, steps: 40 });
-    expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'drawn' } });
+    expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'synthetic' } });
     expect(data).toBeNull();
   });
 

@@ -16,7 +16,7 @@ function listen() {
 }
 
 const step = (n: number): EngineEvent => ({
-  ...{ type: 'step', step: n, dataEpoch: 0, offset: 0, loss: 0.5, samples: 8, at: 0 },
+  ...{ type: 'step', step: n, epoch: 0, offset: 0, loss: 0.5, samples: 8, at: 0 },
   ms: { total: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 },
 });
 

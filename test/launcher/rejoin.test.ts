@@ -1,25 +1,25 @@
 /** Tabs that come back to their room. */
 import { expect, test } from 'vitest';
 import { Door, FIRST_PAUSE_MS, keepComing, LONGEST_PAUSE_MS, type Stay } from '../../launcher/rejoin.ts';
-import type { Parting } from '../../launcher/browser/visit.ts';
+import type { TabOutcome } from '../../launcher/browser/visit.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import { ManualClock } from '../manualClock.ts';
 
-const REMOVED: Parting = { kind: 'removed', message: 'The host has sent this tab out of the room.' };
+const REMOVED: TabOutcome = { kind: 'removed', message: 'The host has sent this tab out of the room.' };
 const turns = async (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** A room that lets tabs in, or not, as `next` says. */
 function room(door = new Door()) {
   const clock = new ManualClock();
   const controller = new AbortController();
-  const stays: Deferred<Parting>[] = [];
+  const stays: Deferred<TabOutcome>[] = [];
   const pauses: string[] = [];
   const refusals: string[] = [];
   let closed = 0;
   const enter = (): Promise<Stay> => {
     const refusal = refusals.shift();
     if (refusal !== undefined) return Promise.reject(new Error(refusal));
-    const over = deferred<Parting>();
+    const over = deferred<TabOutcome>();
     stays.push(over);
     return Promise.resolve({ over: over.promise, close: () => Promise.resolve(void (closed += 1)) });
   };
@@ -36,16 +36,16 @@ function room(door = new Door()) {
 test('a room that is not there yet is asked for again, after pauses that grow up to a minute', async () => {
   const { come, pass, stays, pauses, refusals } = room();
   refusals.push(...Array.from({ length: 8 }, () => 'No room.'));
-  const parting = come();
+  const outcome = come();
   for (let i = 0; i < 8; i++) await pass(LONGEST_PAUSE_MS);
   expect(pauses).toEqual([2, 4, 8, 16, 32, 60, 60, 60].map((s) => `No room. ${s}`));
   stays[0]!.resolve(REMOVED);
-  expect(await parting).toEqual(REMOVED);
+  expect(await outcome).toEqual(REMOVED);
 });
 
 test('a tab that is lost comes back, at once where it was there for long, and later where it is lost again and again', async () => {
   const { come, pass, stays, pauses, closed } = room();
-  const parting = come();
+  const outcome = come();
   await pass(0);
   for (const [i, ms] of [0, 0, LONGEST_PAUSE_MS, 0].entries()) {
     await pass(ms);
@@ -55,7 +55,7 @@ test('a tab that is lost comes back, at once where it was there for long, and la
   expect(pauses).toEqual([2, 4, 2, 4].map((s) => `Crashed. ${s}`));
   expect(closed()).toBe(4);
   stays[4]!.resolve(REMOVED);
-  await parting;
+  await outcome;
 });
 
 test('where one tab of a machine is refused the others do not ask', async () => {
@@ -74,8 +74,8 @@ test('where one tab of a machine is refused the others do not ask', async () => 
 test('Ctrl-C ends the wait', async () => {
   const { come, pass, refusals, controller } = room();
   refusals.push('No room.');
-  const parting = come();
+  const outcome = come();
   await pass(0);
   controller.abort(new Error('interrupted'));
-  await expect(parting).rejects.toThrow('interrupted');
+  await expect(outcome).rejects.toThrow('interrupted');
 });

@@ -10,7 +10,7 @@ const ADMITTED: EngineEvent = { type: 'admitted', member: 'a', room: 'K7F3QX', h
 const FINISHED: EngineEvent = { type: 'finished', result: RESULT };
 const failed = (name: string, fatal: boolean): EngineEvent => ({ type: 'failed', name, message: 'Why', fatal });
 const state = (name: 'WAITING' | 'RUNNING'): EngineEvent => ({
-  ...{ type: 'state', state: name, epoch: 1, detail: '', isServerAway: false, connecting: [] },
+  ...{ type: 'state', state: name, generation: 1, detail: '', isServerAway: false, connecting: [] },
 });
 
 function visit(stays: boolean) {
@@ -24,10 +24,10 @@ test.each([
   [FINISHED, { kind: 'finished', result: RESULT }],
   [failed('RunOverError', false), { kind: 'ended', message: 'Why' }],
   [failed('RemovedError', true), { kind: 'removed', message: 'Why' }],
-])('%j is the last word', async (event, parting) => {
+])('%j is the last word', async (event, outcome) => {
   const { visited } = visit(false);
   visited.on(event);
-  expect(await visited.over).toEqual(parting);
+  expect(await visited.over).toEqual(outcome);
 });
 
 test('who stays hears of run after run, until it is sent out', async () => {

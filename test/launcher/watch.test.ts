@@ -6,7 +6,7 @@ import { ManualClock } from '../manualClock.ts';
 
 const result = (...stateHash: string[]): RunResult => ({
   worldSize: 2,
-  strategy: 'ring',
+  strategy: 'ddp',
   codec: 'fp32',
   bytesReceivedPerRank: [],
   backend: 'webgpu',
@@ -30,7 +30,7 @@ const result = (...stateHash: string[]): RunResult => ({
 const state = (name: 'WAITING' | 'RUNNING'): EngineEvent => ({
   type: 'state',
   state: name,
-  epoch: 1,
+  generation: 1,
   detail: '',
   isServerAway: false,
   connecting: [],
@@ -65,7 +65,7 @@ test('a tab that has finished cannot fail any more', async () => {
   w.on('tab-1', { type: 'finished', result: result('a') });
   w.on('tab-1', away);
   w.fail('tab-1', 'the tab crashed');
-  w.on('tab-1', { type: 'state', state: 'OFFLINE', epoch: 0, detail: '', isServerAway: false, connecting: [] });
+  w.on('tab-1', { type: 'state', state: 'OFFLINE', generation: 0, detail: '', isServerAway: false, connecting: [] });
   w.on('tab-2', { type: 'finished', result: result('a') });
   w.on('tab-2', away);
   expect(await w.done).toHaveLength(2);

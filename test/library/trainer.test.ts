@@ -220,7 +220,7 @@ describe('Trainer', () => {
     expect(counter.batches).toBe(2);
   });
 
-  test.each(['ring', 'parameter-server', 'local-sgd', 'diloco', 'async-parameter-server'] as const)(
+  test.each(['ddp', 'parameter-server', 'local-sgd', 'diloco', 'async-parameter-server'] as const)(
     "keeps batch normalization's averages equal with %s, and leaves no tensor behind",
     async (strategy) => {
       const data = points(40);
@@ -348,7 +348,7 @@ describe('Trainer', () => {
     await expect(named).rejects.toThrow(UsageError);
     const crossed = new Trainer().fit(classifier(), { xs, ys }, { loss: (labels, outputs) => outputs.matMul(labels, false, true).sum(0).slice([0], [2]) }); // prettier-ignore
     await expect(crossed).rejects.toThrow('The loss of 6 samples is of shape [2]');
-    expect(() => new Trainer({ strategy: 'data-parallel' })).toThrow(/choose ring/);
+    expect(() => new Trainer({ strategy: 'data-parallel' })).toThrow(/choose ddp/);
     await expect(
       runWorld(2, (group) =>
         new Trainer({ group }).fit(classifier(), { xs: xs.add(group.rank), ys }, { loss: 'softmaxCrossEntropy' }),

@@ -2,15 +2,15 @@ import { expect, test } from 'vitest';
 import {
   advance,
   OUTSIDE,
-  standingOf,
+  reconnectStateOf,
   type MembershipEvent,
   type MembershipState,
 } from '../../src/engine/membership/membership.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 
 const ring = ['A1', 'B1'].map((member) => ({ member, name: member, device: null, browser: 0, rank: null }));
-const prepare = (epoch: number, run = 1, members = ring): MembershipEvent => {
-  return { type: 'prepare', epoch, run, members, job: DEFAULT_JOB, relayed: [], parted: [] };
+const prepare = (generation: number, run = 1, members = ring): MembershipEvent => {
+  return { type: 'prepare', generation, run, members, job: DEFAULT_JOB, relayed: [], parted: [] };
 };
 const ended = (run: number): MembershipEvent => ({ type: 'ended', run, outcome: 'finished', message: 'Done.' });
 const room = {
@@ -37,37 +37,37 @@ function after(...events: MembershipEvent[]): { state: MembershipState; effects:
   return { state, effects };
 }
 
-const pause = (run: number, epoch: number): MembershipEvent => ({ type: 'pause', run, epoch, waitingFor: 1 });
+const pause = (run: number, generation: number): MembershipEvent => ({ type: 'pause', run, generation, waitingFor: 1 });
 
-const ROOM: Parameters<typeof standingOf>[1] = { ...room, type: 'room', phase: 'RUNNING', run: 1, epoch: 7 };
+const ROOM: Parameters<typeof reconnectStateOf>[1] = { ...room, type: 'room', phase: 'RUNNING', run: 1, generation: 7 };
 
 const says = (state: MembershipState, run: number, phase: 'FORMING' | 'RUNNING') => {
-  const { active, ...standing } = standingOf(state, { ...ROOM, phase, run });
-  return { ...standing, isSteady: active?.isSteady };
+  const { active, ...reconnectState } = reconnectStateOf(state, { ...ROOM, phase, run });
+  return { ...reconnectState, isSteady: active?.isSteady };
 };
 
 const RUNNING: MembershipEvent[] = [
-  ...[prepare(1), { type: 'linked', epoch: 1 } as const, { type: 'sync', epoch: 1 } as const],
-  ...[{ type: 'entered', epoch: 1, step: 0, stateHash: 'x' } as const, { type: 'go', epoch: 1 } as const],
+  ...[prepare(1), { type: 'linked', generation: 1 } as const, { type: 'sync', generation: 1 } as const],
+  ...[{ type: 'entered', generation: 1, step: 0, stateHash: 'x' } as const, { type: 'go', generation: 1 } as const],
 ];
 
-test('an epoch is linked, entered and trained', () => {
+test('a generation is linked, entered and trained', () => {
   expect(RUNNING.map((_, i) => after(...RUNNING.slice(0, i + 1)).effects)).toEqual([
     ...[['link'], ['send linked'], ['enter'], ['send synced'], ['train']],
   ]);
 });
 
-test('an epoch goes on while newcomers are linked, and is dropped where one of its ranks has gone', () => {
+test('a generation goes on while newcomers are linked, and is dropped where one of its ranks has gone', () => {
   const cy = { ...ring[0]!, member: 'C1' };
   expect(after(...RUNNING, prepare(2, 1, [...ring, cy])).effects).toEqual(['link']);
   expect(after(...RUNNING, prepare(2, 1, [ring[0]!, cy])).effects).toEqual(['drop', 'link']);
 });
 
 test('what was reported while the connection was gone is repeated', () => {
-  const { effects } = after(...RUNNING, { type: 'lost' }, { type: 'broken', epoch: 1, peers: ['B1'] });
+  const { effects } = after(...RUNNING, { type: 'lost' }, { type: 'broken', generation: 1, peers: ['B1'] });
   expect(effects).toEqual([]);
   const back: MembershipEvent = { type: 'admitted', member: 'A1' };
-  expect(after(...RUNNING, { type: 'lost' }, { type: 'broken', epoch: 1, peers: ['B1'] }, back).effects).toEqual([
+  expect(after(...RUNNING, { type: 'lost' }, { type: 'broken', generation: 1, peers: ['B1'] }, back).effects).toEqual([
     'send broken',
   ]);
 });
@@ -94,7 +94,7 @@ test('who is let in as somebody new begins anew: numbers of another room mean no
 
 test('a member says whether its run goes on', () => {
   const { settings: _, ...running } = says(after(...RUNNING).state, 1, 'RUNNING');
-  expect(running).toEqual({ run: 1, isRunOn: true, epoch: 7, isSteady: true });
+  expect(running).toEqual({ run: 1, isRunOn: true, generation: 7, isSteady: true });
   // The end of its run may have been lost, whatever the room's phase.
   expect(says(after(...RUNNING).state, 1, 'FORMING')).toMatchObject({ isRunOn: true });
   expect(says(after(...RUNNING, ended(1)).state, 1, 'RUNNING')).toMatchObject({ isRunOn: false, isSteady: undefined });
@@ -106,6 +106,6 @@ test('a member says whether its run goes on', () => {
 test('who returns says who has been sent out, as the server has signed it', () => {
   const { state } = after(...RUNNING);
   const removed = { members: ['member-cy'], seal: 'signed-by-the-server' };
-  expect(standingOf(state, { ...ROOM, removed }).settings.removed).toEqual(removed);
-  expect(standingOf(state, ROOM).settings).not.toHaveProperty('removed');
+  expect(reconnectStateOf(state, { ...ROOM, removed }).settings.removed).toEqual(removed);
+  expect(reconnectStateOf(state, ROOM).settings).not.toHaveProperty('removed');
 });

@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { step as stepRoom, type RoomEffect, type RoomState } from '../../signaling/room/index.ts';
 import { advance as advanceMember } from '../../src/engine/membership/membership.ts';
-import type { Dealer, Turn } from '../../src/engine/training/sampleAssigner.ts';
-import { compareStandings } from '../../src/parallel/recovery/stateElection.ts';
+import type { SampleAssigner, StepAssignment } from '../../src/engine/training/sampleAssigner.ts';
+import { electState } from '../../src/parallel/recovery/stateElection.ts';
 import { takeOver } from './replica.ts';
 import { playRecovery, type Arriving, type DataKind, type Faults, type Tab, type TabReplica } from './recovery.ts';
 import { playActions, playSeed, shrink, type Outcome } from './schedule.ts';
@@ -43,49 +43,49 @@ const isMessage = (effect: RoomEffect, ...types: string[]): boolean =>
   effect.type === 'send' && types.includes(effect.message.type);
 
 /** What nobody holds of a window is dealt to nobody. */
-const dealsNothingMore = (dealer: Dealer): Dealer => {
-  const dealAgain = dealer.dealAgain.bind(dealer);
-  dealer.dealAgain = (position, held, holdings) => {
-    const turn = dealAgain(position, held, holdings);
-    const isHeld = holdings.some((holding) => holding !== null);
+const dealsNothingMore = (assigner: SampleAssigner): SampleAssigner => {
+  const dealAgain = assigner.reassign.bind(assigner);
+  assigner.reassign = (position, held, retainedGradients) => {
+    const turn = dealAgain(position, held, retainedGradients);
+    const isHeld = retainedGradients.some((retained) => retained !== null);
     return isHeld ? { ...turn, indices: turn.indices.slice(0, held.heldSamples) } : turn;
   };
-  return dealer;
+  return assigner;
 };
 /** A rank counts what it holds, whatever others hold. */
-const dealsForItself = (dealer: Dealer): Dealer => {
-  const dealAgain = dealer.dealAgain.bind(dealer);
-  dealer.dealAgain = (position, held, holdings) => {
-    const own = JSON.stringify(dealer.holdingOf(held));
+const dealsForItself = (assigner: SampleAssigner): SampleAssigner => {
+  const dealAgain = assigner.reassign.bind(assigner);
+  assigner.reassign = (position, held, retainedGradients) => {
+    const own = JSON.stringify(assigner.retainedGradient(held));
     return dealAgain(
       position,
       held,
-      holdings.map((holding) => (JSON.stringify(holding) === own ? holding : null)),
+      retainedGradients.map((retained) => (JSON.stringify(retained) === own ? retained : null)),
     );
   };
-  return dealer;
+  return assigner;
 };
-const withoutParts = ({ window, ...turn }: Turn): Turn => {
-  const { dataEpoch, offset } = window.next;
-  return { ...turn, window: { ...window, next: { dataEpoch, offset } } };
+const withoutParts = ({ window, ...turn }: StepAssignment): StepAssignment => {
+  const { epoch, offset } = window.next;
+  return { ...turn, window: { ...window, next: { epoch, offset } } };
 };
 /** Where a pass of federated data is to go on is told without the parts that it is divided into. */
-const dealsWithoutParts = (dealer: Dealer): Dealer => {
-  const [deal, dealAgain] = [dealer.deal.bind(dealer), dealer.dealAgain.bind(dealer)];
-  dealer.deal = (position) => withoutParts(deal(position));
-  dealer.dealAgain = (...given) => withoutParts(dealAgain(...given));
-  return dealer;
+const dealsWithoutParts = (assigner: SampleAssigner): SampleAssigner => {
+  const [deal, dealAgain] = [assigner.assign.bind(assigner), assigner.reassign.bind(assigner)];
+  assigner.assign = (position) => withoutParts(deal(position));
+  assigner.reassign = (...given) => withoutParts(dealAgain(...given));
+  return assigner;
 };
-const holdingsOfAll: Parts['holdingsThatCount'] = (arrivals) => arrivals.map(({ note }) => note.holding);
+const holdingsOfAll: Parts['holdingsThatCount'] = (arrivals) => arrivals.map(({ note }) => note.retained);
 
 const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
   [
     'I1',
-    'who returns hears of an epoch with its ranks in another order',
+    'who returns hears of a generation with its ranks in another order',
     {
       stepRoom: roomThat((effects, _before, _after, type) =>
         effects.map((effect) =>
-          type === 'return' && effect.type === 'send' && effect.message.type === 'prepare'
+          type === 'reconnect' && effect.type === 'send' && effect.message.type === 'prepare'
             ? { ...effect, message: { ...effect.message, members: [...effect.message.members].reverse() } }
             : effect,
         ),
@@ -97,9 +97,9 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
     'I2',
     'the first to have compared states is told to train',
     {
-      stepRoom: roomThat((effects, before, { epoch, ring }, type) =>
-        type === 'synced' && before.epoch === epoch
-          ? [...effects, { type: 'send', to: ring.map((m) => m.member), message: { type: 'go', epoch } }]
+      stepRoom: roomThat((effects, before, { generation, ring }, type) =>
+        type === 'synced' && before.generation === generation
+          ? [...effects, { type: 'send', to: ring.map((m) => m.member), message: { type: 'go', generation } }]
           : effects,
       ),
     },
@@ -131,19 +131,18 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
     'I4',
     'a step that was taken twice counts as it was taken first',
     {
-      compareStandings: (standings) =>
-        compareStandings(standings.map((one) => ({ ...one, appliedIn: -one.appliedIn }))),
+      electState: (states) => electState(states.map((one) => ({ ...one, appliedIn: -one.appliedIn }))),
     },
   ],
   [
     'I4',
     'the fewest steps win',
     {
-      compareStandings: (standings) => compareStandings(standings.map((one) => ({ ...one, step: -one.step }))),
+      electState: (states) => electState(states.map((one) => ({ ...one, step: -one.step }))),
     },
   ],
-  ['I4', 'what nobody holds of a window is dealt to nobody', { dealer: dealsNothingMore }],
-  ['I4', 'a rank counts what it holds, whatever others hold', { dealer: dealsForItself }],
+  ['I4', 'what nobody holds of a window is dealt to nobody', { assigner: dealsNothingMore }],
+  ['I4', 'a rank counts what it holds, whatever others hold', { assigner: dealsForItself }],
   ['I4', 'a step is applied with the gradients of those who were there first', { needsAll: false }],
   [
     'I5',
@@ -174,7 +173,9 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
     'who returns is told nothing of what it missed',
     {
       stepRoom: roomThat((effects, _before, _after, type) =>
-        effects.filter((effect) => type !== 'return' || !isMessage(effect, 'prepare', 'sync', 'go', 'pause', 'ended')),
+        effects.filter(
+          (effect) => type !== 'reconnect' || !isMessage(effect, 'prepare', 'sync', 'go', 'pause', 'ended'),
+        ),
       ),
     },
   ],
@@ -214,8 +215,8 @@ const MUTANTS: [law: string, fault: string, mutant: Partial<Parts>][] = [
     {
       stepRoom: (before, event) => {
         const { state, effects } = stepRoom(before, event);
-        if (event.type !== 'broken' || before.epoch !== event.epoch) return { state, effects };
-        const suspended = { type: 'suspended', run: state.run, epoch: state.epoch, message: '' } as const;
+        if (event.type !== 'broken' || before.generation !== event.generation) return { state, effects };
+        const suspended = { type: 'suspended', run: state.run, generation: state.generation, message: '' } as const;
         return { state, effects: [...effects, { type: 'send', to: event.peers, message: suspended }] };
       },
     },
@@ -237,16 +238,16 @@ const replicaThat =
   (change: (replica: TabReplica, tab: Tab) => Partial<TabReplica>): NonNullable<Faults['replica']> =>
   (replica, tab) => ({ ...replica, ...change(replica, tab) });
 const told =
-  (change: (standing: Arriving, all: readonly Arriving[]) => Partial<Arriving>): NonNullable<Faults['standings']> =>
+  (change: (reconnectState: Arriving, all: readonly Arriving[]) => Partial<Arriving>): NonNullable<Faults['states']> =>
   (all) =>
-    all.map((standing) => ({ ...standing, ...change(standing, all) }));
+    all.map((reconnectState) => ({ ...reconnectState, ...change(reconnectState, all) }));
 
 const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ...(['replicated', 'federated'] as const).map((kind): [DataKind, string, Faults] => [
     kind,
     'a rank a step behind is given that step, whatever state it has',
     {
-      standings: told(({ step, appliedIn }, all) => {
+      states: told(({ step, appliedIn }, all) => {
         const furthest = all.filter((one) => one.step === step + 1);
         return { appliedIn: furthest[0]?.previousAppliedIn ?? appliedIn };
       }),
@@ -256,17 +257,17 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
     'federated',
     'a step that was taken twice counts as it was taken first',
     {
-      standings: told(({ appliedIn, previousAppliedIn }) => ({
+      states: told(({ appliedIn, previousAppliedIn }) => ({
         appliedIn: -appliedIn,
         previousAppliedIn: -previousAppliedIn,
       })),
     },
   ],
-  ['replicated', 'the fewest steps win', { standings: told(({ step }) => ({ step: -step })) }],
+  ['replicated', 'the fewest steps win', { states: told(({ step }) => ({ step: -step })) }],
   [
     'federated',
     'a rank without a state has a say, and says that it is ahead',
-    { standings: told(({ isFresh, step }) => ({ isFresh: false, step: isFresh ? 1000 : step })) },
+    { states: told(({ isFresh, step }) => ({ isFresh: false, step: isFresh ? 1000 : step })) },
   ],
   [
     'federated',
@@ -304,19 +305,19 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
       holdingsThatCount: holdingsOfAll,
     },
   ],
-  ['replicated', 'what nobody holds of a window is dealt to nobody', { dealer: dealsNothingMore }],
-  ['replicated', 'a rank counts what it holds, whatever others hold', { dealer: dealsForItself }],
+  ['replicated', 'what nobody holds of a window is dealt to nobody', { assigner: dealsNothingMore }],
+  ['replicated', 'a rank counts what it holds, whatever others hold', { assigner: dealsForItself }],
   [
     'federated',
-    'a dealer goes by the ranks of its first world',
-    { dealer: (dealer) => Object.assign(dealer, { enter: () => {} }) },
+    'a assigner goes by the ranks of its first world',
+    { assigner: (assigner) => Object.assign(assigner, { enter: () => {} }) },
   ],
-  ['federated', 'how a pass is divided is forgotten from step to step', { dealer: dealsWithoutParts }],
+  ['federated', 'how a pass is divided is forgotten from step to step', { assigner: dealsWithoutParts }],
   ['replicated', 'a step is applied without the last rank', { contributions: (parts) => parts.slice(0, -1) }],
   ['federated', 'a step is applied without the last rank', { contributions: (parts) => parts.slice(0, -1) }],
   [
     'replicated',
-    'who has set its GPU up again has forgotten in which epoch its last step was applied',
+    'who has set its GPU up again has forgotten in which generation its last step was applied',
     { reloaded: ({ progress }) => Object.assign(progress, { appliedIn: 0, previousAppliedIn: 0 }) },
   ],
 ];

@@ -28,6 +28,6 @@ test.each(['replicated', 'federated'] as const)(
 
 test('a schedule is the same every time', async () => {
   const first = await describeRecovery('federated', FROM + 7);
-  expect(first).toContain('epoch 2');
+  expect(first).toContain('generation 2');
   expect(await describeRecovery('federated', FROM + 7)).toBe(first);
 });

@@ -4,14 +4,14 @@
  * never happen is checked on the way and thrown as {@link Violation}.
  */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { ShardDealer } from '../../src/engine/training/partitionedDataAssigner.ts';
-import { SharedDealer } from '../../src/engine/training/replicatedDataAssigner.ts';
-import type { Dealer, HeldGradient, Turn } from '../../src/engine/training/sampleAssigner.ts';
+import { PartitionedDataAssigner } from '../../src/engine/training/partitionedDataAssigner.ts';
+import { ReplicatedDataAssigner } from '../../src/engine/training/replicatedDataAssigner.ts';
+import type { SampleAssigner, GradientStore, StepAssignment } from '../../src/engine/training/sampleAssigner.ts';
 import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
-import { holdingsThatCount, type Holding } from '../../src/parallel/recovery/sampleReassignment.ts';
+import { currentGradients, type RetainedGradient } from '../../src/parallel/recovery/sampleReassignment.ts';
 import { advance, isRunOver, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';
-import { recover, type Replica } from '../../src/parallel/recovery/recover.ts';
-import type { Standing } from '../../src/parallel/recovery/stateElection.ts';
+import { recover, type StateTransfer } from '../../src/parallel/recovery/recover.ts';
+import type { PeerState } from '../../src/parallel/recovery/stateElection.ts';
 import { messageOf, PeerGoneError } from '../../src/util/errors.ts';
 import { createRng, mixSeed, type Rng } from '../../src/util/rng.ts';
 import { Violation } from './violation.ts';
@@ -19,23 +19,23 @@ import { Violation } from './violation.ts';
 /** `replicated`: every tab has all samples. `federated`: every tab has its own. */
 export type DataKind = 'replicated' | 'federated';
 
-export type Arriving = Standing & { note: { holding: Holding | null } };
+export type Arriving = PeerState & { note: { retained: RetainedGradient | null } };
 
 /** A fault put into one of the parts; see mutants.test.ts. */
 export interface Faults {
-  /** Changes what a rank learns of all ranks' standings. */
-  standings?: (standings: Arriving[]) => Arriving[];
+  /** Changes what a rank learns of all ranks' states. */
+  states?: (states: Arriving[]) => Arriving[];
   /** Changes how a tab's state is taken over. */
   replica?: (replica: TabReplica, tab: Tab) => TabReplica;
-  dealer?: (dealer: Dealer) => Dealer;
-  holdingsThatCount?: typeof holdingsThatCount;
+  assigner?: (assigner: SampleAssigner) => SampleAssigner;
+  holdingsThatCount?: typeof currentGradients;
   /** Changes a tab after a step, or after its GPU was set up again. */
   stepped?: (tab: Tab) => void;
   reloaded?: (tab: Tab) => void;
   /** Leaves out contributions to an all-reduce. */
   contributions?: (parts: Part[]) => Part[];
 }
-export type TabReplica = Replica<object, Sum, History>;
+export type TabReplica = StateTransfer<object, Sum, History>;
 
 const PASSES = 2;
 const BOUNDS = { epochs: PASSES, maxSteps: null, maxMinutes: null, patience: null };
@@ -43,7 +43,7 @@ const MOST_TABS = 4;
 
 /** What an all-reduce gave the ranks that completed it, as numbers stand for a gradient. */
 interface Sum {
-  readonly epoch: number;
+  readonly generation: number;
   /** Position before and after, as numbers. */
   readonly from: number;
   readonly to: number;
@@ -57,11 +57,11 @@ interface Sum {
 /** A rank's contribution to it. */
 interface Part {
   readonly tab: Tab;
-  readonly turn: Turn;
+  readonly turn: StepAssignment;
 }
 
-function numberOf({ dataEpoch, offset, parts = 0 }: CursorPosition): number {
-  return (dataEpoch * 4096 + offset) * 4096 + parts;
+function numberOf({ epoch, offset, parts = 0 }: CursorPosition): number {
+  return (epoch * 4096 + offset) * 4096 + parts;
 }
 
 /** Stands for parameters and optimizer state: two are the same object exactly if the same steps made them from the same start. */
@@ -114,7 +114,7 @@ class History {
 }
 
 /** One tab's part in the run. */
-export class Tab implements HeldGradient {
+export class Tab implements GradientStore {
   readonly slot: number;
   readonly samples: number;
   isFresh = true;
@@ -124,8 +124,8 @@ export class Tab implements HeldGradient {
   kept: Sum | null = null;
   /** Samples whose gradients it holds. */
   held: number[] = [];
-  turn: Turn | null = null;
-  dealer: Dealer | null = null;
+  turn: StepAssignment | null = null;
+  assigner: SampleAssigner | null = null;
   /** Its state as it came to the latest world. */
   arrived: History;
   readonly #world: Schedule;
@@ -160,10 +160,10 @@ export class Tab implements HeldGradient {
     return (history.id * 64 + appliedIn).toString(16).padStart(8, '0');
   }
 
-  standing(): Arriving {
+  reconnectState(): Arriving {
     const { step, appliedIn, previousAppliedIn, verdicts } = this.progress;
     const { isFresh, keepsGradient } = this;
-    const note = { holding: this.dealer!.holdingOf(this) };
+    const note = { retained: this.assigner!.retainedGradient(this) };
     return { isFresh, step, appliedIn, previousAppliedIn, verdicts, digest: this.digest(), keepsGradient, note };
   }
 
@@ -199,9 +199,9 @@ interface Call {
   reject: (error: Error) => void;
 }
 
-/** One epoch's collectives. The last of them breaks: some ranks complete it, the others do not, and none completes another. */
+/** One generation's collectives. The last of them breaks: some ranks complete it, the others do not, and none completes another. */
 class World {
-  readonly epoch: number;
+  readonly generation: number;
   readonly tabs: readonly Tab[];
   readonly #rng: Rng;
   readonly #trace: ((what: string) => void) | null;
@@ -212,8 +212,14 @@ class World {
   /** Whether the collective that broke was completed by any rank. */
   wasCompleted = false;
 
-  constructor(epoch: number, tabs: readonly Tab[], left: number, rng: Rng, trace: ((what: string) => void) | null) {
-    this.epoch = epoch;
+  constructor(
+    generation: number,
+    tabs: readonly Tab[],
+    left: number,
+    rng: Rng,
+    trace: ((what: string) => void) | null,
+  ) {
+    this.generation = generation;
     this.tabs = tabs;
     this.#left = left;
     this.#rng = rng;
@@ -264,7 +270,7 @@ class World {
 
 /** What production uses of a rank's group. */
 class Group {
-  readonly epoch: number;
+  readonly generation: number;
   readonly rank: number;
   readonly worldSize: number;
   readonly ranks: readonly number[];
@@ -274,7 +280,7 @@ class Group {
   constructor(world: World, tab: Tab) {
     this.#world = world;
     this.#tab = tab;
-    this.epoch = world.epoch;
+    this.generation = world.generation;
     this.rank = world.tabs.indexOf(tab);
     this.worldSize = world.tabs.length;
     this.ranks = RANKS;
@@ -312,8 +318,8 @@ class Schedule {
   /** Tabs of the latest world that trained, where they still have its state. */
   #holders = new Set<Tab>();
   #ring: Tab[] = [];
-  #epoch = 0;
-  /** The state after a step that an epoch has applied. */
+  #generation = 0;
+  /** The state after a step that a generation has applied. */
   readonly #named = new Map<number, History>();
   /** States made. */
   states = 0;
@@ -387,17 +393,17 @@ class Schedule {
       if (this.#rng.below(12) > 0 || tab.isFresh) continue;
       this.#trace?.(`${tab.name} loses its GPU`);
       tab.drop();
-      [tab.keepsGradient, tab.turn, tab.dealer] = [false, null, null];
+      [tab.keepsGradient, tab.turn, tab.assigner] = [false, null, null];
       this.#faults.reloaded?.(tab);
     }
   }
 
-  /** One epoch, of so many collectives. */
+  /** One generation, of so many collectives. */
   async #live(collectives: number): Promise<void> {
-    const epoch = ++this.#epoch;
+    const generation = ++this.#generation;
     const ring = this.#ring;
-    this.#trace?.(`epoch ${epoch} [${ring.map(({ name }) => name).join('')}]`);
-    const world = new World(epoch, ring, collectives, this.#rng, this.#trace);
+    this.#trace?.(`generation ${generation} [${ring.map(({ name }) => name).join('')}]`);
+    const world = new World(generation, ring, collectives, this.#rng, this.#trace);
     const ends = await Promise.all(
       ring.map(async (tab): Promise<unknown> => {
         try {
@@ -416,28 +422,30 @@ class Schedule {
     if (failure) throw new Violation('R4', messageOf(failure));
   }
 
-  /** As TrainingRun's and Ring's. */
+  /** As TrainingLoop's and Ring's. */
   async #enter(tab: Tab, world: World): Promise<void> {
     const {
-      standings = same,
+      states = same,
       replica = same,
-      dealer = same,
-      holdingsThatCount: counted = holdingsThatCount,
+      assigner = same,
+      holdingsThatCount: counted = currentGradients,
     } = this.#faults;
     const group = new Group(world, tab) as unknown as ProcessGroup;
     const samples = world.tabs.map((one) => one.samples);
-    if (tab.dealer) tab.dealer.enter(group, samples);
+    if (tab.assigner) tab.assigner.enter(group, samples);
     else {
       const options = { group, samples, seed: 1, batchSize: this.#batchSize };
-      tab.dealer = dealer(this.#kind === 'replicated' ? new SharedDealer(options) : new ShardDealer(options));
+      tab.assigner = assigner(
+        this.#kind === 'replicated' ? new ReplicatedDataAssigner(options) : new PartitionedDataAssigner(options),
+      );
     }
     if (this.#hasBuffers) tab.drop();
     tab.arrived = tab.history;
-    const heard = standings(await group.allGatherObject(tab.standing()));
+    const heard = states(await group.allGatherObject(tab.reconnectState()));
     const arrivals = await recover(group, heard, replica(tab.replicaIn(world), tab), tab.progress);
     tab.isFresh = false;
     const { position } = tab.progress;
-    tab.turn = isRunOver(tab.progress, BOUNDS) ? null : tab.dealer.dealAgain(position, tab, counted(arrivals));
+    tab.turn = isRunOver(tab.progress, BOUNDS) ? null : tab.assigner.reassign(position, tab, counted(arrivals));
     this.#checkHeld(tab);
     if (tab.heldSamples > 0) this.seen.retaken++;
     // The server's word that all have come so far.
@@ -447,13 +455,13 @@ class Schedule {
   async #run(tab: Tab, world: World): Promise<void> {
     const { contributions = same, stepped = () => {} } = this.#faults;
     while (!isRunOver(tab.progress, BOUNDS)) {
-      const turn = (tab.turn ??= tab.dealer!.deal(tab.progress.position));
+      const turn = (tab.turn ??= tab.assigner!.assign(tab.progress.position));
       this.#checkHeld(tab);
       let sum: Sum | null = null;
       const part = { tab, turn };
       try {
         const parts = await world.exchange('all-reduce', tab, part, (all) => this.#checkAlike(all));
-        sum = this.#sumOf(world.epoch, contributions(parts), parts);
+        sum = this.#sumOf(world.generation, contributions(parts), parts);
       } catch (error) {
         // Where others have the sum, this one's gradients were whole.
         const left = turn.indices.length - tab.heldSamples;
@@ -465,7 +473,7 @@ class Schedule {
       tab.kept = sum;
       tab.keepsGradient = !this.#hasBuffers;
       tab.drop();
-      advance(tab.progress, world.epoch, turn.window.next);
+      advance(tab.progress, world.generation, turn.window.next);
       tab.turn = null;
       stepped(tab);
       tab.digest();
@@ -474,7 +482,7 @@ class Schedule {
 
   readonly #sums = new Map<Part[], Sum>();
   /** The same object for all that complete an all-reduce of `parts`. */
-  #sumOf(epoch: number, counted: Part[], parts: Part[]): Sum {
+  #sumOf(generation: number, counted: Part[], parts: Part[]): Sum {
     const known = this.#sums.get(parts);
     if (known) return known;
     const { tab, turn } = parts[0]!;
@@ -489,7 +497,7 @@ class Schedule {
     }
     const { next } = turn.window;
     const isEndOfPass = next.offset === 0;
-    const sum = { epoch, from: numberOf(tab.progress.position), to: numberOf(next), isEndOfPass, learned, tabs };
+    const sum = { generation, from: numberOf(tab.progress.position), to: numberOf(next), isEndOfPass, learned, tabs };
     this.#sums.set(parts, sum);
     return sum;
   }
@@ -512,7 +520,7 @@ class Schedule {
     }
   }
 
-  /** R3: step and epoch name one state. */
+  /** R3: step and generation name one state. */
   checkName({ name, progress, history }: Tab): void {
     const { step, appliedIn } = progress;
     if (appliedIn === 0) return;
@@ -520,7 +528,10 @@ class Schedule {
     const known = this.#named.get(key);
     if (known === undefined) this.#named.set(key, history);
     else if (known !== history) {
-      throw new Violation('R3', `${name} has another state after step ${step} of epoch ${appliedIn} than others had`);
+      throw new Violation(
+        'R3',
+        `${name} has another state after step ${step} of generation ${appliedIn} than others had`,
+      );
     }
   }
 
@@ -535,24 +546,24 @@ class Schedule {
   #checkAlike(parts: readonly Part[]): void {
     const { tab: first, turn } = parts[0]!;
     for (const { tab, turn: other } of parts) {
-      const { window, rounds } = other;
+      const { window, microBatches: rounds } = other;
       const isAlike =
         tab.history === first.history &&
         numberOf(window) === numberOf(turn.window) &&
         numberOf(window.next) === numberOf(turn.window.next) &&
         window.size === turn.window.size &&
-        rounds === turn.rounds;
+        rounds === turn.microBatches;
       if (!isAlike)
         throw new Violation('R2', `${tab.name} and ${first.name} are about to take different steps together`);
-      const { dataEpoch, offset } = tab.progress.position;
-      const isNext = window.dataEpoch === dataEpoch && (this.#kind === 'federated' || window.offset === offset);
+      const { epoch, offset } = tab.progress.position;
+      const isNext = window.epoch === epoch && (this.#kind === 'federated' || window.offset === offset);
       if (!isNext) throw new Violation('R1', `${tab.name} takes another step than the next`);
     }
   }
 
   /**
    * R2: all have one state. R5: nothing is undone that ranks of the latest world have, but for a last step that was taken again
-   * in a later epoch.
+   * in a later generation.
    */
   #checkBegun({ tabs }: World): void {
     const { history, progress } = tabs[0]!;
@@ -563,10 +574,10 @@ class Schedule {
       const { arrived } = tab;
       if (!this.#holders.has(tab) || arrived.sum === null) continue;
       const now = history.until(arrived.steps);
-      const isTakenAgain = now.before === arrived.before && now.sum!.epoch > arrived.sum.epoch;
+      const isTakenAgain = now.before === arrived.before && now.sum!.generation > arrived.sum.generation;
       if (now !== arrived && !isTakenAgain) {
         const { steps, sum } = arrived;
-        throw new Violation('R5', `step ${steps} of epoch ${sum.epoch}, which ${tab.name} has, is undone`);
+        throw new Violation('R5', `step ${steps} of generation ${sum.generation}, which ${tab.name} has, is undone`);
       }
     }
     this.#holders = new Set(tabs);

@@ -3,28 +3,28 @@
  * was computed of the next one. Numbers stand for parameters and gradients: two are equal exactly if their histories are. The
  * rules by which ranks go on with it are production's.
  */
-import type { HeldGradient } from '../../src/engine/training/sampleAssigner.ts';
+import type { GradientStore } from '../../src/engine/training/sampleAssigner.ts';
 import { advance, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';
 import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
-import type { Comparison, Standing } from '../../src/parallel/recovery/stateElection.ts';
+import type { ElectedState, PeerState } from '../../src/parallel/recovery/stateElection.ts';
 
 /** Samples of a pass; a run is one pass. A window has one sample per rank. */
 export const PASS = 8;
 
 /** An averaged gradient. */
 interface Gradient {
-  epoch: number;
+  generation: number;
   /** Samples, one bit each. */
   samples: number;
   next: CursorPosition;
 }
 
-export class Replica implements HeldGradient {
+export class Replica implements GradientStore {
   /** 0: it has no state. */
   run = 0;
-  /** By step: the state's hash after it, and the epoch that applied it; at 0 the start. */
+  /** By step: the state's hash after it, and the generation that applied it; at 0 the start. */
   hashes: number[] = [];
-  epochs: number[] = [];
+  generations: number[] = [];
   progress: Progress = startOfRun();
   /** Samples applied, one bit each. */
   learned = 0;
@@ -43,7 +43,7 @@ export class Replica implements HeldGradient {
   }
 
   get isThrough(): boolean {
-    return this.progress.position.dataEpoch > 0;
+    return this.progress.position.epoch > 0;
   }
 
   drop(): void {
@@ -57,8 +57,8 @@ export class Replica implements HeldGradient {
     return copy;
   }
 
-  /** What it brings into an epoch of `run`. */
-  standing(run: number): Standing {
+  /** What it brings into a generation of `run`. */
+  reconnectState(run: number): PeerState {
     const { step, appliedIn, previousAppliedIn, verdicts } = this.progress;
     const isFresh = this.run !== run;
     const digest = String(isFresh ? startOf(run) : this.hash);
@@ -66,13 +66,13 @@ export class Replica implements HeldGradient {
   }
 
   apply(gradient: Gradient): void {
-    const { epoch, samples, next } = gradient;
-    this.hashes.push(mix(mix(this.hash, epoch), samples));
-    this.epochs.push(epoch);
+    const { generation, samples, next } = gradient;
+    this.hashes.push(mix(mix(this.hash, generation), samples));
+    this.generations.push(generation);
     this.learned |= samples;
     this.drop();
     this.kept = gradient;
-    advance(this.progress, epoch, next);
+    advance(this.progress, generation, next);
   }
 
   /** Takes over a state. */
@@ -87,20 +87,26 @@ export class Replica implements HeldGradient {
     this.load(new Replica());
     this.run = run;
     this.hashes = [startOf(run)];
-    this.epochs = [0];
+    this.generations = [0];
   }
 
-  #become({ run, hashes, epochs, progress, learned }: Replica): void {
+  #become({ run, hashes, generations, progress, learned }: Replica): void {
     this.run = run;
     this.hashes = hashes.slice();
-    this.epochs = epochs.slice();
+    this.generations = generations.slice();
     this.progress = { ...progress };
     this.learned = learned;
   }
 }
 
-/** Gives `rank` of an epoch the state that a comparison of its ranks' found, as ranks get it from each other. */
-type TakeOver = (replica: Replica, rank: number, all: readonly Replica[], comparison: Comparison, run: number) => void;
+/** Gives `rank` of a generation the state that a comparison of its ranks' found, as ranks get it from each other. */
+type TakeOver = (
+  replica: Replica,
+  rank: number,
+  all: readonly Replica[],
+  comparison: ElectedState,
+  run: number,
+) => void;
 
 export const takeOver: TakeOver = (replica, rank, all, { sources, late, keeper }, run) => {
   const theirs = all[sources[0]!]!;

@@ -7,14 +7,14 @@ import { FROM, SCHEDULES } from './count.ts';
 import { describeFailure, playActions, playSeed, shrink, type Action } from './schedule.ts';
 
 test(`${SCHEDULES} schedules break no law`, { timeout: 6_000_000 }, () => {
-  // Again: more than one epoch has trained.
+  // Again: more than one generation has trained.
   const seen = { again: 0, revived: 0, finished: 0, paused: 0, resumed: 0, parted: 0, suspended: 0 };
   for (let seed = FROM; seed < FROM + SCHEDULES; seed++) {
     const outcome = playSeed(seed);
     if (outcome.violation !== null) expect.fail(describeFailure(seed, shrink(outcome)));
-    const { epochs, restarts, hasFinished, hasPaused, hasResumed, hasParted, hasSuspended } = outcome.world.seen;
-    if (epochs > 1) seen.again++;
-    if (restarts > 0 && epochs > 1) seen.revived++;
+    const { generations, restarts, hasFinished, hasPaused, hasResumed, hasParted, hasSuspended } = outcome.world.seen;
+    if (generations > 1) seen.again++;
+    if (restarts > 0 && generations > 1) seen.revived++;
     if (hasFinished) seen.finished++;
     if (hasPaused) seen.paused++;
     if (hasResumed) seen.resumed++;

@@ -6,7 +6,7 @@
 import {
   createRoom,
   MAX_RETRIES,
-  revive,
+  restore,
   step as stepRoom,
   type RoomEffect,
   type RoomEvent,
@@ -16,7 +16,7 @@ import { neighbours } from '../../signaling/room/edges.ts';
 import {
   advance as advanceMember,
   OUTSIDE,
-  standingOf,
+  reconnectStateOf,
   type MembershipEffect,
   type MembershipEvent,
   type MembershipState,
@@ -24,10 +24,10 @@ import {
 import type { ClientMessage, Device, Nodes, RosterEntry, ServerMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { SharedDealer } from '../../src/engine/training/replicatedDataAssigner.ts';
-import type { Dealer, Turn } from '../../src/engine/training/sampleAssigner.ts';
-import { holdingsThatCount, type Holding } from '../../src/parallel/recovery/sampleReassignment.ts';
-import { compareStandings, type Comparison } from '../../src/parallel/recovery/stateElection.ts';
+import { ReplicatedDataAssigner } from '../../src/engine/training/replicatedDataAssigner.ts';
+import type { SampleAssigner, StepAssignment } from '../../src/engine/training/sampleAssigner.ts';
+import { currentGradients, type RetainedGradient } from '../../src/parallel/recovery/sampleReassignment.ts';
+import { electState, type ElectedState } from '../../src/parallel/recovery/stateElection.ts';
 import { PASS, Replica, takeOver } from './replica.ts';
 import { Violation } from './violation.ts';
 
@@ -37,17 +37,17 @@ const DEVICE: Device = { backend: 'cpu', adapter: 'model' };
 export interface Parts {
   stepRoom: typeof stepRoom;
   advanceMember: typeof advanceMember;
-  compareStandings: typeof compareStandings;
+  electState: typeof electState;
   takeOver: typeof takeOver;
-  holdingsThatCount: typeof holdingsThatCount;
+  holdingsThatCount: typeof currentGradients;
   /** Changes what deals out samples to a rank. */
-  dealer: (dealer: Dealer) => Dealer;
+  assigner: (assigner: SampleAssigner) => SampleAssigner;
   /** Whether a step needs the contributions of all. */
   needsAll: boolean;
 }
 export const REAL_PARTS: Parts = {
-  ...{ stepRoom, advanceMember, compareStandings, takeOver, holdingsThatCount },
-  dealer: (dealer) => dealer,
+  ...{ stepRoom, advanceMember, electState, takeOver, holdingsThatCount: currentGradients },
+  assigner: (assigner) => assigner,
   needsAll: true,
 };
 
@@ -60,11 +60,11 @@ export interface WorldOptions {
   hasRelay: boolean;
 }
 
-type Sent = Extract<ClientMessage, { type: 'join' | 'return' }>;
+type Sent = Extract<ClientMessage, { type: 'join' | 'reconnect' }>;
 type ToServer =
-  | Exclude<ClientMessage, { type: 'create' | 'join' | 'return' | 'heartbeat' }>
+  | Exclude<ClientMessage, { type: 'create' | 'join' | 'reconnect' | 'heartbeat' }>
   | Pick<Sent & { type: 'join' }, 'type'>
-  | Pick<Sent & { type: 'return' }, 'type' | 'standing'>;
+  | Pick<Sent & { type: 'reconnect' }, 'type' | 'reconnectState'>;
 type ToClient = ServerMessage | { type: 'admitted'; member: string };
 
 /** A WebSocket: in order, and without loss for as long as it lives. */
@@ -88,31 +88,31 @@ interface Client {
   isFrozen: boolean;
   /** It has to say `ready`. */
   isDue: boolean;
-  /** The epoch whose links it makes; whether they are up. */
+  /** The generation whose links it makes; whether they are up. */
   linking: number;
   isLinked: boolean;
-  /** The epoch whose group it has. */
+  /** The generation whose group it has. */
   active: number;
   /** Of entering: 0 has told its status, 1 has sent what others need, 2 has its state. */
   stage: number;
   isTraining: boolean;
   replica: Replica;
-  dealer: Dealer | null;
+  assigner: SampleAssigner | null;
   /** Its part of the next step. */
-  turn: Turn | null;
-  /** A run goes on without it, from an epoch on that it is no member of: its last steps may be undone. */
+  turn: StepAssignment | null;
+  /** A run goes on without it, from a generation on that it is no member of: its last steps may be undone. */
   isBehind: boolean;
 }
 
-/** What happens among an epoch's members. */
-interface Epoch {
+/** What happens among a generation's members. */
+interface Generation {
   readonly run: number;
   readonly ring: readonly string[];
   readonly relayed: readonly (readonly [string, string])[];
   /** By rank. */
   readonly statuses: (Status | null)[];
   /** Of all statuses, once all are there. */
-  comparison: Comparison | null;
+  comparison: ElectedState | null;
   readonly hasSent: boolean[];
   /** State with which each has entered. */
   readonly entered: (string | null)[];
@@ -120,10 +120,10 @@ interface Epoch {
   readonly contributions: Map<number, ({ samples: number; base: number } | null)[]>;
 }
 
-/** How a rank comes into an epoch. */
+/** How a rank comes into a generation. */
 interface Status {
   replica: Replica;
-  note: { holding: Holding | null };
+  note: { retained: RetainedGradient | null };
 }
 
 interface Timer {
@@ -141,8 +141,8 @@ export class World {
   readonly #peers = new Map<string, Connection>();
   /** Connections that their clients have given up, and the server not yet. */
   readonly #dying: Connection[] = [];
-  readonly #epochs = new Map<number, Epoch>();
-  /** Steps by run, epoch and number: everybody who makes one must come to the same. */
+  readonly #generations = new Map<number, Generation>();
+  /** Steps by run, generation and number: everybody who makes one must come to the same. */
   readonly #steps = new Map<string, number>();
   /** Bit mask of pairs of slots that cannot reach each other. */
   #cut = 0;
@@ -167,7 +167,7 @@ export class World {
       this.clients.push({
         ...{ slot, member: null, incarnations: 0, state: OUTSIDE, room: null, connection: null, isFrozen: false },
         ...{ isDue: false, linking: 0, isLinked: false, active: 0, stage: 0, isTraining: false },
-        ...{ replica: new Replica(), dealer: null, turn: null, isBehind: false },
+        ...{ replica: new Replica(), assigner: null, turn: null, isBehind: false },
       });
     }
   }
@@ -250,7 +250,7 @@ export class World {
   #receive(connection: Connection, message: ToServer): void {
     if (!connection.isOpen) return;
     const { member } = connection;
-    if (message.type === 'join' || message.type === 'return') return this.#admit(connection, message);
+    if (message.type === 'join' || message.type === 'reconnect') return this.#admit(connection, message);
     if (this.#peers.get(member) !== connection) return;
     if (message.type === 'leave') {
       this.#hangUp(connection);
@@ -262,7 +262,7 @@ export class World {
     }
   }
 
-  #admit(connection: Connection, message: Extract<ToServer, { type: 'join' | 'return' }>): void {
+  #admit(connection: Connection, message: Extract<ToServer, { type: 'join' | 'reconnect' }>): void {
     const { member } = connection;
     const newcomer = { name: member, browser: undefined, rank: undefined, holdsKey: false };
     if (this.room === null) {
@@ -271,7 +271,7 @@ export class World {
         return this.#hangUp(connection);
       }
       const { hasRelay, slots } = this.#options;
-      this.room = revive(message.standing.settings, { hasRelay, capacity: slots + 1 }, 1000 * this.#restarts);
+      this.room = restore(message.reconnectState.settings, { hasRelay, capacity: slots + 1 }, 1000 * this.#restarts);
     }
     const before = this.#peers.get(member);
     this.#peers.set(member, connection);
@@ -318,7 +318,7 @@ export class World {
 
   /** Nobody has to go at the word of one other member. */
   #checkPutOut(before: RoomState, event: RoomEvent, effects: readonly RoomEffect[]): void {
-    // Time that has run out shows it without a word, and newcomers whose epochs have all failed wait for others.
+    // Time that has run out shows it without a word, and newcomers whose generations have all failed wait for others.
     const isObserved = event.type === 'deadline' || event.type === 'entering' || before.retries >= MAX_RETRIES;
     for (const effect of effects) {
       if (effect.type !== 'send' || effect.message.type !== 'suspended') continue;
@@ -335,21 +335,21 @@ export class World {
   }
 
   #checkPrepare(prepare: Extract<ServerMessage, { type: 'prepare' }>, after: RoomState): void {
-    const { epoch, run, members, relayed, parted } = prepare;
+    const { generation, run, members, relayed, parted } = prepare;
     const ring = members.map((m) => m.member);
     for (const pair of parted) {
       this.#hasParted = true;
       if (neighbours(ring).some((two) => two.every((member) => pair.includes(member)))) {
-        throw new Violation('I10', `epoch ${epoch} says that ${pair.join()} are no neighbours, and they are`);
+        throw new Violation('I10', `generation ${generation} says that ${pair.join()} are no neighbours, and they are`);
       }
     }
     const kept = after.parted.flat();
     if (new Set(kept).size < kept.length) throw new Violation('I10', `a member of ${kept.join()} was parted twice`);
-    const known = this.#epochs.get(epoch);
+    const known = this.#generations.get(generation);
     if (known === undefined) {
       const { length } = ring;
       const none = <T>(value: T): T[] => Array.from({ length }, () => value);
-      this.#epochs.set(epoch, {
+      this.#generations.set(generation, {
         ...{ run, ring, relayed, statuses: none(null), hasSent: none(false), entered: none(null) },
         ...{ contributions: new Map(), comparison: null },
       });
@@ -359,21 +359,21 @@ export class World {
         if (member !== null && replica.run === run && !isCounted(after, member)) client.isBehind = true;
       }
       if (after.nodes === null) {
-        for (const [other, one] of this.#epochs) {
-          if (one.run === run && other !== epoch) {
-            throw new Violation('I8', `run ${run} of a fixed world has epochs ${other} and ${epoch}`);
+        for (const [other, one] of this.#generations) {
+          if (one.run === run && other !== generation) {
+            throw new Violation('I8', `run ${run} of a fixed world has generations ${other} and ${generation}`);
           }
         }
       }
     } else if (known.ring.join() !== ring.join() || known.run !== run) {
-      throw new Violation('I1', `epoch ${epoch} is ${known.ring.join()} and ${ring.join()}`);
+      throw new Violation('I1', `generation ${generation} is ${known.ring.join()} and ${ring.join()}`);
     }
   }
 
-  /** An epoch trains: whose state counts that is not in it? */
-  #checkBegun({ ring, members, hidden, run, epoch, nodes }: RoomState): void {
+  /** A generation trains: whose state counts that is not in it? */
+  #checkBegun({ ring, members, hidden, run, generation, nodes }: RoomState): void {
     if (nodes !== null && (ring.length < nodes.min || ring.length > nodes.max)) {
-      throw new Violation('I5', `epoch ${epoch} trains with ${ring.length} ranks`);
+      throw new Violation('I5', `generation ${generation} trains with ${ring.length} ranks`);
     }
     for (const client of this.clients) {
       const { member, replica } = client;
@@ -381,19 +381,22 @@ export class World {
       const entry = members.find((m) => m.member === member);
       const known = hidden.get(member);
       const isThere = entry?.device && known && !known.isAway && !client.isFrozen;
-      const newest = this.#epochs.get(epoch)?.entered.find((said) => said !== null);
+      const newest = this.#generations.get(generation)?.entered.find((said) => said !== null);
       if (isThere && !client.isBehind && newest && Number(newest.split(' ')[0]) < replica.steps) {
-        throw new Violation('I4', `epoch ${epoch} begins at step ${newest}, and ${member} at ${replica.steps} waits`);
+        throw new Violation(
+          'I4',
+          `generation ${generation} begins at step ${newest}, and ${member} at ${replica.steps} waits`,
+        );
       }
       client.isBehind = true;
     }
   }
 
-  #checkTrain({ member, state, replica }: Client, epoch: number): void {
-    const { ring, entered } = this.#epochs.get(epoch)!;
+  #checkTrain({ member, state, replica }: Client, generation: number): void {
+    const { ring, entered } = this.#generations.get(generation)!;
     const { nodes } = this.#options;
     if (state.active?.members.map((m) => m.member).join() !== ring.join()) {
-      throw new Violation('I1', `${member} trains in another epoch ${epoch} than ${ring.join()}`);
+      throw new Violation('I1', `${member} trains in another generation ${generation} than ${ring.join()}`);
     }
     if (nodes !== null && (ring.length < nodes.min || ring.length > nodes.max)) {
       throw new Violation('I5', `${member} trains in a world of ${ring.length}`);
@@ -402,25 +405,29 @@ export class World {
     if (entered.some((said) => said !== own)) {
       throw new Violation(
         'I2',
-        `${member} trains in epoch ${epoch} with ${own}, its members entered with ${entered.join()}`,
+        `${member} trains in generation ${generation} with ${own}, its members entered with ${entered.join()}`,
       );
     }
   }
 
-  #checkApplied(client: Client, epoch: number): void {
+  #checkApplied(client: Client, generation: number): void {
     const { replica, member } = client;
     const steps = replica.steps;
-    const key = `${replica.run} ${epoch} ${steps}`;
+    const key = `${replica.run} ${generation} ${steps}`;
     const hash = this.#steps.get(key);
     if (hash === undefined) this.#steps.set(key, replica.hash);
-    else if (hash !== replica.hash) throw new Violation('I3', `step ${steps} of epoch ${epoch} differs at ${member}`);
+    else if (hash !== replica.hash)
+      throw new Violation('I3', `step ${steps} of generation ${generation} differs at ${member}`);
     for (const other of this.clients) {
       if (other.member === null || other === client || other.isBehind || client.isBehind) continue;
       if (other.replica.run !== replica.run) continue;
       const both = Math.min(steps, other.replica.steps);
-      // A rank that has not yet come to the epoch that undoes nothing of it may lag, and may not differ.
-      if (other.active === epoch && other.isTraining && Math.abs(steps - other.replica.steps) > 1) {
-        throw new Violation('I4', `${member} and ${other.member} are more than a step apart in epoch ${epoch}`);
+      // A rank that has not yet come to the generation that undoes nothing of it may lag, and may not differ.
+      if (other.active === generation && other.isTraining && Math.abs(steps - other.replica.steps) > 1) {
+        throw new Violation(
+          'I4',
+          `${member} and ${other.member} are more than a step apart in generation ${generation}`,
+        );
       }
       if (other.replica.hashes[both] !== replica.hashes[both]) {
         throw new Violation('I3', `step ${both} differs at ${member} and ${other.member}`);
@@ -434,8 +441,11 @@ export class World {
     const before = client.state;
     const { state, effects } = this.#parts.advanceMember(before, event);
     client.state = state;
-    if (state.epoch < before.epoch && state.member === before.member) {
-      throw new Violation('I1', `${client.member} went from epoch ${before.epoch} back to ${state.epoch}`);
+    if (state.generation < before.generation && state.member === before.member) {
+      throw new Violation(
+        'I1',
+        `${client.member} went from generation ${before.generation} back to ${state.generation}`,
+      );
     }
     for (const effect of effects) this.#act(client, effect);
   }
@@ -446,31 +456,31 @@ export class World {
         client.connection?.toServer.push(effect.message);
         return;
       case 'link':
-        client.linking = effect.prepare.epoch;
+        client.linking = effect.prepare.generation;
         client.isLinked = false;
         return;
       case 'drop':
-        if (client.linking === effect.epoch) client.linking = 0;
-        if (client.active === effect.epoch) {
+        if (client.linking === effect.generation) client.linking = 0;
+        if (client.active === effect.generation) {
           client.active = 0;
           client.isTraining = false;
         }
         return;
       case 'enter': {
         client.linking = 0;
-        client.active = effect.epoch;
+        client.active = effect.generation;
         client.isTraining = false;
         client.stage = 0;
-        const epoch = this.#epochs.get(effect.epoch)!;
-        if (client.replica.run !== epoch.run) forget(client);
-        this.#bring(client, epoch);
+        const generation = this.#generations.get(effect.generation)!;
+        if (client.replica.run !== generation.run) forget(client);
+        this.#bring(client, generation);
         return;
       }
       case 'train':
-        this.#checkTrain(client, effect.epoch);
+        this.#checkTrain(client, effect.generation);
         client.isTraining = true;
-        // Not where it hears of an epoch that is over by now.
-        if (this.room?.epoch === effect.epoch && this.room.phase === 'RUNNING') client.isBehind = false;
+        // Not where it hears of a generation that is over by now.
+        if (this.room?.generation === effect.generation && this.room.phase === 'RUNNING') client.isBehind = false;
         return;
       case 'end':
         forget(client);
@@ -508,7 +518,7 @@ export class World {
       case 'ice':
       case 'signal':
       case 'heartbeat':
-      case 'news':
+      case 'spectator-update':
         return;
       default:
         message satisfies never;
@@ -516,7 +526,7 @@ export class World {
   }
 
   #rankOf({ member, active }: Client): number {
-    return this.#epochs.get(active)!.ring.indexOf(member!);
+    return this.#generations.get(active)!.ring.indexOf(member!);
   }
 
   /** A tab is closed, or crashed: nothing is left of it. */
@@ -537,19 +547,19 @@ export class World {
     return this.clients.find((client) => client.member === member);
   }
 
-  #isCut(a: Client, b: Client, { ring, relayed }: Epoch): boolean {
+  #isCut(a: Client, b: Client, { ring, relayed }: Generation): boolean {
     if ((this.#cut & (1 << (a.slot + b.slot))) === 0) return false;
     if (!neighbours(ring).some((pair) => pair.includes(a.member!) && pair.includes(b.member!))) return false;
     return !relayed.some((pair) => pair.includes(a.member!) && pair.includes(b.member!));
   }
 
-  /** The first of an epoch's members that `client` cannot work with, for now or for good. */
+  /** The first of a generation's members that `client` cannot work with, for now or for good. */
   #missing(client: Client, number: number): string | undefined {
-    const epoch = this.#epochs.get(number)!;
-    return epoch.ring.find((member) => {
+    const generation = this.#generations.get(number)!;
+    return generation.ring.find((member) => {
       if (member === client.member) return false;
       const other = this.#clientOf(member);
-      if (other === undefined || other.isFrozen || this.#isCut(client, other, epoch)) return true;
+      if (other === undefined || other.isFrozen || this.#isCut(client, other, generation)) return true;
       const isIn = other.active === number && other.state.active?.phase !== 'STALLED';
       return !isIn && other.linking !== number;
     });
@@ -571,7 +581,7 @@ export class World {
     const { member, connection, room, state, isFrozen } = client;
     if (member === null || connection !== null || isFrozen) return false;
     if (room === null) this.#vanish(client);
-    else this.#connect(client, { type: 'return', standing: standingOf(state, room) });
+    else this.#connect(client, { type: 'reconnect', reconnectState: reconnectStateOf(state, room) });
     return true;
   }
 
@@ -664,7 +674,7 @@ export class World {
     const { linking, isLinked, isFrozen } = client;
     if (linking === 0 || isLinked || isFrozen || this.#missing(client, linking) !== undefined) return false;
     client.isLinked = true;
-    this.#tell(client, { type: 'linked', epoch: linking });
+    this.#tell(client, { type: 'linked', generation: linking });
     return true;
   }
 
@@ -673,11 +683,11 @@ export class World {
     const client = this.clients[slot]!;
     const { active, stage, isFrozen, state } = client;
     if (active === 0 || stage === 2 || isFrozen || state.active?.phase !== 'SYNCING') return false;
-    const epoch = this.#epochs.get(active)!;
-    const { statuses, hasSent, run } = epoch;
+    const generation = this.#generations.get(active)!;
+    const { statuses, hasSent, run } = generation;
     const rank = this.#rankOf(client);
     if (!state.active.hasBegun) {
-      this.#tell(client, { type: 'entering', epoch: active });
+      this.#tell(client, { type: 'entering', generation: active });
       return true;
     }
     if (stage === 0) {
@@ -688,49 +698,52 @@ export class World {
     }
     const { replica } = client;
     const all = (statuses as Status[]).map((status) => status.replica);
-    epoch.comparison ??= this.#parts.compareStandings(all.map((one) => one.standing(run)));
-    const { sources } = epoch.comparison;
+    generation.comparison ??= this.#parts.electState(all.map((one) => one.reconnectState(run)));
+    const { sources } = generation.comparison;
     // What it lacks comes from all that have it.
     if (!sources.includes(rank) && hasSent.includes(false)) return false;
     const before = replica.copy();
-    this.#parts.takeOver(replica, rank, all, epoch.comparison, run);
+    this.#parts.takeOver(replica, rank, all, generation.comparison, run);
     if (before.run === run && !client.isBehind) this.#checkKept(client, before);
     const arrivals = (statuses as Status[]).map(({ note }, one) => ({ note, isCurrent: sources.includes(one) }));
-    const holdings = this.#parts.holdingsThatCount(arrivals);
+    const retainedGradients = this.#parts.holdingsThatCount(arrivals);
     const { position } = replica.progress;
-    client.turn = replica.isThrough ? null : client.dealer!.dealAgain(position, replica, holdings);
+    client.turn = replica.isThrough ? null : client.assigner!.reassign(position, replica, retainedGradients);
     client.stage = 2;
-    epoch.entered[rank] = `${replica.steps} ${replica.hash}`;
-    this.#tell(client, { type: 'entered', epoch: active, step: replica.steps, stateHash: String(replica.hash) });
+    generation.entered[rank] = `${replica.steps} ${replica.hash}`;
+    this.#tell(client, { type: 'entered', generation: active, step: replica.steps, stateHash: String(replica.hash) });
     return true;
   }
 
-  /** Shows an epoch's ranks what a client has. */
-  #bring(client: Client, epoch: Epoch): void {
+  /** Shows a generation's ranks what a client has. */
+  #bring(client: Client, generation: Generation): void {
     const { replica, active } = client;
     const rank = this.#rankOf(client);
-    const group = { epoch: active, rank, worldSize: epoch.ring.length } as ProcessGroup;
-    const samples = epoch.ring.map(() => PASS);
-    if (client.dealer) client.dealer.enter(group, samples);
-    else client.dealer = this.#parts.dealer(new SharedDealer({ group, samples, seed: 1, batchSize: 1 }));
-    epoch.statuses[rank] = { replica: replica.copy(), note: { holding: client.dealer.holdingOf(replica) } };
+    const group = { generation: active, rank, worldSize: generation.ring.length } as ProcessGroup;
+    const samples = generation.ring.map(() => PASS);
+    if (client.assigner) client.assigner.enter(group, samples);
+    else client.assigner = this.#parts.assigner(new ReplicatedDataAssigner({ group, samples, seed: 1, batchSize: 1 }));
+    generation.statuses[rank] = {
+      replica: replica.copy(),
+      note: { retained: client.assigner.retainedGradient(replica) },
+    };
   }
 
-  /** A client that was there all the time still has all its steps, but for a last one that was taken again in a later epoch. */
+  /** A client that was there all the time still has all its steps, but for a last one that was taken again in a later generation. */
   #checkKept({ member, active, replica }: Client, before: Replica): void {
     const last = before.steps;
     if (replica.hashes[last] === before.hash) return;
     const isTakenAgain =
-      replica.hashes[last - 1] === before.hashes[last - 1] && replica.epochs[last]! > before.epochs[last]!;
-    if (last === 0 || !isTakenAgain) throw new Violation('I4', `epoch ${active} undoes steps of ${member}`);
+      replica.hashes[last - 1] === before.hashes[last - 1] && replica.generations[last]! > before.generations[last]!;
+    if (last === 0 || !isTakenAgain) throw new Violation('I4', `generation ${active} undoes steps of ${member}`);
   }
 
   /** Computes one more sample of its part, or hands in what it has. */
   compute(slot: number): boolean {
     const client = this.clients[slot]!;
-    const { replica, isTraining, isFrozen, active, dealer } = client;
+    const { replica, isTraining, isFrozen, active, assigner } = client;
     if (!isTraining || isFrozen || replica.isThrough) return false;
-    const { indices } = (client.turn ??= dealer!.deal(replica.progress.position));
+    const { indices } = (client.turn ??= assigner!.assign(replica.progress.position));
     if (replica.heldSamples < indices.length) {
       if (replica.heldSamples > 0 && replica.base !== replica.hash) {
         throw new Violation('I3', `${client.member} adds to a gradient of another state`);
@@ -739,7 +752,7 @@ export class World {
       replica.base = replica.hash;
       return true;
     }
-    const { contributions, ring } = this.#epochs.get(active)!;
+    const { contributions, ring } = this.#generations.get(active)!;
     const rank = this.#rankOf(client);
     let given = contributions.get(replica.steps);
     if (given === undefined) contributions.set(replica.steps, (given = ring.map(() => null)));
@@ -754,7 +767,7 @@ export class World {
     const client = this.clients[slot]!;
     const { replica, isTraining, isFrozen, active, turn } = client;
     if (!isTraining || isFrozen || turn === null) return false;
-    const { contributions, ring } = this.#epochs.get(active)!;
+    const { contributions, ring } = this.#generations.get(active)!;
     const given = contributions.get(replica.steps);
     if (!given?.[this.#rankOf(client)]) return false;
     let samples = 0;
@@ -774,7 +787,7 @@ export class World {
     if (!isWhole || offset !== replica.progress.position.offset || size === 0) {
       throw new Violation('I4', `step ${replica.steps + 1} of ${client.member} is not the next window, once`);
     }
-    replica.apply({ epoch: active, samples, next });
+    replica.apply({ generation: active, samples, next });
     client.turn = null;
     this.#checkApplied(client, active);
     return true;
@@ -786,7 +799,7 @@ export class World {
     if (!isTraining || isFrozen || !replica.isThrough) return false;
     client.isTraining = false;
     const [step, stateHash] = [replica.steps, String(replica.hash)];
-    this.#tell(client, { type: 'trained', epoch: active, step, stateHash });
+    this.#tell(client, { type: 'trained', generation: active, step, stateHash });
     return true;
   }
 
@@ -797,13 +810,13 @@ export class World {
     if (isFrozen) return false;
     const isOn = active > 0 && (state.active?.phase === 'SYNCING' || state.active?.phase === 'RUNNING');
     const isOut = linking > 0 && (state.linking?.report ?? { type: 'linked' }).type === 'linked';
-    const epoch = isOut && (x % 2 === 0 || !isOn) ? linking : isOn ? active : 0;
-    if (epoch === 0) return false;
-    const peer = this.#missing(client, epoch);
+    const generation = isOut && (x % 2 === 0 || !isOn) ? linking : isOn ? active : 0;
+    if (generation === 0) return false;
+    const peer = this.#missing(client, generation);
     if (peer === undefined) return false;
-    client.isTraining &&= epoch !== active;
-    if (x % 3 === 0) this.#tell(client, { type: 'failed', epoch, message: 'Timed out.', scope: 'epoch' });
-    else this.#tell(client, { type: x % 3 === 1 ? 'broken' : 'late', epoch, peers: [peer] });
+    client.isTraining &&= generation !== active;
+    if (x % 3 === 0) this.#tell(client, { type: 'failed', generation, message: 'Timed out.', scope: 'generation' });
+    else this.#tell(client, { type: x % 3 === 1 ? 'broken' : 'late', generation, peers: [peer] });
     return true;
   }
 
@@ -812,10 +825,10 @@ export class World {
     const client = this.clients[slot]!;
     const { connection, isTraining, isFrozen, active } = client;
     if (!connection || !isTraining || isFrozen) return false;
-    const { ring } = this.#epochs.get(active)!;
+    const { ring } = this.#generations.get(active)!;
     const peer = ring[(this.#rankOf(client) + 1) % ring.length]!;
     if (peer === client.member) return false;
-    connection.toServer.push({ type: 'slow', epoch: active, peer });
+    connection.toServer.push({ type: 'slow', generation: active, peer });
     return true;
   }
 
@@ -826,10 +839,10 @@ export class World {
     const client = this.clients[slot]!;
     const { active, isFrozen } = client;
     if (active === 0 || isFrozen) return false;
-    const scope = x % 8 === 0 ? 'run' : x % 3 === 0 ? 'epoch' : 'rank';
+    const scope = x % 8 === 0 ? 'run' : x % 3 === 0 ? 'generation' : 'rank';
     if (scope === 'rank') client.isDue = true;
     client.isTraining = false;
-    this.#tell(client, { type: 'failed', epoch: active, message: 'The GPU was lost.', scope });
+    this.#tell(client, { type: 'failed', generation: active, message: 'The GPU was lost.', scope });
     return true;
   }
 
@@ -957,7 +970,7 @@ export class World {
     const at = queue && queue.length > 0 ? x % queue.length : 0;
     const message = queue?.[at];
     // A second hello ends a connection.
-    if (!queue || message === undefined || message.type === 'join' || message.type === 'return') return false;
+    if (!queue || message === undefined || message.type === 'join' || message.type === 'reconnect') return false;
     const newer = message.type === 'room' ? queue.findIndex((next, i) => i > at && next.type === 'room') : -1;
     const end = newer < 0 ? queue.length : newer;
     queue.splice(at + 1 + (x % (end - at)), 0, message);
@@ -972,7 +985,7 @@ export class World {
     const at = 1 + (x % (queue.length - 1));
     const [message] = queue.splice(at, 1);
     if (message!.type === 'admitted') queue.splice(at, 0, message!);
-    else if (x % 4 < 2 && queue[at - 1]!.type !== 'join' && queue[at - 1]!.type !== 'return')
+    else if (x % 4 < 2 && queue[at - 1]!.type !== 'join' && queue[at - 1]!.type !== 'reconnect')
       queue.splice(at - 1, 0, message!);
     this.isLossy = true;
     return true;
@@ -982,9 +995,9 @@ export class World {
 
   /** How far the dice got. */
   get seen() {
-    const trained = [...this.#epochs.values()].filter(({ contributions }) => contributions.size > 0);
+    const trained = [...this.#generations.values()].filter(({ contributions }) => contributions.size > 0);
     return {
-      ...{ epochs: trained.length, restarts: this.#restarts },
+      ...{ generations: trained.length, restarts: this.#restarts },
       ...{ hasFinished: this.#hasFinished, hasPaused: this.#hasPaused, hasResumed: this.#hasResumed },
       ...{ hasParted: this.#hasParted, hasSuspended: this.#hasSuspended },
     };
@@ -1013,7 +1026,7 @@ export class World {
       const paused = this.clients.find(({ member, state }) => member !== null && state.pausedFor !== null);
       return paused === undefined ? null : `${paused.member} waits for a run that is over`;
     }
-    if (room.phase !== 'PAUSED') return `the room is ${room.phase}, and nobody is in its epoch`;
+    if (room.phase !== 'PAUSED') return `the room is ${room.phase}, and nobody is in its generation`;
     const present = this.clients.filter(({ member }) => member !== null).length;
     return present < (room.nodes?.min ?? 0) || present === 0 ? null : `the room is PAUSED with ${present} members`;
   }
@@ -1026,7 +1039,7 @@ function isCounted({ members }: RoomState, member: string): boolean {
 
 /** Leaves a client nothing of a run. */
 function forget(client: Client): void {
-  Object.assign(client, { replica: new Replica(), dealer: null, turn: null });
+  Object.assign(client, { replica: new Replica(), assigner: null, turn: null });
 }
 
 function bitsOf(bits: number): number {

@@ -13,7 +13,7 @@ import { DataError } from '../../src/util/errors.ts';
 const META: CheckpointMeta = {
   ...{ id: 'K7F3QX-m-20', room: 'K7F3QX', job: parseJob({}), savedAt: 1_700_000_000_000, step: 20, worldSize: 4 },
   ...{
-    position: { dataEpoch: 1, offset: 640 },
+    position: { epoch: 1, offset: 640 },
     evaluateEvery: 5,
     verdicts: [{ step: 5, best: 0.5, bestStep: 4, since: 1 }],
     trainedMs: 0,

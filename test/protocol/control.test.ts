@@ -7,7 +7,7 @@ import { ProtocolError, UsageError } from '../../src/util/errors.ts';
 
 describe('control messages', () => {
   test('accepts what the protocol has', () => {
-    const create = { type: 'create', version: 7, name: 'Ada', job: DEFAULT_JOB, startAt: 4, nodes: { min: 2, max: 8 } };
+    const create = { type: 'create', version: 8, name: 'Ada', job: DEFAULT_JOB, startAt: 4, nodes: { min: 2, max: 8 } };
     expect(parseControl(ClientMessage, JSON.stringify(create))).toEqual(create);
   });
 
@@ -15,49 +15,57 @@ describe('control messages', () => {
     ['no JSON', 'hello', /was not JSON/],
     ['an unknown type', '{"type":"nonsense"}', /type/],
     ['another version', '{"type":"join","version":1,"room":"K7F3QX","name":"a"}', /version/],
-    ['a code that cannot be one', '{"type":"join","version":7,"room":"K7F30X","name":"a"}', /room/],
+    ['a code that cannot be one', '{"type":"join","version":8,"room":"K7F30X","name":"a"}', /room/],
     [
       'a world that is to be smaller than it may be',
       JSON.stringify({
-        ...{ type: 'create', version: 7, name: 'a', job: DEFAULT_JOB, startAt: null },
+        ...{ type: 'create', version: 8, name: 'a', job: DEFAULT_JOB, startAt: null },
         nodes: { min: 3, max: 2 },
       }),
       /nodes: min must not be above max/,
     ],
     [
       'a token that could be guessed',
-      '{"type":"return","version":7,"room":"K7F3QX","name":"a","token":"x"}',
+      '{"type":"reconnect","version":8,"room":"K7F3QX","name":"a","token":"x"}',
       /member|token/,
     ],
     ['fields too many', '{"type":"heartbeat","admin":true}', /admin/],
-    ['a rank that no world has', '{"type":"join","version":7,"room":"K7F3QX","name":"a","rank":64}', /rank/],
-    ['a rank that is no number', '{"type":"join","version":7,"room":"K7F3QX","name":"a","rank":null}', /rank/],
+    ['a rank that no world has', '{"type":"join","version":8,"room":"K7F3QX","name":"a","rank":64}', /rank/],
+    ['a rank that is no number', '{"type":"join","version":8,"room":"K7F3QX","name":"a","rank":null}', /rank/],
     [
       'a browser that could be guessed',
-      '{"type":"join","version":7,"room":"K7F3QX","name":"a","browser":"1"}',
+      '{"type":"join","version":8,"room":"K7F3QX","name":"a","browser":"1"}',
       /browser/,
     ],
-    ['an epoch that no frame could carry', '{"type":"linked","epoch":4294967296}', /epoch/],
+    ['a generation that no frame could carry', '{"type":"linked","generation":4294967296}', /generation/],
     [
       'a run that no room could have',
       '{"type":"ready","device":{"backend":"cpu","adapter":""},"holds":4294967296}',
       /holds/,
     ],
-    ['a name of blanks', '{"type":"join","version":7,"room":"K7F3QX","name":"   "}', /name/],
+    ['a name of blanks', '{"type":"join","version":8,"room":"K7F3QX","name":"   "}', /name/],
   ])('refuses %s, naming the field', (_name, data, message) => {
     expect(() => parseControl(ClientMessage, data)).toThrow(message);
   });
 
   test('refuses a ring that has a member twice', () => {
     const one = { member: 'member-ada', name: 'Ada', device: null, browser: 0, rank: null };
-    const prepare = { type: 'prepare', epoch: 1, run: 1, members: [one], job: DEFAULT_JOB, relayed: [], parted: [] };
+    const prepare = {
+      type: 'prepare',
+      generation: 1,
+      run: 1,
+      members: [one],
+      job: DEFAULT_JOB,
+      relayed: [],
+      parted: [],
+    };
     parseControl(ServerMessage, JSON.stringify(prepare));
     const twice = JSON.stringify({ ...prepare, members: [one, { ...one, name: 'Bo' }] });
     expect(() => parseControl(ServerMessage, twice)).toThrow(/members: a member is there twice/);
   });
 
   test.each(['renegotiate', 'transceiverRequest'])('lets no %s signal through to simple-peer', (type) => {
-    const signal = { type: 'signal', epoch: 1, to: 'member-id', attempt: 0, signal: { type, [type]: true } };
+    const signal = { type: 'signal', generation: 1, to: 'member-id', attempt: 0, signal: { type, [type]: true } };
     expect(() => parseControl(ClientMessage, JSON.stringify(signal))).toThrow(ProtocolError);
   });
 

@@ -27,7 +27,7 @@ const header = fc.record<FrameHeader>({
   reduceOp: fc.constantFrom(...Object.values(ReduceOp)),
   algorithm: fc.constantFrom(...Object.values(Algorithm)),
   ...{ step: u16, group: u16, tag: u16, root: u16 },
-  ...{ epoch: u32, seq: u32, offset: u32, count: u32 },
+  ...{ generation: u32, seq: u32, offset: u32, count: u32 },
 });
 
 describe('frame', () => {
@@ -47,7 +47,7 @@ describe('frame', () => {
     const frame = createFrame(
       {
         ...{ kind: FrameKind.DATA, op: 1, dtype: 1, reduceOp: 2, algorithm: 1, step: 0x0102 },
-        ...{ epoch: 3, seq: 4, tag: 5, root: 8, offset: 6, count: 7, group: 9 },
+        ...{ generation: 3, seq: 4, tag: 5, root: 8, offset: 6, count: 7, group: 9 },
       },
       4,
     );
@@ -76,8 +76,8 @@ describe('frame', () => {
   });
 
   test('carries JSON in control frames', () => {
-    const frame = encodeJsonFrame(emptyHeader(FrameKind.NEWS, 1), { message: 'größer' });
+    const frame = encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { message: 'größer' });
     expect(decodeJsonFrame(frame)).toEqual({ message: 'größer' });
-    expect(() => decodeJsonFrame(createFrame(emptyHeader(FrameKind.NEWS, 1), 3))).toThrow(ProtocolError);
+    expect(() => decodeJsonFrame(createFrame(emptyHeader(FrameKind.FLOOD, 1), 3))).toThrow(ProtocolError);
   });
 });

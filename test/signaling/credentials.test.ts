@@ -69,11 +69,11 @@ test('half of their time is over after half a day', () => {
 test('an expiry that somebody put off is noticed, and so is any other change', () => {
   const credentials = new Credentials(SECRET);
   const token = credentials.tokenFor('K7F3QX', 'member-ada');
-  const [expiry, digest] = token.split('.') as [string, string];
+  const [expiry, update] = token.split('.') as [string, string];
   const forged = [
-    `${(Number.parseInt(expiry, 36) + 60).toString(36)}.${digest}`,
-    ...['', '.', expiry, `${expiry}.`, `.${digest}`, `zzzzzzzz.${digest}`, `${expiry}.${digest.slice(1)}`],
-    `${expiry}.${digest.startsWith('A') ? 'B' : 'A'}${digest.slice(1)}`,
+    `${(Number.parseInt(expiry, 36) + 60).toString(36)}.${update}`,
+    ...['', '.', expiry, `${expiry}.`, `.${update}`, `zzzzzzzz.${update}`, `${expiry}.${update.slice(1)}`],
+    `${expiry}.${update.startsWith('A') ? 'B' : 'A'}${update.slice(1)}`,
   ];
   for (const one of forged) expect(credentials.isToken(one, 'K7F3QX', 'member-ada'), one).toBe(false);
 });

@@ -7,7 +7,7 @@ import { NO_ICE } from '../../signaling/ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter } from '../../signaling/limits.ts';
 import { Metrics } from '../../signaling/monitoring/metrics.ts';
 import { RoomLog } from '../../signaling/monitoring/roomLog.ts';
-import { localRooms, type Rooms } from '../../signaling/roomDirectory.ts';
+import { localRoomDirectory, type RoomDirectory } from '../../signaling/roomDirectory.ts';
 import { PROTOCOL_VERSION, type ServerMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { ManualClock } from '../manualClock.ts';
@@ -25,7 +25,7 @@ function openRoom(): string {
 }
 
 /** Joins `room` as a newcomer; what the server sends, and the code with which it closes. */
-async function join(room: string, rooms: Rooms = localRooms(hub)) {
+async function join(room: string, rooms: RoomDirectory = localRoomDirectory(hub)) {
   const sent: ServerMessage[] = [];
   const socket = new FakeSocket((text) => sent.push(JSON.parse(text) as ServerMessage));
   const context: ServerContext = {
@@ -51,7 +51,7 @@ test('a room that refuses a newcomer is told from a room that has gone', async (
   expect(refused.socket.closedWith).toBe(1008);
 
   // Found, and forgotten before the newcomer enters.
-  const rooms: Rooms = { ...localRooms(hub), find: () => Promise.resolve(hub) };
+  const rooms: RoomDirectory = { ...localRoomDirectory(hub), find: () => Promise.resolve(hub) };
   hub.forget(room);
   const late = await join(room, rooms);
   expect(late.sent).toMatchObject([{ type: 'refused', code: 'server-closing' }]);

@@ -19,17 +19,17 @@ test('a whole run at the level trace says nothing that is secret', async () => {
   for (const one of both) one.socket.on('message', (data: Buffer) => heard.push(data.toString()));
 
   const ids = [await enter(ada, code!, 'Ada Lovelace'), await enter(bo, code!, 'Bo Diddley')];
-  const { epoch } = await ada.next('prepare');
+  const { generation } = await ada.next('prepare');
   const sdp = 'v=0 o=- 4611731400430051336 2 IN IP4 192.168.1.77';
   const candidate = 'candidate:842163049 1 udp 1677729535 192.168.1.77 46154 typ host';
   const signals = [{ type: 'offer', sdp } as const, { type: 'candidate', candidate: { candidate } } as const];
-  for (const signal of signals) await ada.send({ type: 'signal', epoch, to: ids[1]!.id, attempt: 0, signal });
+  for (const signal of signals) await ada.send({ type: 'signal', generation, to: ids[1]!.id, attempt: 0, signal });
   await bo.next('signal', ({ signal }) => signal.type === 'candidate');
-  for (const one of both) await one.send({ type: 'linked', epoch });
+  for (const one of both) await one.send({ type: 'linked', generation });
   for (const one of both) await one.next('sync');
-  for (const one of both) await one.send({ type: 'synced', epoch, step: 0, stateHash: 'x' });
+  for (const one of both) await one.send({ type: 'synced', generation, step: 0, stateHash: 'x' });
   for (const one of both) await one.next('go');
-  for (const one of both) await one.send({ type: 'finished', epoch, step: 9, stateHash: 'y' });
+  for (const one of both) await one.send({ type: 'finished', generation, step: 9, stateHash: 'y' });
   for (const one of both) await one.next('ended');
   // Refusals quote what they refuse: to the sender, not in the log.
   const wrong = new TestMember(server);

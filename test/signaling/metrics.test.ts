@@ -32,8 +32,8 @@ describe('/metrics', () => {
     const [ada, bo] = [new TestMember(server), new TestMember(server)];
     await enter(ada, room, 'Ada');
     const { id: boId } = await enter(bo, room, 'Bo');
-    const { epoch } = await ada.next('prepare');
-    await ada.send({ type: 'signal', epoch, to: boId, attempt: 0, signal: { type: 'offer', sdp: 'v=0' } });
+    const { generation } = await ada.next('prepare');
+    await ada.send({ type: 'signal', generation, to: boId, attempt: 0, signal: { type: 'offer', sdp: 'v=0' } });
     await bo.next('signal');
     const stranger = new TestMember(server);
     await stranger.join('AAAAAA');
@@ -78,17 +78,17 @@ test('rooms are counted and logged by a name that is not their code', async () =
   const metrics = new Metrics(() => ({ rooms: 0, connections: 0, members: 0 }));
   const rooms = new RoomLog(pino({ level: 'info' }, { write: (line) => void lines.push(line) }), metrics);
   rooms.opened('K7F3QX');
-  rooms.epochBegun('K7F3QX', 1, 4, 'start');
+  rooms.generationBegun('K7F3QX', 1, 4, 'start');
   rooms.forgotten('K7F3QX');
   const logged = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
   expect(logged).toMatchObject([
     { msg: 'room opened' },
-    { msg: 'epoch begun', epoch: 1, worldSize: 4, cause: 'start' },
+    { msg: 'generation begun', generation: 1, worldSize: 4, cause: 'start' },
     { msg: 'room forgotten' },
   ]);
   expect(new Set(logged.map(({ room }) => room))).toEqual(new Set([rooms.nameOf('K7F3QX')]));
   expect(lines.join()).not.toContain('K7F3QX');
-  expect(await metrics.text()).toContain('peergrad_epochs_total{cause="start"} 1');
+  expect(await metrics.text()).toContain('peergrad_generations_total{cause="start"} 1');
 });
 
 test('a server that closes is alive and not ready, and takes nobody', async () => {

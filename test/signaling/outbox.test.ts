@@ -8,18 +8,18 @@ import { Outbox } from '../../signaling/outbox.ts';
 import { FakeSocket } from './fakeSocket.ts';
 import { TestMember } from './helpers.ts';
 
-const room = (epoch: number): ServerMessage => ({
-  ...{ type: 'room', phase: 'FORMING', run: 0, epoch, hosts: [], members: [], job: DEFAULT_JOB, startAt: null },
+const room = (generation: number): ServerMessage => ({
+  ...{ type: 'room', phase: 'FORMING', run: 0, generation, hosts: [], members: [], job: DEFAULT_JOB, startAt: null },
   ...{ nodes: null, spectators: [], isLocked: false, isHeld: false, waitingFor: 0 },
 });
-const sync = (epoch: number): ServerMessage => ({ type: 'sync', epoch });
+const sync = (generation: number): ServerMessage => ({ type: 'sync', generation });
 
 /** An outbox, and what the other side has taken, as "room 1". */
 function outbox() {
   const taken: string[] = [];
   const socket = new FakeSocket((text) => {
-    const { type, epoch = '' } = JSON.parse(text) as { type: string; epoch?: number };
-    taken.push(`${type} ${epoch}`.trim());
+    const { type, generation = '' } = JSON.parse(text) as { type: string; generation?: number };
+    taken.push(`${type} ${generation}`.trim());
   });
   const box = new Outbox(socket.socket, new Metrics(() => ({ rooms: 0, connections: 0, members: 0 })));
   return { box, socket, taken };
@@ -27,7 +27,7 @@ function outbox() {
 
 test('of several states of a room within a turn of the event loop the last is sent', async () => {
   const { box, taken } = outbox();
-  for (let epoch = 1; epoch <= 5; epoch++) box.send(room(epoch));
+  for (let generation = 1; generation <= 5; generation++) box.send(room(generation));
   expect(taken).toEqual([]);
   await setImmediate();
   expect(taken).toEqual(['room 5']);
@@ -54,8 +54,8 @@ test('who does not read is told the last state, once it reads', async () => {
   await setImmediate();
   const unsent = socket.bufferedAmount;
   expect(unsent).toBeGreaterThan(0);
-  for (let epoch = 2; epoch < 100; epoch++) {
-    box.send(room(epoch));
+  for (let generation = 2; generation < 100; generation++) {
+    box.send(room(generation));
     await setImmediate();
   }
   expect(socket.bufferedAmount).toBe(unsent);

@@ -40,13 +40,13 @@ const create = (name = 'Ada', startAt: number | null = null): ClientMessage => (
   nodes: null,
 });
 
-/** The standing of a member that remembers no run. */
+/** The reconnectState of a member that remembers no run. */
 const NOTHING = {
   settings: { job: DEFAULT_JOB, startAt: null, nodes: null, isLocked: false, isHeld: false },
-  ...{ run: 0, isRunOn: false, epoch: 0, active: null },
+  ...{ run: 0, isRunOn: false, generation: 0, active: null },
 };
 const returning = (room: string, id: string, token: string): ClientMessage => ({
-  ...{ type: 'return', version: PROTOCOL_VERSION, name: 'back', room, member: id, token, standing: NOTHING },
+  ...{ type: 'reconnect', version: PROTOCOL_VERSION, name: 'back', room, member: id, token, reconnectState: NOTHING },
 });
 
 async function health(server: SignalingServer): Promise<Record<string, unknown>> {
@@ -79,23 +79,23 @@ async function pair(options: SignalingOptions = {}) {
   const [ada, bo] = [member(server), member(server)];
   const { id: adaId, token: adaToken } = await enter(ada, room, 'Ada');
   const { id: boId } = await enter(bo, room, 'Bo');
-  const { epoch } = await ada.next('prepare');
+  const { generation } = await ada.next('prepare');
   await bo.next('prepare');
-  return { server, room, ada, bo, adaId, adaToken, boId, epoch };
+  return { server, room, ada, bo, adaId, adaToken, boId, generation };
 }
 
 describe('members', () => {
   test('go through a whole run', async () => {
-    const { ada, bo, adaId, boId, epoch } = await pair();
+    const { ada, bo, adaId, boId, generation } = await pair();
     const both = [ada, bo];
     const signal = { type: 'offer' as const, sdp: 'v=0' };
-    await ada.send({ type: 'signal', epoch, to: boId, attempt: 1, signal });
-    expect(await bo.next('signal')).toEqual({ type: 'signal', epoch, from: adaId, attempt: 1, signal });
-    for (const one of both) await one.send({ type: 'linked', epoch });
+    await ada.send({ type: 'signal', generation, to: boId, attempt: 1, signal });
+    expect(await bo.next('signal')).toEqual({ type: 'signal', generation, from: adaId, attempt: 1, signal });
+    for (const one of both) await one.send({ type: 'linked', generation });
     for (const one of both) await one.next('sync');
-    for (const one of both) await one.send({ type: 'synced', epoch, step: 0, stateHash: 'x' });
+    for (const one of both) await one.send({ type: 'synced', generation, step: 0, stateHash: 'x' });
     for (const one of both) await one.next('go');
-    for (const one of both) await one.send({ type: 'finished', epoch, step: 9, stateHash: 'y' });
+    for (const one of both) await one.send({ type: 'finished', generation, step: 9, stateHash: 'y' });
     for (const one of both) expect(await one.next('ended')).toMatchObject({ run: 1, outcome: 'finished' });
   });
 
@@ -160,27 +160,27 @@ describe('members', () => {
 
   test('who comes back in time goes on, over another connection', async () => {
     const clock = new ManualClock();
-    const { server, room, ada, bo, adaId, adaToken, epoch } = await pair({ clock });
-    await ada.send({ type: 'linked', epoch });
+    const { server, room, ada, bo, adaId, adaToken, generation } = await pair({ clock });
+    await ada.send({ type: 'linked', generation });
     ada.socket.terminate();
     await expect.poll(() => connections(server)).toBe(1);
     const again = member(server);
     const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
-    const standing = { settings, run: 1, isRunOn: true, epoch, active: null };
-    const back = { type: 'return', version: PROTOCOL_VERSION, name: 'Ada', room, standing } as const;
+    const reconnectState = { settings, run: 1, isRunOn: true, generation, active: null };
+    const back = { type: 'reconnect', version: PROTOCOL_VERSION, name: 'Ada', room, reconnectState } as const;
     await again.send({ ...back, member: adaId, token: adaToken });
     expect(await again.next('admitted')).toMatchObject({ member: adaId });
-    expect(await again.next('prepare')).toMatchObject({ epoch });
+    expect(await again.next('prepare')).toMatchObject({ generation });
     clock.advance(AWAY_MS);
-    for (const one of [again, bo]) await one.send({ type: 'linked', epoch });
+    for (const one of [again, bo]) await one.send({ type: 'linked', generation });
     for (const one of [again, bo]) await one.next('sync');
   });
 
   test('nobody else takes the place of a member', async () => {
-    const { server, room, adaId, adaToken, epoch } = await pair();
+    const { server, room, adaId, adaToken, generation } = await pair();
     const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
-    const standing = { settings, run: 1, isRunOn: true, epoch, active: null };
-    const back = { type: 'return', version: PROTOCOL_VERSION, name: 'Eve', room, standing } as const;
+    const reconnectState = { settings, run: 1, isRunOn: true, generation, active: null };
+    const back = { type: 'reconnect', version: PROTOCOL_VERSION, name: 'Eve', room, reconnectState } as const;
     for (const [id, token] of [
       [adaId, 'x'.repeat(40)],
       ['somebody', adaToken],
@@ -195,12 +195,12 @@ describe('members', () => {
   test('nobody else takes the place of a member that is away for a moment, with or without a secret', async () => {
     for (const secret of [null, 'a secret of the server']) {
       const clock = new ManualClock();
-      const { server, room, ada, bo, adaId, adaToken, epoch } = await pair({ clock, secret });
+      const { server, room, ada, bo, adaId, adaToken, generation } = await pair({ clock, secret });
       ada.socket.terminate();
       await expect.poll(() => connections(server)).toBe(1);
       const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
-      const standing = { settings, run: 1, isRunOn: true, epoch, active: null };
-      const back = { type: 'return', version: PROTOCOL_VERSION, room, standing, member: adaId } as const;
+      const reconnectState = { settings, run: 1, isRunOn: true, generation, active: null };
+      const back = { type: 'reconnect', version: PROTOCOL_VERSION, room, reconnectState, member: adaId } as const;
       const eve = member(server);
       await eve.send({ ...back, name: 'Eve', token: 'x'.repeat(40) });
       expect(await eve.answer(), `secret ${secret}`).toBe('not-member');
@@ -212,19 +212,19 @@ describe('members', () => {
   });
 
   test('who watches hears what rank 0 tells, at a pace', async () => {
-    const { server, room, ada, bo } = await pair({ clock: new ManualClock(), limits: { newsBurst: 2 } });
+    const { server, room, ada, bo } = await pair({ clock: new ManualClock(), limits: { updateBurst: 2 } });
     const wu = member(server);
-    await wu.send({ type: 'join', version: PROTOCOL_VERSION, room, name: 'Wu', watches: true });
+    await wu.send({ type: 'join', version: PROTOCOL_VERSION, room, name: 'Wu', isSpectator: true });
     await wu.next('room', ({ spectators }) => spectators.length === 1);
-    await bo.send({ type: 'news', digest: 'of Bo' });
-    for (let i = 0; i < 5; i++) await ada.send({ type: 'news', digest: `${i}` });
+    await bo.send({ type: 'spectator-update', update: 'of Bo' });
+    for (let i = 0; i < 5; i++) await ada.send({ type: 'spectator-update', update: `${i}` });
     await ada.send({ type: 'heartbeat' });
     await ada.next('heartbeat');
     await wu.send({ type: 'heartbeat' });
     const heard: string[] = [];
-    for (const type of ['news', 'news', 'heartbeat'] as const) {
+    for (const type of ['spectator-update', 'spectator-update', 'heartbeat'] as const) {
       const message = await wu.next(type);
-      if (message.type === 'news') heard.push(message.digest);
+      if (message.type === 'spectator-update') heard.push(message.update);
     }
     expect(heard).toEqual(['0', '1']);
   });
@@ -258,10 +258,10 @@ describe('members', () => {
 
   test('a missed deadline ends the run', async () => {
     const clock = new ManualClock();
-    const { ada, bo, adaId, boId, epoch } = await pair({ clock, limits: { silentMs: 1e9 } });
-    await ada.send({ type: 'linked', epoch });
+    const { ada, bo, adaId, boId, generation } = await pair({ clock, limits: { silentMs: 1e9 } });
+    await ada.send({ type: 'linked', generation });
     // What follows proves that the report has arrived.
-    await ada.send({ type: 'signal', epoch, to: boId, attempt: 0, signal: { type: 'offer', sdp: adaId } });
+    await ada.send({ type: 'signal', generation, to: boId, attempt: 0, signal: { type: 'offer', sdp: adaId } });
     await bo.next('signal');
     clock.advance(15_000);
     expect((await bo.next('ended')).message).toMatch(/^Rank 1 \(Bo\) did not reach/);
@@ -272,10 +272,10 @@ test('a lock whose keys a restart has made void keeps nobody out, its host least
   const server = await start();
   const settings = { ...NOTHING.settings, isLocked: true };
   const back = {
-    type: 'return',
+    type: 'reconnect',
     version: PROTOCOL_VERSION,
     room: 'K7F3QX',
-    standing: { ...NOTHING, settings },
+    reconnectState: { ...NOTHING, settings },
   } as const;
   const pupil = member(server);
   await pupil.send({ ...back, name: 'Bo', member: 'member-of-bo', token: 'x'.repeat(40) });
@@ -309,8 +309,15 @@ describe('a run of more than a day', () => {
     }
     ada.socket.terminate();
     const renewed = given.at(-1)!;
-    const standing = { ...NOTHING, settings: { ...NOTHING.settings, isLocked: true } };
-    const back = { type: 'return', version: PROTOCOL_VERSION, name: 'Ada', room, member: id, standing } as const;
+    const reconnectState = { ...NOTHING, settings: { ...NOTHING.settings, isLocked: true } };
+    const back = {
+      type: 'reconnect',
+      version: PROTOCOL_VERSION,
+      name: 'Ada',
+      room,
+      member: id,
+      reconnectState,
+    } as const;
     const old = member(server);
     await old.send({ ...back, token, hostKey: hostKey! });
     expect(await old.answer()).toBe('not-member');
@@ -504,11 +511,11 @@ describe('refusals', () => {
   });
 
   test('a reader that never reads', async () => {
-    const { ada, bo, adaId, epoch } = await pair({ limits: { messageBurst: 10_000, maxUnsentBytes: 100_000 } });
+    const { ada, bo, adaId, generation } = await pair({ limits: { messageBurst: 10_000, maxUnsentBytes: 100_000 } });
     ada.socket.pause();
     const sdp = 'x'.repeat(48 * 1024);
     for (let attempt = 0; attempt < 400; attempt++) {
-      await bo.send({ type: 'signal', epoch, to: adaId, attempt, signal: { type: 'offer', sdp } });
+      await bo.send({ type: 'signal', generation, to: adaId, attempt, signal: { type: 'offer', sdp } });
     }
     expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) vanished/);
   });
@@ -623,8 +630,16 @@ test('who was sent out of a room stays out of it after a restart of the server',
     known: { removed?: typeof removed } = {},
   ): Promise<TestMember> => {
     const one = member(restarted);
-    const standing = { ...NOTHING, settings: { ...settings, ...known } };
-    await one.send({ type: 'return', version: PROTOCOL_VERSION, name: 'back', room, member: id, token, standing });
+    const reconnectState = { ...NOTHING, settings: { ...settings, ...known } };
+    await one.send({
+      type: 'reconnect',
+      version: PROTOCOL_VERSION,
+      name: 'back',
+      room,
+      member: id,
+      token,
+      reconnectState,
+    });
     return one;
   };
   // The first to come is believed, as nobody is there to know better.
@@ -667,9 +682,15 @@ describe('a server that has restarted without a secret', () => {
     const ids = ['member-ada', 'member-bo'] as const;
     const ring = ids.map((id, i) => ({ member: id, name: id, device: CPU, browser: i, rank: null }));
     const settings = { job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 8 }, isLocked: false, isHeld: false };
-    const standing = { settings, run: 1, isRunOn: true, epoch: 7, active: { epoch: 7, ring, isSteady: true } };
+    const reconnectState = {
+      settings,
+      run: 1,
+      isRunOn: true,
+      generation: 7,
+      active: { generation: 7, ring, isSteady: true },
+    };
     const back = (id: string): ClientMessage => ({
-      ...{ type: 'return', version: PROTOCOL_VERSION, room: 'K7F3QX', name: 'back', standing },
+      ...{ type: 'reconnect', version: PROTOCOL_VERSION, room: 'K7F3QX', name: 'back', reconnectState },
       ...{ member: id, token: 'of-the-server-before' },
     });
     const [ada, bo] = [member(server), member(server)];
@@ -677,7 +698,7 @@ describe('a server that has restarted without a secret', () => {
     expect(await ada.answer()).toBe('admitted');
     await bo.send(back(ids[1]));
     expect(await bo.answer()).toBe('admitted');
-    expect(await ada.next('go')).toEqual({ type: 'go', epoch: 7 });
+    expect(await ada.next('go')).toEqual({ type: 'go', generation: 7 });
     bo.socket.terminate();
     await expect.poll(() => connections(server)).toBe(1);
     for (const id of [ids[1], 'somebody-else']) {

@@ -8,21 +8,21 @@ const OPEN = { nodes: { min: 1, max: 5 }, capacity: 5 } satisfies Partial<RoomOp
 
 const open = (n: number, options: Partial<RoomOptions> = {}): Play => Play.running(n, { ...OPEN, ...options });
 const slow = (play: Play, member: string, peer: string): RoomEvent => ({
-  ...{ type: 'slow', member, epoch: play.state.epoch, peer },
+  ...{ type: 'slow', member, generation: play.state.generation, peer },
 });
 const areNeighbours = (play: Play, a: string, b: string): boolean =>
   neighbours(play.ring).some(([left, right]) => edgeKey(left, right) === edgeKey(a, b));
 
-test('parts its ends in another epoch of the same members, who hear why, while the old one trains on', () => {
+test('parts its ends in another generation of the same members, who hear why, while the old one trains on', () => {
   const play = open(4);
   play.do(slow(play, 'Bo', 'Cy'));
   const prepare = play.said('Ada', 'prepare');
-  expect(prepare).toMatchObject({ epoch: 2, run: 1, parted: [['Bo', 'Cy']] });
+  expect(prepare).toMatchObject({ generation: 2, run: 1, parted: [['Bo', 'Cy']] });
   expect(prepare.members.map(({ member }) => member)).toEqual(play.ring);
   expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
   expect(areNeighbours(play, 'Bo', 'Cy')).toBe(false);
   play.train();
-  expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 2, retries: 0 });
+  expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 2, retries: 0 });
 });
 
 test('does so once for each member: a next slow link of one is its own line', () => {
@@ -38,7 +38,7 @@ test('does so once for each member: a next slow link of one is its own line', ()
   expect(play.state).toBe(state);
 });
 
-test('counts for nothing where its ends cannot be parted, are apart, or are in another epoch', () => {
+test('counts for nothing where its ends cannot be parted, are apart, or are in another generation', () => {
   for (const n of [2, 3]) {
     const play = open(n);
     const { state } = play;
@@ -47,11 +47,15 @@ test('counts for nothing where its ends cannot be parted, are apart, or are in a
   }
   const play = open(4);
   const { state } = play;
-  play.do(slow(play, 'Ada', 'Cy'), { type: 'slow', member: 'Ada', epoch: 7, peer: 'Bo' }, slow(play, 'Ada', 'Ada'));
+  play.do(
+    slow(play, 'Ada', 'Cy'),
+    { type: 'slow', member: 'Ada', generation: 7, peer: 'Bo' },
+    slow(play, 'Ada', 'Ada'),
+  );
   expect(play.state).toBe(state);
 });
 
-test('counts for nothing before the epoch trains, and in a fixed world', () => {
+test('counts for nothing before the generation trains, and in a fixed world', () => {
   const linking = new Play(OPEN).enter(4).start();
   const fixed = Play.running(4, { nodes: null });
   for (const play of [linking, fixed]) {

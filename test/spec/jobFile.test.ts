@@ -29,7 +29,7 @@ function writtenOf(fields: Record<string, unknown>): unknown {
 }
 
 const sources: Record<JobSpec['job'], fc.Arbitrary<JobSpec['data']>> = {
-  digits: fc.constant({ kind: 'drawn' }),
+  digits: fc.constant({ kind: 'synthetic' }),
   lesson: fc.constant({ kind: 'none' }),
   ...{ mnist: elsewhere(), images: elsewhere(), table: elsewhere() },
   gpt: fc.oneof(fc.constant({ kind: 'built-in' } as const), elsewhere()),
@@ -39,20 +39,20 @@ function elsewhere(): fc.Arbitrary<JobSpec['data']> {
   return fc.constantFrom(
     { kind: 'files' },
     { kind: 'url', url: 'https://example.org/a?b=1' },
-    { kind: 'spread', files: [] },
+    { kind: 'shared', files: [] },
   );
 }
 
 /** Any job that a form or a command line can make. */
 const jobs = fc
   .record({ job: fc.constantFrom(...JOB_NAMES), strategy: fc.constantFrom(...STRATEGY_NAMES) })
-  .filter(({ job, strategy }) => job !== 'lesson' || strategy === 'ring')
+  .filter(({ job, strategy }) => job !== 'lesson' || strategy === 'ddp')
   .chain(({ job, strategy }) =>
     fc.record(
       {
         job: fc.constant(job),
         strategy: fc.constant(strategy),
-        data: sources[job].filter(({ kind }) => kind !== 'spread' || strategy !== 'data-parallel'),
+        data: sources[job].filter(({ kind }) => kind !== 'shared' || strategy !== 'data-parallel'),
         model: fc.constantFrom(...(job === 'table' ? (['mlp'] as const) : (['mlp', 'cnn'] as const))),
         codec: fc.constantFrom(...codecsOf(strategy)),
         optimizer: fc.constantFrom(...OPTIMIZER_NAMES),
@@ -69,7 +69,7 @@ const jobs = fc
   )
   .filter(
     ({ schedule, strategy, maxSteps = 20 }) =>
-      schedule !== 'range-test' || (strategy === 'ring' && maxSteps !== null && maxSteps >= 20 && maxSteps <= 1000),
+      schedule !== 'range-test' || (strategy === 'ddp' && maxSteps !== null && maxSteps >= 20 && maxSteps <= 1000),
   )
   .map(({ gpt, ...fields }) => {
     const usual = parseJob(fields);
@@ -110,8 +110,8 @@ test('a file has what differs from the usual job, and nothing else', () => {
 
 test('files that are to be handed on are chosen by who reads the file', () => {
   const files = [{ name: 'cats.zip', size: 3, hash: '0123456789abcdef' }];
-  const text = writeJobFile(parseJob({ job: 'images', data: { kind: 'spread', files } }));
-  expect(readJobFile('job.json', text).job.data).toEqual({ kind: 'spread', files: [] });
+  const text = writeJobFile(parseJob({ job: 'images', data: { kind: 'shared', files } }));
+  expect(readJobFile('job.json', text).job.data).toEqual({ kind: 'shared', files: [] });
 });
 
 test('a file tells which of its fields it says', () => {

@@ -19,11 +19,11 @@ test('ring and parameter-server move the bytes that theory says', async () => {
   const err: string[] = [];
   const { signal } = new AbortController();
   const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
-  const line = ['strategies', '--tabs', '2', '--strategies', 'ring,parameter-server', '--json'];
+  const line = ['strategies', '--tabs', '2', '--strategies', 'ddp,parameter-server', '--json'];
   expect(await runBench(line, io), err.join('\n')).toBe(0);
   const { strategies } = JSON.parse(out.at(-1)!) as { strategies: Record<string, unknown>[] };
   expect(strategies).toMatchObject([
-    { strategy: 'ring', n: 2, syncEvery: 1 },
+    { strategy: 'ddp', n: 2, syncEvery: 1 },
     { strategy: 'parameter-server', n: 2, syncEvery: 1 },
   ]);
   for (const { ratio } of strategies) expect(ratio).toBeCloseTo(1, 2);

@@ -24,7 +24,7 @@ function metaOf(id: string, fields: Partial<CheckpointMeta> = {}): CheckpointMet
   return {
     ...{ id, room: 'K7F3QX', job: parseJob({}), savedAt: 1_700_000_000_000, step: 20, worldSize: 4 },
     ...{
-      position: { dataEpoch: 1, offset: 640 },
+      position: { epoch: 1, offset: 640 },
       evaluateEvery: 5,
       verdicts: [],
       trainedMs: 0,

@@ -74,7 +74,7 @@ test('three join by code, by link and by keyboard; the host pauses, removes one,
   expect((await cid.event('failed')).message).toMatch(/^The host has sent this tab out/);
   expect(ben.events.filter((event) => event.type === 'step').at(-1)).toMatchObject({ step });
   await button(ada, 'Go on').click();
-  await ada.event('epoch', ({ worldSize }) => worldSize === 3);
+  await ada.event('generation', ({ worldSize }) => worldSize === 3);
 
   const results = await Promise.all([ada, ben, dee].map(async (tab) => (await tab.event('finished')).result));
   for (const result of results) {

@@ -1,7 +1,7 @@
 /** A run whose tabs are all killed, in real tabs. */
 import { expect, test, vi } from 'vitest';
 import { runTools } from '../../tools/cli.ts';
-import type { KillsReport } from '../../tools/crashRecovery/crashRecovery.ts';
+import type { CrashRecoveryReport } from '../../tools/crashRecovery/crashRecovery.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
 
@@ -17,7 +17,7 @@ test('a run whose tabs are all killed resumes from its last checkpoint', async (
     signal,
   };
   const code = await runTools(`crash-recovery --tabs 2 --kills 1 --seed 3 ${job} --json`.split(' '), io);
-  const { lives, mostLost, interval } = JSON.parse(out.at(-1)!) as KillsReport;
+  const { lives, mostLost, interval } = JSON.parse(out.at(-1)!) as CrashRecoveryReport;
   expect(lives, err.join('\n')).toHaveLength(1);
   expect(mostLost).toBeLessThanOrEqual(interval);
   expect(code).toBe(0);

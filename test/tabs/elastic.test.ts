@@ -16,19 +16,18 @@ function steps(tab: Tab) {
 /** Of the steps that the tabs saw none is missing, all saw the same, and their windows tile the passes. */
 async function expectEachSampleOnce(...tabs: Tab[]): Promise<void> {
   const { trainSamples } = await tabs[0]!.event('model');
-  const windows = new Map<number, { dataEpoch: number; offset: number; samples: number }>();
-  for (const { step, dataEpoch, offset, samples } of tabs.flatMap(steps)) {
-    const window = { dataEpoch, offset, samples };
+  const windows = new Map<number, { epoch: number; offset: number; samples: number }>();
+  for (const { step, epoch, offset, samples } of tabs.flatMap(steps)) {
+    const window = { epoch, offset, samples };
     expect(windows.get(step) ?? window).toEqual(window);
     windows.set(step, window);
   }
-  let next = { dataEpoch: 0, offset: 0 };
+  let next = { epoch: 0, offset: 0 };
   for (let step = 0; step < windows.size; step++) {
     const { samples, ...position } = windows.get(step)!;
     expect(position).toEqual(next);
     const end = position.offset + samples;
-    next =
-      end === trainSamples ? { dataEpoch: next.dataEpoch + 1, offset: 0 } : { dataEpoch: next.dataEpoch, offset: end };
+    next = end === trainSamples ? { epoch: next.epoch + 1, offset: 0 } : { epoch: next.epoch, offset: end };
   }
 }
 
@@ -39,7 +38,7 @@ describe('an elastic run', () => {
     await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 5)));
     await tabs[1]!.page.close();
     const rest = [tabs[0]!, tabs[2]!];
-    await Promise.all(rest.map((tab) => tab.event('epoch', ({ worldSize }) => worldSize === 2)));
+    await Promise.all(rest.map((tab) => tab.event('generation', ({ worldSize }) => worldSize === 2)));
     await Promise.all(rest.map((tab) => tab.event('step', ({ step }) => step === 15)));
     const late = await world.join(room, 'late');
     const all = [...rest, late];
@@ -64,8 +63,8 @@ describe('an elastic run', () => {
     const late = await world.join(room, 'late');
     // Three that agree.
     await late.event('hashes', ({ hashes, agree }) => hashes.length === 3 && agree);
-    // One epoch for the three and no other: the restart itself made none.
-    expect(tabs.map((tab) => tab.events.filter(({ type }) => type === 'epoch').length)).toEqual([2, 2]);
+    // One generation for the three and no other: the restart itself made none.
+    expect(tabs.map((tab) => tab.events.filter(({ type }) => type === 'generation').length)).toEqual([2, 2]);
   });
 
   test('goes on when its tabs lose their GPU', async () => {

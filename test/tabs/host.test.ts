@@ -25,7 +25,7 @@ test('a host locks its room, is its host again after closing the tab, removes a 
   const again = await world.open(`#${room}?name=ann&auto`, { beside: ann });
   const { member } = await again.event('admitted');
   await again.event('room', ({ hosts }) => hosts.includes(member));
-  await again.event('epoch', ({ worldSize }) => worldSize === 2);
+  await again.event('generation', ({ worldSize }) => worldSize === 2);
   await again.event('step');
   // The lobby, which the page comes from, has such a button too.
   await again.page.getByRole('heading', { name: 'Training' }).waitFor();
@@ -36,7 +36,7 @@ test('a host locks its room, is its host again after closing the tab, removes a 
   await button(again, 'Remove ben').click();
   await question.getByRole('button', { name: 'Remove' }).click();
   expect((await ben.event('failed')).message).toMatch(/^The host has sent this tab out/);
-  await again.event('epoch', ({ worldSize }) => worldSize === 1);
+  await again.event('generation', ({ worldSize }) => worldSize === 1);
 
   await button(again, 'Stop the run').click();
   await button(again, 'Stop').click();
@@ -52,7 +52,7 @@ test('a host that only watches starts, pauses and sees the run', async () => {
   const tabs = await Promise.all(['ben', 'cid'].map((name) => world.join(room, name)));
   await ann.event('room', ({ members }) => members.length === 2 && members.every(({ device }) => device !== null));
   await button(ann, 'Start').click();
-  await ann.event('epoch', ({ rank, worldSize }) => rank === 0 && worldSize === 2);
+  await ann.event('generation', ({ rank, worldSize }) => rank === 0 && worldSize === 2);
   await ann.event('step');
   await ann.event('trace');
   await ann.page.getByRole('status').getByText('watching').waitFor();

@@ -52,7 +52,7 @@ const NAMES = new RegExp(
       'reduce-scatter',
       'all-gather',
       'R²',
-      'epochs?',
+      'generations?',
       'world size',
       'webgpu',
       'chrome',

@@ -45,7 +45,7 @@ test('three tabs add up what is typed in them, step by step on all screens, by a
 
   const own: number[][] = [];
   for (const tab of tabs) {
-    const { rank } = await tab.event('epoch', ({ worldSize }) => worldSize === 3);
+    const { rank } = await tab.event('generation', ({ worldSize }) => worldSize === 3);
     own[rank] = [rank + 1, 10 * rank, 1 - 2 * rank, 99 - rank];
     for (const [i, value] of own[rank].entries()) await tab.page.getByLabel(`Your number ${i + 1}`).fill(String(value));
   }

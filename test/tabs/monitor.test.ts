@@ -22,7 +22,7 @@ test('two tabs train: lanes of both, exports that are valid, and recordings that
   const [ada, ben] = await Promise.all([world.join(room, 'ada'), world.join(room, 'ben')]);
   await Promise.all([ada, ben].map((tab) => tab.event('finished')));
   const [{ rank }, { ranks }] = await Promise.all([
-    ada.event('epoch'),
+    ada.event('generation'),
     ada.event('telemetry', ({ step }) => step === 11),
   ]);
   expect(ranks.map(({ lanes }) => lanes.map(({ step }) => step))).toEqual([

@@ -7,7 +7,7 @@ vi.setConfig({ testTimeout: 90_000 });
 
 const world = await worldOfFile();
 
-/** How a tab is linked to each of its neighbours, by their ranks; as it was in the first epoch. */
+/** How a tab is linked to each of its neighbours, by their ranks; as it was in the first generation. */
 async function routes(tab: Tab, neighbours: readonly number[]): Promise<LinkRoute[]> {
   const links = neighbours.map((rank) => tab.event('link', ({ peerRank }) => peerRank === rank));
   return (await Promise.all(links)).map(({ route }) => route);
@@ -37,10 +37,10 @@ test('a run goes on when a tab crashes that is linked by ports, and when one is 
   expect(links.map(({ route }) => route)).toEqual(Array.from({ length: 6 }, () => 'memory'));
   const session = await third.page.context().newCDPSession(third.page);
   session.send('Page.crash').catch(() => {});
-  await Promise.all([first, second].map((tab) => tab.event('epoch', ({ worldSize }) => worldSize === 2)));
+  await Promise.all([first, second].map((tab) => tab.event('generation', ({ worldSize }) => worldSize === 2)));
   const soon = first.events.filter(({ type }) => type === 'step').length + 2;
   await first.event('step', ({ step }) => step >= soon);
   await second.page.close({ runBeforeUnload: true });
-  await first.event('epoch', ({ worldSize }) => worldSize === 1);
+  await first.event('generation', ({ worldSize }) => worldSize === 1);
   expect(first.events.filter(({ type }) => type === 'failed')).toEqual([]);
 });

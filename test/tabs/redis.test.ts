@@ -113,7 +113,7 @@ function steps(tab: Tab): number[] {
   return tab.events.filter((event) => event.type === 'step').map(({ step }) => step);
 }
 
-function times(tab: Tab, type: 'admitted' | 'epoch'): number {
+function times(tab: Tab, type: 'admitted' | 'generation'): number {
   return tab.events.filter((event) => event.type === type).length;
 }
 
@@ -164,15 +164,15 @@ describe.skipIf(!hasRedis)('two signaling processes', () => {
     await vi.waitFor(() => expect(tabs.map((tab) => times(tab, 'admitted'))).toEqual([2, 2, 2, 2]), 40_000);
     expect(await other.health()).toMatchObject({ rooms: 1, connections: 4 });
     await Promise.all(tabs.map(goesOn));
-    // The epoch in which they began.
-    expect(tabs.map((tab) => times(tab, 'epoch'))).toEqual([1, 1, 1, 1]);
+    // The generation in which they began.
+    expect(tabs.map((tab) => times(tab, 'generation'))).toEqual([1, 1, 1, 1]);
 
     // First, as what it has to say tells most where it is not let in.
     const fifth = await annex.join(owner.room, 'fifth', { origin });
     const all = [fifth, ...tabs];
     // Four tabs train meanwhile, so each part of its way gets a deadline of its own.
     await fifth.event('device');
-    await Promise.all(all.map((tab) => tab.event('epoch', ({ worldSize }) => worldSize === 5)));
+    await Promise.all(all.map((tab) => tab.event('generation', ({ worldSize }) => worldSize === 5)));
     await Promise.all(all.map((tab) => tab.event('hashes', ({ hashes, agree }) => hashes.length === 5 && agree)));
     await Promise.all(all.map(goesOn));
     for (const tab of all) {

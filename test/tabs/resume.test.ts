@@ -55,8 +55,8 @@ test('goes on from the last checkpoint of one that comes back, with others, each
   const history = [...steps(ann!).filter(({ step }) => step < saved), ...steps(back)];
   expect(history.map(({ step }) => step)).toEqual([...Array(MAX_STEPS).keys()]);
   let end = 0;
-  for (const { dataEpoch, offset, samples } of history) {
-    expect([dataEpoch, offset]).toEqual([0, end]);
+  for (const { epoch, offset, samples } of history) {
+    expect([epoch, offset]).toEqual([0, end]);
     end += samples;
   }
   // All that was learned, whoever saw it.

@@ -21,7 +21,7 @@ test('files on the host alone reach all tabs, though one dies midway, and all tr
     'notes.txt': new Uint8Array(LARGE_BYTES).fill(7),
   };
   for (const [name, bytes] of Object.entries(contents)) await writeFile(path.join(folder, name), bytes);
-  const job = { job: 'mnist', batchSize: 4, maxSteps: 2, data: { kind: 'spread', files: [] } };
+  const job = { job: 'mnist', batchSize: 4, maxSteps: 2, data: { kind: 'shared', files: [] } };
   const room = world.createRoom(job, 3, { min: 1, max: 4 });
   const ann = await world.join(room, 'ann');
   await ann.event('admitted');
@@ -33,13 +33,15 @@ test('files on the host alone reach all tabs, though one dies midway, and all tr
 
   const bar = ben.page.getByRole('progressbar', { name: 'ben' }).waitFor();
   const cid = await world.join(room, 'cid');
-  const { epoch, total } = await ann.event('spread', ({ held }) => held.some((bytes) => bytes < LARGE_BYTES));
+  const { generation, total } = await ann.event('file-distribution', ({ held }) =>
+    held.some((bytes) => bytes < LARGE_BYTES),
+  );
   await cid.page.close();
   await bar;
   const ends = await Promise.all([ann, ben].map((tab) => tab.event('finished')));
   for (const { result } of ends) expect(result).toMatchObject({ steps: 2, worldSize: 2 });
   expect(new Set(ends.flatMap(({ result }) => result.stateHash)).size).toBe(1);
-  const later = ben.events.filter((event) => event.type === 'spread' && event.epoch > epoch);
+  const later = ben.events.filter((event) => event.type === 'file-distribution' && event.generation > generation);
   expect(later[0]).toMatchObject({ held: [total, expect.toSatisfy((bytes: number) => bytes < total)] });
   expect(later.at(-1)).toMatchObject({ total, held: [total, total] });
   for (const tab of [ann, ben]) expect(tab.violations).toEqual([]);
@@ -47,7 +49,7 @@ test('files on the host alone reach all tabs, though one dies midway, and all tr
 });
 
 test('files that the host hands on are looked into first, and said to be unfit', async () => {
-  const job = { job: 'table', batchSize: 4, maxSteps: 2, hidden: 4, data: { kind: 'spread', files: [] } };
+  const job = { job: 'table', batchSize: 4, maxSteps: 2, hidden: 4, data: { kind: 'shared', files: [] } };
   const ann = await world.join(world.createRoom(job, 1), 'ann');
   const give = (text: string) =>
     ann.page
@@ -57,7 +59,7 @@ test('files that the host hands on are looked into first, and said to be unfit',
   await ann.page.getByRole('button', { name: 'Choose a CSV file' }).first().waitFor();
   await give('rooms,price\n1,2,3\n');
   await ann.page.getByRole('alert').getByText('rooms.csv, line 2').waitFor();
-  expect(ann.events.some(({ type }) => type === 'epoch')).toBe(false);
+  expect(ann.events.some(({ type }) => type === 'generation')).toBe(false);
   await give(`rooms,price\n${Array.from({ length: 40 }, (_, i) => `${i % 7},${100 * i + 50}`).join('\n')}\n`);
   await ann.event('preview', ({ preview }) => preview?.kind === 'table' && preview.rows === 40);
   expect((await ann.event('finished')).result.steps).toBe(2);

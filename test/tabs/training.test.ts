@@ -97,7 +97,7 @@ test('tabs have the ranks that their addresses ask for, and know which tab of th
     world.open(`#${room}?name=ben&auto&rank=0`, { beside: lab }),
     world.open(`#${room}?name=cid&auto&rank=1`),
   ]);
-  const epochs = await Promise.all(tabs.map((tab) => tab.event('epoch')));
+  const epochs = await Promise.all(tabs.map((tab) => tab.event('generation')));
   expect(epochs).toMatchObject([
     { rank: 2, localRank: 1, localWorldSize: 2 },
     { rank: 0, localRank: 0, localWorldSize: 2 },
@@ -122,7 +122,9 @@ describe('a tab that goes', () => {
       expect(fatal).toBe(false);
       // The sentence is on the screen, too.
       await tab.page.getByText(message).first().waitFor();
-      expect((await tab.event('state', ({ state, epoch }) => state === 'WAITING' && epoch > 0)).state).toBe('WAITING');
+      expect((await tab.event('state', ({ state, generation }) => state === 'WAITING' && generation > 0)).state).toBe(
+        'WAITING',
+      );
     }
   });
 });

@@ -184,7 +184,7 @@ describe('a flight recording', () => {
     await Promise.all(tabs.map((tab) => tab.event('finished')));
     for (const tab of tabs) {
       const { rank, records } = await download(tab);
-      expect(rank).toBe((await tab.event('epoch')).rank);
+      expect(rank).toBe((await tab.event('generation')).rank);
       expect(records).toContainEqual(expect.objectContaining(GRADIENTS));
       expect(new Set(records.map(({ state }) => state))).toEqual(new Set(['completed']));
     }

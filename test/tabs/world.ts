@@ -32,7 +32,7 @@ export class Tab {
 
   /** What was told last, and what of its way here: a run's own events are many, and long. */
   #story(): string {
-    const way = this.events.filter(({ type }) => ['state', 'epoch', 'failed', 'admitted'].includes(type));
+    const way = this.events.filter(({ type }) => ['state', 'generation', 'failed', 'admitted'].includes(type));
     const last = [...new Set([...way.slice(-6), ...this.events.slice(-3)])];
     return last.map((event) => JSON.stringify(event).slice(0, STORY_LENGTH)).join(', ');
   }

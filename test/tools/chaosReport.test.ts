@@ -17,11 +17,11 @@ class Story {
   }
 
   /** All these tabs begin a membership. */
-  epoch(epoch: number, tabs: string[], { epochs = 2, maxSteps = null as number | null } = {}): this {
+  generation(generation: number, tabs: string[], { epochs = 2, maxSteps = null as number | null } = {}): this {
     const job = { ...DEFAULT_JOB, epochs, maxSteps };
     const world = { worldSize: tabs.length, localRank: 0, localWorldSize: 1, members: [], job };
     for (const [rank, tab] of tabs.entries()) {
-      this.tell(tab, { type: 'epoch', epoch, run: 1, rank, ...world });
+      this.tell(tab, { type: 'generation', generation, run: 1, rank, ...world });
       this.tell(tab, {
         ...{ type: 'model', parameters: 1, gradientBytes: 4, bucketBytes: [4], totalSteps: 1, testSamples: 1 },
         trainSamples: SIZE,
@@ -31,9 +31,9 @@ class Story {
   }
 
   /** All these tabs apply a step; times as in `tell`. */
-  step(step: number, tabs: string[], [dataEpoch, offset, samples]: [number, number, number], at?: number): this {
+  step(step: number, tabs: string[], [epoch, offset, samples]: [number, number, number], at?: number): this {
     const ms = { total: 1, compute: 1, readback: 0, communicate: 0, exposed: 0, update: 0 };
-    for (const tab of tabs) this.tell(tab, { type: 'step', step, dataEpoch, offset, samples, loss: 1, ms, at: 0 }, at);
+    for (const tab of tabs) this.tell(tab, { type: 'step', step, epoch, offset, samples, loss: 1, ms, at: 0 }, at);
     return this;
   }
 
@@ -56,15 +56,15 @@ const fault = (kind: FaultKind, at: number, tab: string | null, rest: Partial<Fa
   ...rest,
 });
 
-function epochOf(epoch: number) {
+function generationOf(generation: number) {
   const common = { rank: 0, localRank: 0, localWorldSize: 1, members: [], job: DEFAULT_JOB };
-  return { type: 'epoch', epoch, run: 1, ...common } as const;
+  return { type: 'generation', generation, run: 1, ...common } as const;
 }
 
 /** Two passes of two steps each, by two tabs. */
 const twoPasses = (): Story =>
   new Story()
-    .epoch(1, ['a', 'b'])
+    .generation(1, ['a', 'b'])
     .step(0, ['a', 'b'], [0, 0, 60])
     .step(1, ['a', 'b'], [0, 60, 40])
     .step(2, ['a', 'b'], [1, 0, 60])
@@ -78,13 +78,13 @@ describe('samples', () => {
   });
 
   test('nothing is missing of what has not come yet', () => {
-    const story = new Story().epoch(1, ['a']).step(0, ['a'], [0, 0, 60]);
+    const story = new Story().generation(1, ['a']).step(0, ['a'], [0, 0, 60]);
     expect(story.report).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0, finished: false });
   });
 
   test('one tab suffices to know of a step, in whatever order steps are heard of', () => {
     const story = new Story()
-      .epoch(1, ['a', 'b'])
+      .generation(1, ['a', 'b'])
       .step(1, ['b'], [0, 60, 40])
       .step(0, ['a'], [0, 0, 60])
       .step(2, ['a'], [1, 0, 60]);
@@ -92,65 +92,65 @@ describe('samples', () => {
   });
 
   test('a gap in a pass', () => {
-    const story = new Story().epoch(1, ['a']).step(0, ['a'], [0, 10, 20]).step(1, ['a'], [0, 35, 65]);
+    const story = new Story().generation(1, ['a']).step(0, ['a'], [0, 10, 20]).step(1, ['a'], [0, 35, 65]);
     expect(story.report).toMatchObject({ samplesSkipped: 15, samplesRepeated: 0 });
   });
 
   test('a pass that ends too early, and one that is left out', () => {
-    const story = new Story().epoch(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [2, 0, 60]);
+    const story = new Story().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [2, 0, 60]);
     expect(story.report).toMatchObject({ samplesSkipped: 40 + SIZE, samplesRepeated: 0 });
   });
 
   test('a run that finishes before its last pass is whole', () => {
     const story = new Story()
-      .epoch(1, ['a'])
+      .generation(1, ['a'])
       .step(0, ['a'], [0, 0, 100])
       .step(1, ['a'], [1, 0, 60])
       .finished('a', ['x']);
     expect(story.report.samplesSkipped).toBe(40);
-    const short = new Story().epoch(1, ['a']).step(0, ['a'], [0, 0, 100]).finished('a', ['x']);
+    const short = new Story().generation(1, ['a']).step(0, ['a'], [0, 0, 100]).finished('a', ['x']);
     expect(short.report.samplesSkipped).toBe(SIZE);
   });
 
   test('a run that was to stop after so many steps', () => {
-    const story = new Story().epoch(1, ['a'], { maxSteps: 1 }).step(0, ['a'], [0, 0, 60]).finished('a', ['x']);
+    const story = new Story().generation(1, ['a'], { maxSteps: 1 }).step(0, ['a'], [0, 0, 60]).finished('a', ['x']);
     expect(story.report.samplesSkipped).toBe(0);
   });
 
   test('a step that two memberships took counts once', () => {
     const story = new Story()
-      .epoch(1, ['a', 'b', 'c'])
+      .generation(1, ['a', 'b', 'c'])
       .step(0, ['c'], [0, 0, 60])
-      .epoch(2, ['a', 'b'])
+      .generation(2, ['a', 'b'])
       .step(0, ['a', 'b'], [0, 0, 60])
       .step(1, ['a', 'b'], [0, 60, 40]);
     expect(story.report).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0, steps: 2 });
   });
 
   test('windows that overlap', () => {
-    const story = new Story().epoch(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 50, 50]);
+    const story = new Story().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 50, 50]);
     expect(story.report).toMatchObject({ samplesSkipped: 0, samplesRepeated: 10 });
-    const inside = new Story().epoch(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 10, 20]);
+    const inside = new Story().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 10, 20]);
     expect(inside.report.samplesRepeated).toBe(20);
   });
 
   test('a window that was dealt again under another number', () => {
-    const story = new Story().epoch(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 0, 60]);
+    const story = new Story().generation(1, ['a']).step(0, ['a'], [0, 0, 60]).step(1, ['a'], [0, 0, 60]);
     expect(story.report.samplesRepeated).toBe(60);
   });
 
   test('a tab that applies a step twice', () => {
-    const story = new Story().epoch(1, ['a']).step(0, ['a', 'a'], [0, 0, 60]);
+    const story = new Story().generation(1, ['a']).step(0, ['a', 'a'], [0, 0, 60]);
     expect(story.report.samplesRepeated).toBe(60);
   });
 
   test('tabs that differ about the window of a step', () => {
-    const story = new Story().epoch(1, ['a', 'b']).step(0, ['a'], [0, 0, 60]).step(0, ['b'], [0, 0, 40]);
+    const story = new Story().generation(1, ['a', 'b']).step(0, ['a'], [0, 0, 60]).step(0, ['b'], [0, 0, 40]);
     expect(story.report.samplesRepeated).toBe(40);
   });
 
   test('a window over the end of a pass', () => {
-    const story = new Story().epoch(1, ['a']).step(0, ['a'], [0, 0, 110]);
+    const story = new Story().generation(1, ['a']).step(0, ['a'], [0, 0, 110]);
     expect(story.report.samplesRepeated).toBe(10);
   });
 });
@@ -180,18 +180,18 @@ describe('recovery', () => {
   const tabs = ['a', 'b', 'c'];
   /** Three tabs; `c` is lost at 2000, the others go on at 3000; `d` comes and trains at 4000, `c` at 5000. */
   const story = new Story()
-    .epoch(1, tabs)
+    .generation(1, tabs)
     .step(0, tabs, [0, 0, 10], 1000)
     .step(1, tabs, [0, 10, 10], 1500)
     .step(2, ['a'], [0, 20, 10], 2100)
     .step(2, ['c'], [0, 20, 10], 2150)
-    .tell('a', { ...epochOf(2), worldSize: 2 }, 2500)
-    .tell('c', { ...epochOf(2), worldSize: 2 }, 2500)
+    .tell('a', { ...generationOf(2), worldSize: 2 }, 2500)
+    .tell('c', { ...generationOf(2), worldSize: 2 }, 2500)
     .step(3, ['c'], [0, 30, 10], 2700)
     .step(3, ['a'], [0, 30, 10], 3000)
-    .tell('d', { ...epochOf(3), worldSize: 3 }, 3500)
+    .tell('d', { ...generationOf(3), worldSize: 3 }, 3500)
     .step(4, ['d'], [0, 40, 10], 4000)
-    .tell('c', { ...epochOf(4), worldSize: 4 }, 4500)
+    .tell('c', { ...generationOf(4), worldSize: 4 }, 4500)
     .step(5, ['c'], [0, 50, 10], 5000);
 
   test('without the lost tab: the first step of another one in a later membership', () => {
@@ -254,7 +254,7 @@ describe('recovery', () => {
 
   test('is not owed by a run that ends', () => {
     const ended = new Story()
-      .epoch(1, ['a', 'b'], { maxSteps: 1 })
+      .generation(1, ['a', 'b'], { maxSteps: 1 })
       .step(0, ['a', 'b'], [0, 0, 10], 1000)
       .tell('a', { type: 'finished', result: { stateHash: ['x', 'x'], accuracy: null } as unknown as RunResult }, 2000);
     expect(reportOf(ended.observations, [fault('join', 1500, 'c')]).unrecovered).toEqual({});
@@ -263,7 +263,11 @@ describe('recovery', () => {
 
   test('memberships that took a step count', () => {
     expect(story.report).toMatchObject({ membershipChanges: 3, worldSizes: [3, 2, 4] });
-    const idle = new Story().epoch(1, ['a', 'b']).step(0, ['a'], [0, 0, 10]).epoch(2, ['a']).epoch(3, ['a', 'b']);
+    const idle = new Story()
+      .generation(1, ['a', 'b'])
+      .step(0, ['a'], [0, 0, 10])
+      .generation(2, ['a'])
+      .generation(3, ['a', 'b']);
     expect(idle.report).toMatchObject({ membershipChanges: 0, worldSizes: [2] });
   });
 });

@@ -5,8 +5,8 @@ import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { PeerGoneError, ProtocolError, TimeoutError } from '../../src/util/errors.ts';
 
-const alice: Hello = { room: 'K7F3QX', epoch: 2, member: 'alice-id', rank: 0 };
-const bob: Hello = { room: 'K7F3QX', epoch: 2, member: 'bob-id-1', rank: 1 };
+const alice: Hello = { room: 'K7F3QX', generation: 2, member: 'alice-id', rank: 0 };
+const bob: Hello = { room: 'K7F3QX', generation: 2, member: 'bob-id-1', rank: 1 };
 const options = { timeoutMs: 500, clock: systemClock };
 
 describe('handshake', () => {
@@ -21,7 +21,7 @@ describe('handshake', () => {
 
   test.each([
     ['room', { ...bob, room: 'AAAAAA' }],
-    ['epoch', { ...bob, epoch: 1 }],
+    ['generation', { ...bob, generation: 1 }],
     ['rank', { ...bob, rank: 2 }],
     ['member', { ...bob, member: 'mallory1' }],
   ])('refuses a peer of another %s and closes the link', async (_field, actual) => {

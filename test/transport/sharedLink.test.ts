@@ -16,7 +16,8 @@ function sharedPair(): [SharedLink, SharedLink] {
   return [new SharedLink(a), new SharedLink(b)];
 }
 
-const dataOf = (epoch: number, bytes = 4): ArrayBuffer => createFrame(emptyHeader(FrameKind.DATA, epoch), bytes);
+const dataOf = (generation: number, bytes = 4): ArrayBuffer =>
+  createFrame(emptyHeader(FrameKind.DATA, generation), bytes);
 
 /** Until all that was sent over memory links has come. */
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -28,24 +29,29 @@ function heard(view: Link): number[] {
   return sizes;
 }
 
-/** What a shared link and its views of epochs 1 and 2 tell when it closes, in order. */
+/** What a shared link and its views of generations 1 and 2 tell when it closes, in order. */
 function witness(shared: SharedLink): unknown[][] {
   const told: unknown[][] = [];
-  for (const epoch of [1, 2]) shared.view(epoch).onclose = (error) => told.push([epoch, error]);
+  for (const generation of [1, 2]) shared.view(generation).onclose = (error) => told.push([generation, error]);
   shared.onclose = (error) => told.push(['owner', error]);
   return told;
 }
 
-const hello = (epoch: number, rank: number): Hello => ({ room: 'K7F3QX', epoch, member: `member-${rank}`, rank });
+const hello = (generation: number, rank: number): Hello => ({
+  room: 'K7F3QX',
+  generation,
+  member: `member-${rank}`,
+  rank,
+});
 
 /** Greets over a view, as `rank` of two. */
-async function greet(view: Link, epoch: number, rank: number): Promise<Link> {
-  await handshake(view, hello(epoch, rank), hello(epoch, 1 - rank), { timeoutMs: 5000, clock: systemClock });
+async function greet(view: Link, generation: number, rank: number): Promise<Link> {
+  await handshake(view, hello(generation, rank), hello(generation, 1 - rank), { timeoutMs: 5000, clock: systemClock });
   return view;
 }
 
-function groupOver(view: Link, epoch: number, rank: number): ProcessGroup {
-  return new ProcessGroup(new Mesh({ rank, worldSize: 2, epoch, links: new Map([[1 - rank, view]]) }));
+function groupOver(view: Link, generation: number, rank: number): ProcessGroup {
+  return new ProcessGroup(new Mesh({ rank, worldSize: 2, generation, links: new Map([[1 - rank, view]]) }));
 }
 
 describe('a view of a shared link', () => {
@@ -53,7 +59,7 @@ describe('a view of a shared link', () => {
 
   test.each(LINK_CASES.filter(({ isCloseSeen }) => !isCloseSeen))('$name', async ({ alice, bob }) => {
     const [a, b] = sharedPair();
-    // Another epoch goes on beside it.
+    // Another generation goes on beside it.
     const [others, view] = [b.view(6), a.view(7)];
     const elsewhere = heard(others);
     await a.view(8).send(dataOf(6, 5));
@@ -62,16 +68,16 @@ describe('a view of a shared link', () => {
     a.close();
   });
 
-  test('gets what came of its epoch before it was made, in order, and nothing of others', async () => {
+  test('gets what came of its generation before it was made, in order, and nothing of others', async () => {
     const [a, b] = sharedPair();
     const from = a.view(1);
-    for (const [epoch, bytes] of [
+    for (const [generation, bytes] of [
       [3, 1],
       [2, 2],
       [4, 3],
       [3, 4],
     ] as const)
-      await from.send(dataOf(epoch, bytes));
+      await from.send(dataOf(generation, bytes));
     await settled();
     const third = heard(b.view(3));
     await from.send(dataOf(3, 5));
@@ -80,7 +86,7 @@ describe('a view of a shared link', () => {
     expect(third).toEqual([1, 4, 5]);
     expect(heard(b.view(4))).toEqual([3]);
     expect(() => b.view(2)).toThrow(UsageError);
-    expect(() => b.view(4)).toThrow('epoch 4 cannot follow 4');
+    expect(() => b.view(4)).toThrow('generation 4 cannot follow 4');
   });
 
   test('closes alone, hears nothing more, and lets no send wait for ever', async () => {
@@ -164,7 +170,7 @@ describe('a shared link', () => {
     expect(heard(view)).toEqual([8]);
   });
 
-  test('breaks when more comes of later epochs than it keeps, and forgets what nobody will ask for', async () => {
+  test('breaks when more comes of later generations than it keeps, and forgets what nobody will ask for', async () => {
     const [a, b] = sharedPair();
     const from = a.view(1);
     const half = MAX_EARLY_BYTES / 2 - FRAME_HEADER_BYTES;
@@ -181,13 +187,13 @@ describe('a shared link', () => {
     await from.send(dataOf(4, 0));
     await settled();
     expect(reason).toBeInstanceOf(ProtocolError);
-    expect(String(reason)).toContain('more than 64 KiB of epoch 4');
+    expect(String(reason)).toContain('more than 64 KiB of generation 4');
     expect(a.state).toBe('closed');
   });
 });
 
-describe('from one epoch to the next', () => {
-  test('both ends agree, though one is late and data of the old epoch still comes', async () => {
+describe('from one generation to the next', () => {
+  test('both ends agree, though one is late and data of the old generation still comes', async () => {
     const [a, b] = sharedPair();
     const [oldA, oldB] = await Promise.all([greet(a.view(1), 1, 0), greet(b.view(1), 1, 1)]);
     const early = greet(a.view(2), 2, 0);
@@ -196,12 +202,12 @@ describe('from one epoch to the next', () => {
     await settled();
     oldA.close();
     const late = greet(b.view(2), 2, 1);
-    // Of an epoch that is over at the other end.
+    // Of a generation that is over at the other end.
     await oldB.send(dataOf(1));
     const [newA, newB] = await Promise.all([early, late]);
     const next = new Promise<ArrayBuffer>((resolve) => (newB.onframe = resolve));
     await newA.send(dataOf(2, 3));
-    expect(readHeader(await next)).toMatchObject({ kind: FrameKind.DATA, epoch: 2 });
+    expect(readHeader(await next)).toMatchObject({ kind: FrameKind.DATA, generation: 2 });
     expect(newA.counters.framesReceived).toBe(2);
   });
 
@@ -215,7 +221,7 @@ describe('from one epoch to the next', () => {
     expect([kept.state, a.state, b.state]).toEqual(['open', 'open', 'open']);
   });
 
-  test('a long all-reduce of the old epoch ends while the new one greets and works', async () => {
+  test('a long all-reduce of the old generation ends while the new one greets and works', async () => {
     const shared = sharedPair();
     const old = shared.map((link, rank) => groupOver(link.view(1), 1, rank));
     const count = 1_000_000;
@@ -230,7 +236,7 @@ describe('from one epoch to the next', () => {
     expect(sums.map(([sum]) => sum)).toEqual([21, 21]);
     await long;
     for (const tensor of tensors) expect(tensor.every((value) => value === 3)).toBe(true);
-    // The old epoch goes; the new one does not notice.
+    // The old generation goes; the new one does not notice.
     for (const group of old) group.destroy();
     await Promise.all(groups.map((group) => group.barrier()));
     shared[0].close();

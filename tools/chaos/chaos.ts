@@ -6,8 +6,8 @@ import type { BackendMode, GpuMode } from '../../launcher/browser/browser.ts';
 import { ensureBrowser } from '../../launcher/browser/findBrowser.ts';
 import type { Io } from '../../launcher/io.ts';
 import { type JobOptions, resolveTraining } from '../../launcher/options/jobOptions.ts';
-import { Crew } from './tabPool.ts';
-import { Ordeal } from './faultInjector.ts';
+import { TabPool } from './tabPool.ts';
+import { FaultInjector } from './faultInjector.ts';
 import { type ChaosReport, reportOf } from './report.ts';
 import { planFaults } from './schedule.ts';
 import { ServerProcess } from './serverProcess.ts';
@@ -41,7 +41,7 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   const resolved = await resolveTraining(job);
   const { seed, strategy } = resolved.job;
   if (!isElastic(resolved.job)) {
-    throw new UsageError(`Tabs cannot come and go with the strategy ${strategy}: leave --strategy out, for ring.`);
+    throw new UsageError(`Tabs cannot come and go with the strategy ${strategy}: leave --strategy out, for ddp.`);
   }
   const minutes = options.minutes ?? (endsByItself ? options.timeout / 60 : DEFAULT_MINUTES);
   const executable = await ensureBrowser(options.browser, io.err);
@@ -49,31 +49,31 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
 
   const { tabs, backend, gpu, headed = false } = options;
   const server = await ServerProcess.start(job, tabs, resolved.served);
-  const crew = new Crew({
+  const pool = new TabPool({
     ...{ tabs, server, io, timeoutMs: options.timeout * 1000 },
     launch: { executable, backend, gpu, headed, probeUrl: new URL('/healthz', server.page).href },
   });
-  const ordeal = new Ordeal({ crew, server, io });
+  const injector = new FaultInjector({ pool, server, io });
   let trouble: string | null = null;
   try {
-    await crew.start();
+    await pool.start();
     io.err(`${tabs} tabs train.`);
     try {
-      await ordeal.suffer(planFaults({ seed, minutes, tabs }), minutes);
-      if (endsByItself) await crew.finish();
+      await injector.inject(planFaults({ seed, minutes, tabs }), minutes);
+      if (endsByItself) await pool.finish();
     } catch (error) {
       // What was seen until then is told all the same.
       io.signal.throwIfAborted();
       trouble = messageOf(error);
     }
   } finally {
-    await crew.close();
+    await pool.close();
     await server.kill();
   }
-  const report = reportOf(crew.observations, ordeal.faults);
+  const report = reportOf(pool.observations, injector.faults);
   trouble ??= troubleOf(report);
   if (options.json === undefined) io.out(summarize(report));
-  else io.out(JSON.stringify({ ...report, lost: Object.fromEntries(crew.lost), tabs, minutes, seed, trouble }));
+  else io.out(JSON.stringify({ ...report, lost: Object.fromEntries(pool.lost), tabs, minutes, seed, trouble }));
   if (trouble !== null) throw new PeergradError(trouble);
 }
 

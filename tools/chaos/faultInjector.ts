@@ -1,15 +1,15 @@
 /** Makes one fault after the other, each once the one before is over. */
 import { systemClock } from '../../src/util/clock.ts';
 import type { Io } from '../../launcher/io.ts';
-import type { Crew } from './tabPool.ts';
+import type { TabPool } from './tabPool.ts';
 import { bringsTab, type Fault, type FaultKind } from './faults.ts';
 import { recoveredAt, returnedAt } from './report.ts';
 import { type PlannedFault, REST_MS } from './schedule.ts';
 import type { ServerProcess } from './serverProcess.ts';
 import { breakEdge, closeTab, crashTab, cutTab, freezeTab } from './tabFaults.ts';
 
-interface OrdealOptions {
-  crew: Crew;
+interface FaultInjectorOptions {
+  pool: TabPool;
   server: ServerProcess;
   io: Io;
 }
@@ -38,12 +38,12 @@ const SERVER_BACK_MS = 8_000;
 /** Milliseconds after which a fault counts as one that training did not recover from; a tab that joins takes the longest. */
 const RECOVERY_MS = 90_000;
 
-export class Ordeal {
+export class FaultInjector {
   /** In the order of time. */
   readonly faults: Fault[] = [];
-  readonly #options: OrdealOptions;
+  readonly #options: FaultInjectorOptions;
 
-  constructor(options: OrdealOptions) {
+  constructor(options: FaultInjectorOptions) {
     this.#options = options;
   }
 
@@ -51,44 +51,44 @@ export class Ordeal {
    * Makes the planned faults, none before its time, until `minutes` are over (kinds that have not come until then come late) or
    * the run has ended.
    *
-   * @throws (rejects) what {@link Crew.until} does.
+   * @throws (rejects) what {@link TabPool.until} does.
    */
-  async suffer(plan: readonly PlannedFault[], minutes: number): Promise<void> {
-    const { crew } = this.#options;
+  async inject(plan: readonly PlannedFault[], minutes: number): Promise<void> {
+    const { pool } = this.#options;
     const startedAt = systemClock.now();
     const endsAt = startedAt + minutes * 60_000;
     for (const planned of plan) {
-      await crew.until(() => crew.isFinished || systemClock.now() >= startedAt + planned.at, Infinity);
-      if (crew.isFinished) return;
+      await pool.until(() => pool.isFinished || systemClock.now() >= startedAt + planned.at, Infinity);
+      if (pool.isFinished) return;
       const isNew = this.faults.every(({ kind }) => kind !== planned.kind);
       if (isNew || systemClock.now() < endsAt) await this.#make(planned);
     }
-    await crew.until(() => crew.isFinished || systemClock.now() >= endsAt, Infinity);
+    await pool.until(() => pool.isFinished || systemClock.now() >= endsAt, Infinity);
   }
 
   async #make(planned: PlannedFault): Promise<void> {
-    const { crew, io } = this.#options;
+    const { pool, io } = this.#options;
     const inflicted = await this.#inflict(planned);
     if (inflicted === null) return;
     const { fault, cure } = inflicted;
     try {
       try {
-        const isLost = (): boolean => bringsTab(fault.kind) && fault.tab !== null && crew.hasFailed(fault.tab);
-        const hasRecovered = (): boolean => recoveredAt(fault, crew.observations) !== null;
-        await crew.until(() => crew.isFinished || isLost() || hasRecovered(), RECOVERY_MS);
+        const isLost = (): boolean => bringsTab(fault.kind) && fault.tab !== null && pool.hasFailed(fault.tab);
+        const hasRecovered = (): boolean => recoveredAt(fault, pool.observations) !== null;
+        await pool.until(() => pool.isFinished || isLost() || hasRecovered(), RECOVERY_MS);
         io.err(this.#describe(fault));
         const { afterMs = 0 } = cure ?? {};
-        await crew.until(() => crew.isFinished || systemClock.now() >= fault.at + afterMs, Infinity);
+        await pool.until(() => pool.isFinished || systemClock.now() >= fault.at + afterMs, Infinity);
       } finally {
         // Whatever happens: a browser whose processes stand still does not close.
         await cure?.undo();
       }
       if (cure !== null) {
         fault.curedAt = systemClock.now();
-        await crew.until(() => crew.isFinished || cure.isWell(), cure.withinMs);
+        await pool.until(() => pool.isFinished || cure.isWell(), cure.withinMs);
       }
-      await crew.replaceFailed();
-      await crew.until(() => crew.isFinished, REST_MS);
+      await pool.replaceFailed();
+      await pool.until(() => pool.isFinished, REST_MS);
     } finally {
       fault.endedAt = systemClock.now();
     }
@@ -96,7 +96,7 @@ export class Ordeal {
 
   /** Does it; `null` where there is nobody to do it to, or no room for another tab. */
   async #inflict({ kind, seat }: PlannedFault): Promise<Inflicted | null> {
-    const { crew, server } = this.#options;
+    const { pool, server } = this.#options;
     if (kind === 'server') {
       const fault = this.#record(kind, null);
       await server.kill();
@@ -109,18 +109,18 @@ export class Ordeal {
       return { fault, cure };
     }
     if (kind === 'join') {
-      if (!crew.isFree(seat)) return null;
-      const name = crew.newName();
+      if (!pool.isFree(seat)) return null;
+      const name = pool.newName();
       const fault = this.#record(kind, name);
-      await crew.open(seat, name);
+      await pool.open(seat, name);
       return { fault, cure: null };
     }
-    const tab = crew.at(seat);
+    const tab = pool.at(seat);
     if (tab === null) return null;
     if (kind === 'duplicate') {
-      const name = crew.newName();
+      const name = pool.newName();
       const fault = this.#record(kind, name);
-      await crew.duplicate(tab, name);
+      await pool.duplicate(tab, name);
       return { fault, cure: null };
     }
     const fault = this.#record(kind, tab.name);
@@ -130,11 +130,11 @@ export class Ordeal {
     }
     if (kind === 'close' || kind === 'crash') {
       await (kind === 'close' ? closeTab(tab) : crashTab(tab));
-      crew.remove(tab);
+      pool.remove(tab);
       return { fault, cure: null };
     }
     const undo = await (kind === 'freeze' ? freezeTab(tab) : cutTab(tab));
-    const isWell = (): boolean => returnedAt(fault, crew.observations) !== null || crew.hasFailed(tab.name);
+    const isWell = (): boolean => returnedAt(fault, pool.observations) !== null || pool.hasFailed(tab.name);
     return { fault, cure: { afterMs: AWAY_MS, undo, isWell, withinMs: RECOVERY_MS } };
   }
 
@@ -146,7 +146,7 @@ export class Ordeal {
   }
 
   #describe(fault: Fault): string {
-    const at = recoveredAt(fault, this.#options.crew.observations);
+    const at = recoveredAt(fault, this.#options.pool.observations);
     const what = fault.tab === null ? fault.kind : `${fault.kind} ${fault.tab}`;
     return at === null
       ? `${what}: not recovered from.`

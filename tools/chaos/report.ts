@@ -4,7 +4,7 @@ import { median } from '../../src/util/statistics.ts';
 import { bringsTab, type Fault, FAULT_KINDS, type FaultKind, losesTab } from './faults.ts';
 
 /** What a judgement needs of all that a tab tells. */
-const HEARD = ['epoch', 'model', 'step', 'hashes', 'evaluation', 'finished', 'failed'] as const;
+const HEARD = ['generation', 'model', 'step', 'hashes', 'evaluation', 'finished', 'failed'] as const;
 export type HeardEvent = Extract<EngineEvent, { type: (typeof HEARD)[number] }>;
 
 export function isHeard(event: EngineEvent): event is HeardEvent {
@@ -82,7 +82,7 @@ export function reportOf(observations: readonly Observation[], faults: readonly 
     returnMs: since(fault.curedAt, returnedAt(fault, observations)),
     pauseMs: Math.round(longestPause(arrivals, fault)),
   }));
-  const epochs = trainedEpochs(observations);
+  const generations = trainedGenerations(observations);
   const evaluations = observations.map(({ event }) => accuracyOf(event)).filter((accuracy) => accuracy !== null);
   return {
     faults: perKind(faults, (those) => those.length),
@@ -98,8 +98,8 @@ export function reportOf(observations: readonly Observation[], faults: readonly 
     pauseMs: perKind(schedule, (those) => spreadOf(those.map(({ pauseMs }) => pauseMs))),
     stepGapMs: Math.round(median(arrivals.slice(1).map((at, i) => at - arrivals[i]!))),
     returnMs: perKind(schedule, (those) => spreadOf(those.map(({ returnMs }) => returnMs))),
-    membershipChanges: Math.max(0, epochs.length - 1),
-    worldSizes: [...new Set(epochs.map(({ worldSize }) => worldSize))],
+    membershipChanges: Math.max(0, generations.length - 1),
+    worldSizes: [...new Set(generations.map(({ worldSize }) => worldSize))],
     finished: endsAfter(Number.NEGATIVE_INFINITY, observations),
     accuracy: evaluations.at(-1) ?? null,
     schedule,
@@ -118,16 +118,16 @@ export function recoveredAt(fault: Fault, observations: readonly Observation[]):
   const { kind, at, tab } = fault;
   if (bringsTab(kind)) return stepAfter(at, observations, (step) => step.tab === tab);
   if (kind === 'server') return stepAfter(at, observations, () => true);
-  const before = epochAt(at, observations);
+  const before = generationAt(at, observations);
   const survives = (name: string): boolean => !losesTab(kind) || name !== tab;
-  return stepAfter(at, observations, (step) => step.epoch > before && survives(step.tab));
+  return stepAfter(at, observations, (step) => step.generation > before && survives(step.tab));
 }
 
 /** When the tab of a freeze or cut trained again, in a later membership; `null` where it has not (yet). */
 export function returnedAt(fault: Fault, observations: readonly Observation[]): number | null {
   if (fault.curedAt === null) return null;
-  const before = epochAt(fault.at, observations);
-  return stepAfter(fault.curedAt, observations, (step) => step.epoch > before && step.tab === fault.tab);
+  const before = generationAt(fault.at, observations);
+  return stepAfter(fault.curedAt, observations, (step) => step.generation > before && step.tab === fault.tab);
 }
 
 /** Whether the run came to its end after this time. */
@@ -140,21 +140,21 @@ interface Step {
   at: number;
   tab: string;
   /** The membership it was taken in. */
-  epoch: number;
+  generation: number;
   step: number;
-  dataEpoch: number;
+  epoch: number;
   offset: number;
   samples: number;
 }
 
 function stepsOf(observations: readonly Observation[]): Step[] {
-  const epochs = new Map<string, number>();
+  const generations = new Map<string, number>();
   const steps: Step[] = [];
   for (const { at, tab, event } of observations) {
-    if (event.type === 'epoch') epochs.set(tab, event.epoch);
+    if (event.type === 'generation') generations.set(tab, event.generation);
     if (event.type !== 'step') continue;
-    const { step, dataEpoch, offset, samples } = event;
-    steps.push({ at, tab, epoch: epochs.get(tab) ?? 0, step, dataEpoch, offset, samples });
+    const { step, epoch, offset, samples } = event;
+    steps.push({ at, tab, generation: generations.get(tab) ?? 0, step, epoch, offset, samples });
   }
   return steps;
 }
@@ -164,11 +164,11 @@ function stepAfter(at: number, observations: readonly Observation[], counts: (st
 }
 
 /** The latest membership that any tab had come to know. */
-function epochAt(at: number, observations: readonly Observation[]): number {
+function generationAt(at: number, observations: readonly Observation[]): number {
   const known = observations
     .filter((seen) => seen.at <= at)
-    .map(({ event }) => (event.type === 'epoch' ? event.epoch : 0));
-  return known.reduce((latest, epoch) => Math.max(latest, epoch), 0);
+    .map(({ event }) => (event.type === 'generation' ? event.generation : 0));
+  return known.reduce((latest, generation) => Math.max(latest, generation), 0);
 }
 
 /**
@@ -189,13 +189,13 @@ function countSamples(
     if (applied.has(own)) repeated += step.samples;
     applied.add(own);
     // Tabs that differ about a step's window have each used theirs up.
-    windows.set([step.step, step.dataEpoch, step.offset, step.samples].join(' '), step);
+    windows.set([step.step, step.epoch, step.offset, step.samples].join(' '), step);
   }
-  const begun = steps.reduce((latest, { dataEpoch }) => Math.max(latest, dataEpoch), 0);
+  const begun = steps.reduce((latest, { epoch }) => Math.max(latest, epoch), 0);
   const { size, due } = passesOf(observations);
   for (let pass = 0; pass <= Math.max(begun, due - 1); pass++) {
     let done = 0;
-    const own = [...windows.values()].filter(({ dataEpoch }) => dataEpoch === pass);
+    const own = [...windows.values()].filter(({ epoch }) => epoch === pass);
     for (const { offset, samples } of own.sort((a, b) => a.offset - b.offset)) {
       skipped += Math.max(0, offset - done);
       repeated += Math.max(0, Math.min(done, offset + samples) - offset);
@@ -215,7 +215,7 @@ function passesOf(observations: readonly Observation[]): { size: number; due: nu
   let isFinished = false;
   for (const { event } of observations) {
     if (event.type === 'model') size = event.trainSamples;
-    if (event.type === 'epoch' && event.job.maxSteps === null) due = event.job.epochs;
+    if (event.type === 'generation' && event.job.maxSteps === null) due = event.job.epochs;
     if (event.type === 'finished') isFinished = true;
   }
   return { size, due: isFinished ? due : 0 };
@@ -243,11 +243,12 @@ function countMismatches(observations: readonly Observation[]): number {
 }
 
 /** Memberships in which a step was taken, in order. */
-function trainedEpochs(observations: readonly Observation[]): { epoch: number; worldSize: number }[] {
+function trainedGenerations(observations: readonly Observation[]): { generation: number; worldSize: number }[] {
   const worldSizes = new Map<number, number>();
-  for (const { event } of observations) if (event.type === 'epoch') worldSizes.set(event.epoch, event.worldSize);
-  const epochs = [...new Set(stepsOf(observations).map(({ epoch }) => epoch))].sort((a, b) => a - b);
-  return epochs.map((epoch) => ({ epoch, worldSize: worldSizes.get(epoch) ?? 0 }));
+  for (const { event } of observations)
+    if (event.type === 'generation') worldSizes.set(event.generation, event.worldSize);
+  const generations = [...new Set(stepsOf(observations).map(({ generation }) => generation))].sort((a, b) => a - b);
+  return generations.map((generation) => ({ generation, worldSize: worldSizes.get(generation) ?? 0 }));
 }
 
 function accuracyOf(event: HeardEvent): number | null {

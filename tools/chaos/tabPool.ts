@@ -9,7 +9,7 @@ import { LiveTab } from './liveTab.ts';
 import { isHeard, type Observation } from './report.ts';
 import type { ServerProcess } from './serverProcess.ts';
 
-interface CrewOptions {
+interface TabPoolOptions {
   /** Seats, each for a tab; there is one more, for a copy. */
   tabs: number;
   server: ServerProcess;
@@ -26,12 +26,12 @@ const FINISH_MS = 30_000;
 /** Milliseconds between two looks at what was heard; what is measured has times of its own. */
 const LOOK_MS = 100;
 
-export class Crew {
+export class TabPool {
   /** In the order of time. */
   readonly observations: Observation[] = [];
   /** Tabs that had to be replaced, and what they said last. */
   readonly lost = new Map<string, string>();
-  readonly #options: CrewOptions;
+  readonly #options: TabPoolOptions;
   readonly #seats: (LiveTab | null)[];
   readonly #endsAt: number;
   /** What tabs said that have failed, and not trained since. */
@@ -42,7 +42,7 @@ export class Crew {
   readonly #closing: Promise<void>[] = [];
   #named = 0;
 
-  constructor(options: CrewOptions) {
+  constructor(options: TabPoolOptions) {
     this.#options = options;
     this.#seats = Array.from({ length: options.tabs + 1 }, () => null);
     this.#endsAt = systemClock.now() + options.timeoutMs;

@@ -21,7 +21,7 @@ import { type JobOptions, resolveTraining } from '../../launcher/options/jobOpti
 import { Keeper } from '../../launcher/keeper.ts';
 import { openTabs, type Tabs } from '../../launcher/browser/tabs.ts';
 
-export interface KillsOptions extends JobOptions {
+export interface CrashRecoveryOptions extends JobOptions {
   tabs: number;
   kills: number;
   json?: true;
@@ -33,7 +33,7 @@ export interface KillsOptions extends JobOptions {
 }
 
 /** What the command tells. */
-export interface KillsReport {
+export interface CrashRecoveryReport {
   kills: number;
   /** Steps that were taken when all were killed, and steps of the checkpoint that was gone on from. */
   lives: { killedAt: number; wentOnFrom: number }[];
@@ -66,11 +66,11 @@ interface World {
 }
 
 /** @throws (rejects) UsageError; PeergradError where more is lost than may be, or the state differs, after the report is out. */
-export async function kills(options: KillsOptions, io: Io): Promise<void> {
+export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Promise<void> {
   const { hashEvery = HASH_EVERY } = options;
   const length = { epochs: ENDLESS_EPOCHS, hashEvery, steps: Math.max(2, options.kills) * hashEvery };
   const { job, served } = await resolveTraining({ ...length, ...options });
-  if (!isElastic(job)) throw new UsageError(`A run by the strategy ${job.strategy} has no checkpoints: choose ring.`);
+  if (!isElastic(job)) throw new UsageError(`A run by the strategy ${job.strategy} has no checkpoints: choose ddp.`);
   if (job.maxSteps! < 2 * hashEvery) {
     throw new UsageError('The run is too short to be killed: let --steps be twice --hash-every at least.');
   }
@@ -101,10 +101,14 @@ export async function kills(options: KillsOptions, io: Io): Promise<void> {
   }
 }
 
-async function killAgainAndAgain(world: World, count: number, io: Io): Promise<Omit<KillsReport, 'undisturbedHash'>> {
+async function killAgainAndAgain(
+  world: World,
+  count: number,
+  io: Io,
+): Promise<Omit<CrashRecoveryReport, 'undisturbedHash'>> {
   const { job, checkpoint } = world;
   const rng = createRng(job.seed);
-  const lives: KillsReport['lives'] = [];
+  const lives: CrashRecoveryReport['lives'] = [];
   const interval = job.hashEvery;
   let from = 0;
   for (let i = 0; i < count; i++) {
@@ -191,7 +195,7 @@ async function stepsIn(checkpoint: string): Promise<number | null> {
   return (await readCheckpointMeta(checkpoint, new Blob([bytes]))).step;
 }
 
-function summarize({ kills: count, mostLost, interval, stateHash, undisturbedHash }: KillsReport): string {
+function summarize({ kills: count, mostLost, interval, stateHash, undisturbedHash }: CrashRecoveryReport): string {
   return [
     `${count} kills of all tabs; at most ${mostLost} steps were taken again, with a checkpoint every ${interval}.`,
     stateHash === undisturbedHash

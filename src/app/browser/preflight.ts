@@ -1,7 +1,7 @@
 /**
  * Can this tab take part? Asked before anyone joins, answered in plain words, each failure with what to do about it.
  */
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export type Verdict =
   | { kind: 'checking' }
@@ -17,12 +17,12 @@ const ADAPTER_DEADLINE_MS = 5000;
 const CANDIDATE_DEADLINE_MS = 3000;
 
 export function checkSecure(): Verdict {
-  const { secure, insecure } = words.value.join.checks;
+  const { secure, insecure } = messages.value.join.checks;
   return isSecureContext ? { kind: 'good', text: secure } : { kind: 'meh', ...insecure };
 }
 
 export async function checkGpu(): Promise<Verdict> {
-  const says = words.value.join.checks;
+  const says = messages.value.join.checks;
   const { slower } = says;
   if (!('gpu' in navigator) || navigator.gpu === undefined) {
     const { text, newer, needsHttps } = says.noWebGpu;
@@ -50,7 +50,7 @@ export async function checkGpu(): Promise<Verdict> {
 }
 
 export async function checkReach(): Promise<Verdict> {
-  const says = words.value.join.checks;
+  const says = messages.value.join.checks;
   if (typeof RTCPeerConnection === 'undefined') {
     return { kind: 'bad', ...says.noWebRtc };
   }
@@ -75,7 +75,7 @@ export async function checkReach(): Promise<Verdict> {
 function adapterName(info: { description: string; vendor: string; architecture: string }): string {
   if (info.description !== '') return info.description;
   const parts = [info.vendor, info.architecture].filter((part) => part !== '');
-  return parts.length === 0 ? words.value.join.checks.unnamed : parts.join(' ');
+  return parts.length === 0 ? messages.value.join.checks.unnamed : parts.join(' ');
 }
 
 /** `promise`'s value, or `undefined` after `ms`. */

@@ -6,7 +6,7 @@ import { metricEntries, type MetricName } from '../../spec/measures.ts';
 import { tellsOwnOnly } from '../state/strategies.ts';
 import { smooth, smoothingFor } from '../state/series.ts';
 import type { Evaluation, Run } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import type { Pointed } from './axis.ts';
 import { Chart, type Mark, type Range } from './Chart.tsx';
 import { NumbersTable } from './NumbersTable.tsx';
@@ -24,7 +24,7 @@ interface Props {
 
 /** Both curves, and what they share: axis, stretch and crosshair. Of a run that looks for a rate, the one that shows it. */
 export function Curves({ run, pointed }: Props) {
-  const { charts } = words.value;
+  const { charts } = messages.value;
   const axis = useSignal<XAxis>('step');
   const shown = useSignal<Range | null>(null);
   useEffect(() => {
@@ -80,7 +80,7 @@ interface CurveProps {
 }
 
 function LossCurve({ run, axis, shown, pointed }: CurveProps) {
-  const { charts } = words.value;
+  const { charts } = messages.value;
   const { losses, changes, saves } = run;
   const points = useMemo(() => [...losses.points, ...losses.pending.slice(-1)], [losses]);
   const hovered = useSignal<number | null>(null);
@@ -137,7 +137,7 @@ function LossCurve({ run, axis, shown, pointed }: CurveProps) {
 
 /** How well held-out samples are answered: by the first metric, or another that is chosen. */
 function HeldOutCurve({ run, axis, shown, pointed }: CurveProps) {
-  const { charts } = words.value;
+  const { charts } = messages.value;
   const { evaluations, losses } = run;
   const told = metricEntries(evaluations.at(-1)?.metrics ?? {}).map(([one]) => one);
   const chosen = useSignal<MetricName | null>(null);
@@ -232,7 +232,7 @@ function stepOf({ step }: Place): string {
 }
 
 function At({ axis, place }: { axis: XAxis; place: Place }) {
-  const { charts } = words.value;
+  const { charts } = messages.value;
   return (
     <span class="dim"> {axis === 'step' ? charts.atStep(place.step + 1) : charts.atTime(formatClock(place.at))}</span>
   );

@@ -1,5 +1,5 @@
 /** A curve as a small table, for those who do not see curves. */
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 /** Rows of it. */
 const MOST = 12;
@@ -14,7 +14,7 @@ interface Props<Row> {
 }
 
 export function NumbersTable<Row>({ name, over, rows, say }: Props<Row>) {
-  const { charts } = words.value;
+  const { charts } = messages.value;
   return (
     <div class="away">
       <table>

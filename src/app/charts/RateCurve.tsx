@@ -5,7 +5,7 @@ import { rangeRate } from '../../optim/schedule.ts';
 import { formatLoss, formatRate } from '../locales/format.ts';
 import { smooth, smoothingFor, type Point } from '../state/series.ts';
 import type { Run } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { Chart, type Range } from './Chart.tsx';
 import type { Pointed } from './axis.ts';
 import { NumbersTable } from './NumbersTable.tsx';
@@ -24,7 +24,7 @@ interface Props {
 }
 
 export function RateCurve({ run, shown, pointed }: Props) {
-  const { charts } = words.value;
+  const { charts } = messages.value;
   const { losses, job, result } = run;
   const rateOf = ({ step }: Pick<Point, 'step'>): number => rangeRate(step / job.maxSteps!);
   const points = useMemo(() => losses.points.filter(({ value }) => Number.isFinite(value)), [losses]);

@@ -1,6 +1,6 @@
 /** What is marked on the curves of a run, in words; pure. */
 import type { Run, WorldChange } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import type { XAxis } from './axis.ts';
 import type { Mark } from './Chart.tsx';
 
@@ -19,7 +19,7 @@ const MOST_NAMES = 2;
 
 /** `ada joined`, `ben left, ada is back`, `6 joined`. */
 export function sayChange({ joined, returned, left, from, to }: WorldChange): string {
-  const { charts } = words.value;
+  const { charts } = messages.value;
   const parts = [
     { names: joined, say: charts.joined },
     { names: returned, say: charts.returned },

@@ -1,6 +1,6 @@
 /** What went wrong and what to do about it, in the engine's own words: every error of ours says both. */
 import type { ComponentChildren } from 'preact';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import type { Failure } from '../state/view.ts';
 
 export function Banner({ failure, children }: { failure: Failure; children?: ComponentChildren }) {
@@ -10,7 +10,7 @@ export function Banner({ failure, children }: { failure: Failure; children?: Com
         <span class="wrong" aria-hidden="true">
           ✕
         </span>{' '}
-        <strong>{words.value.shell.failure(<span lang="en">{failure.message}</span>)}</strong>
+        <strong>{messages.value.shell.failure(<span lang="en">{failure.message}</span>)}</strong>
       </p>
       {children !== undefined && <div class="row">{children}</div>}
     </div>

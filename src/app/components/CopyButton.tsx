@@ -1,6 +1,6 @@
 /** Copies a text, and says so. */
 import { useSignal } from '@preact/signals';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 /** How long "Copied" stays, milliseconds. */
 const SAID_MS = 2000;
@@ -19,10 +19,10 @@ export function CopyButton({
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(typeof text === 'string' ? text : text());
-      said.value = words.peek().lobby.copied;
+      said.value = messages.peek().lobby.copied;
     } catch {
       // No clipboard without a secure page, or without permission.
-      said.value = words.peek().lobby.copyByHand;
+      said.value = messages.peek().lobby.copyByHand;
     }
     setTimeout(() => (said.value = null), SAID_MS);
   };

@@ -3,13 +3,13 @@ import type { JobSpec } from '../../spec/job.ts';
 import { AMOUNT_LOSSES, type AmountLoss, type TaskName } from '../../spec/measures.ts';
 import { withSource, type DataSourceName } from '../state/jobForm.ts';
 import { SERVER_DATA } from '../browser/serverData.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { Select } from './Fields.tsx';
 import { JobNumber, type Offer } from './JobFields.tsx';
 
 /** What to predict of a table: chosen among its columns where it was given, else named. */
 export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: Offer }) {
-  const { job: says } = words.value;
+  const { job: says } = messages.value;
   const named = Object.fromEntries(columns.map((column) => [column, column]));
   // What another column holds may be measured by something else.
   const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
@@ -46,7 +46,7 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
 
 /** What a table's amounts are learned by. */
 export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = words.value;
+  const { job: says } = messages.value;
   const [usual] = AMOUNT_LOSSES;
   return (
     <Select
@@ -60,7 +60,7 @@ export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
 
 /** What pictures are brought to. */
 export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = words.value;
+  const { job: says } = messages.value;
   return (
     <>
       <JobNumber name="side" label={says.side} job={job} offer={offer} />
@@ -76,24 +76,24 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
 
 /** Only texts are built in, mnist is the same for all, and one tab's workers have no other tab. */
 function sourceOptions({ job, strategy }: JobSpec): Record<DataSourceName, string> {
-  const { sources } = words.value.job;
+  const { sources } = messages.value.job;
   const unfit = [
     ...(job === 'gpt' ? [] : ['built-in']),
     ...(job === 'mnist' ? ['federated'] : []),
-    ...(strategy === 'data-parallel' ? ['spread', 'federated'] : []),
+    ...(strategy === 'data-parallel' ? ['shared', 'federated'] : []),
   ];
   const fitting = Object.entries(sources).filter(([kind]) => !unfit.includes(kind));
   return Object.fromEntries(fitting) as Record<DataSourceName, string>;
 }
 
 function addressLabel({ job }: JobSpec): string {
-  const { folder, textAddress, fileAddress } = words.value.job;
+  const { folder, textAddress, fileAddress } = messages.value.job;
   if (job === 'mnist') return folder;
   return job === 'gpt' ? textAddress : fileAddress;
 }
 
 export function DataFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = words.value;
+  const { job: says } = messages.value;
   const folder = job.data.kind === 'url' ? job.data.url : null;
   return (
     <>

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { MAX_NAME_LENGTH } from '../state/route.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export function Select<Value extends string>({
   label,
@@ -59,7 +59,7 @@ export function NumberField<Value extends number | null>({
     const text = input.value.trim().replace(',', '.');
     const none = text === '' && empty !== undefined;
     const number = none ? null : Number(text === '' ? Number.NaN : text);
-    problem.value = Number.isNaN(number) ? words.value.job.notNumber : onpick(number as Value, isSettled);
+    problem.value = Number.isNaN(number) ? messages.value.job.notNumber : onpick(number as Value, isSettled);
     typed.value = isSettled && problem.value === null ? null : input.value;
     input.setCustomValidity(problem.value ?? '');
   };
@@ -93,7 +93,7 @@ export function NameField({ value, oninput }: { value: string; oninput: (value: 
   }, []);
   return (
     <label class="field">
-      <span>{words.value.join.yourName}</span>
+      <span>{messages.value.join.yourName}</span>
       <input
         ref={input}
         type="text"

@@ -5,7 +5,7 @@ import type { FilesJob } from '../../spec/job.ts';
 import { hasPreview } from '../../spec/preview.ts';
 import { formatBytes } from '../locales/format.ts';
 import type { View } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { DropZone } from './DropZone.tsx';
 import { FilesPreview } from './FilesPreview.tsx';
 
@@ -23,7 +23,7 @@ interface Props {
 }
 
 export function FileDrop({ job, found, onfiles, children }: Props) {
-  const { files: says } = words.value.lobby;
+  const { files: says } = messages.value.lobby;
   const files = useSignal<File[]>([]);
   const take = (picked: File[]): void => {
     // They may come in two goes, and the later of a name wins; anything else takes the place of what was there.

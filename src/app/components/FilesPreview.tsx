@@ -9,7 +9,7 @@ import type {
   TablePreview,
 } from '../../spec/preview.ts';
 import { formatCount } from '../locales/format.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { Problem } from './Problem.tsx';
 
 /** Classes that are listed with their counts, and columns that are left out. */
@@ -18,7 +18,7 @@ const LISTED = 12;
 const NAMED = 4;
 
 export function FilesPreview({ preview, problem }: { preview: Preview | null; problem: string | null }) {
-  const { files: says } = words.value.lobby;
+  const { files: says } = messages.value.lobby;
   return (
     <div class="preview">
       <Problem of={problem} />
@@ -40,7 +40,7 @@ export function FilesPreview({ preview, problem }: { preview: Preview | null; pr
 
 /** How much there is, and what of it counts. */
 function Found({ preview }: { preview: Preview }) {
-  const { files: says } = words.value.lobby;
+  const { files: says } = messages.value.lobby;
   switch (preview.kind) {
     case 'table':
       return (
@@ -74,14 +74,14 @@ function Found({ preview }: { preview: Preview }) {
 
 /** The number of pictures without a class, by folder. */
 function LeftOut({ images: { leftOut } }: { images: ImagesPreview }) {
-  const { files: says } = words.value.lobby;
+  const { files: says } = messages.value.lobby;
   const folders = leftOut.slice(0, NAMED).map(({ folder, pictures }) => says.inFolder(pictures, folder));
   return <>{says.leftOut(folders, leftOut.length - folders.length)}</>;
 }
 
 /** The target is not: where nothing can be predicted, that is the problem. */
 function ColumnsLeftOut({ table, why }: { table: TablePreview; why: 'text' | 'empty' }) {
-  const { files: says } = words.value.lobby;
+  const { files: says } = messages.value.lobby;
   const names = table.columns.filter(({ kind, name }) => kind === why && name !== table.target).map(({ name }) => name);
   if (names.length === 0) return null;
   const listed = (
@@ -94,7 +94,7 @@ function ColumnsLeftOut({ table, why }: { table: TablePreview; why: 'text' | 'em
 }
 
 function TableRows({ table }: { table: TablePreview }) {
-  const { files: says } = words.value.lobby;
+  const { files: says } = messages.value.lobby;
   return (
     <>
       <div class="preview-table" tabIndex={0} role="region" aria-label={says.firstRows}>
@@ -143,7 +143,7 @@ function classOf(kind: ColumnKind, isTarget = false): string {
 }
 
 function Pictures({ images }: { images: ImagesPreview }) {
-  const { files: says } = words.value.lobby;
+  const { files: says } = messages.value.lobby;
   return (
     <>
       {images.pictures.length > 0 && (
@@ -164,7 +164,7 @@ function Pictures({ images }: { images: ImagesPreview }) {
 }
 
 function Classes({ classes }: { classes: readonly PreviewClass[] }) {
-  const { files: says } = words.value.lobby;
+  const { files: says } = messages.value.lobby;
   if (classes.length === 0) return null;
   return (
     <ul class="plain small preview-classes" aria-label={says.classes}>

@@ -2,7 +2,7 @@
 import type { PresetName } from '../../spec/gpt.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { presetOf, withPreset } from '../state/jobForm.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { NumberField, Select } from './Fields.tsx';
 import type { Offer } from './JobFields.tsx';
 
@@ -10,7 +10,7 @@ const SIZES = ['layers', 'heads', 'width', 'context', 'dropout'] as const;
 
 /** Of a language model: a size by its name, or what was set under "advanced". */
 export function PresetField({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = words.value;
+  const { job: says } = messages.value;
   const preset = presetOf(job);
   // Chosen under "advanced" only.
   const own = preset === null && { own: says.ownSize };
@@ -28,7 +28,7 @@ export function PresetField({ job, offer }: { job: JobSpec; offer: Offer }) {
 }
 
 export function GptFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = words.value;
+  const { job: says } = messages.value;
   const { tokens, vocabulary } = job.gpt;
   const set = (change: Partial<JobSpec['gpt']>, isSettled?: boolean): string | null =>
     offer({ ...job, gpt: { ...job.gpt, ...change } }, isSettled);

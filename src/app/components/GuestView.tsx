@@ -1,6 +1,6 @@
 /** For hosts: which parts of the pages those see who come by the link. */
 import { PARTS, type Part } from '../state/route.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 interface Props {
   hidden: ReadonlySet<Part>;
@@ -8,7 +8,7 @@ interface Props {
 }
 
 export function GuestView({ hidden, onhidden }: Props) {
-  const { guests } = words.value.lobby;
+  const { guests } = messages.value.lobby;
   return (
     <details class="fold">
       <summary>{guests.title}</summary>

@@ -1,23 +1,23 @@
 /** In the lobby: the files that go from the host's tab to all others. */
 import type { FilesJob } from '../../spec/job.ts';
-import type { SpreadFile } from '../../spec/fileManifest.ts';
-import { isHost, watches } from '../state/derive.ts';
+import type { ManifestFile } from '../../spec/fileManifest.ts';
+import { isHost, isSpectating } from '../state/derive.ts';
 import { formatBytes, formatShare } from '../locales/format.ts';
 import { giveFiles } from '../state/store.ts';
 import type { View } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { FileDrop } from './FileDrop.tsx';
 
 interface Props {
   job: FilesJob;
   view: View;
-  files: readonly SpreadFile[];
+  files: readonly ManifestFile[];
 }
 
 export function HandedOnFiles({ job, view, files }: Props) {
-  const { handedOn: says } = words.value.lobby;
+  const { handedOn: says } = messages.value.lobby;
   if (!isHost(view)) return <FromHost files={files} />;
-  if (watches(view)) return <p class="wait small">{says.watching}</p>;
+  if (isSpectating(view)) return <p class="wait small">{says.watching}</p>;
   return (
     <FileDrop job={job} found={view.files} onfiles={giveFiles}>
       <Chosen reading={view.reading} files={files} />
@@ -25,8 +25,8 @@ export function HandedOnFiles({ job, view, files }: Props) {
   );
 }
 
-function FromHost({ files }: { files: readonly SpreadFile[] }) {
-  const { handedOn: says } = words.value.lobby;
+function FromHost({ files }: { files: readonly ManifestFile[] }) {
+  const { handedOn: says } = messages.value.lobby;
   if (files.length === 0) return <p class="dim small">{says.none}</p>;
   return (
     <div>
@@ -43,8 +43,8 @@ function FromHost({ files }: { files: readonly SpreadFile[] }) {
 }
 
 /** What has become of files that this tab's user chose, or chose before its page was loaded anew. */
-function Chosen({ reading, files }: { reading: View['reading']; files: readonly SpreadFile[] }) {
-  const { handedOn: says } = words.value.lobby;
+function Chosen({ reading, files }: { reading: View['reading']; files: readonly ManifestFile[] }) {
+  const { handedOn: says } = messages.value.lobby;
   if (reading === null) return files.length === 0 ? null : <p class="wait small">{says.lacking}</p>;
   const { bytes, total } = reading;
   if (bytes === total) return <p class="dim small">{says.go}</p>;

@@ -2,11 +2,11 @@
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { keepInAddress } from '../state/store.ts';
 import { pageWidth, projector, theme, toggleProjector, toggleTheme } from '../browser/theme.ts';
-import { chooseLanguage, isLanguage, language, LANGUAGES, words } from '../locales/index.ts';
+import { chooseLanguage, isLanguage, language, LANGUAGES, messages } from '../locales/index.ts';
 import { helpOpen } from './HowItWorks.tsx';
 
 export function Header({ room, onleave }: { room: string | null; onleave: (() => void) | null }) {
-  const { shell } = words.value;
+  const { shell } = messages.value;
   const dark = theme.value === 'dark';
   const narrow = pageWidth.value === 'narrow';
   return (
@@ -70,7 +70,7 @@ export function Header({ room, onleave }: { room: string | null; onleave: (() =>
 export function Footer() {
   return (
     <footer class="footer wrap">
-      <span>{words.value.shell.footer}</span>
+      <span>{messages.value.shell.footer}</span>
     </footer>
   );
 }
@@ -79,7 +79,7 @@ function LanguageChoice() {
   return (
     <select
       class="quiet language"
-      aria-label={words.value.shell.language}
+      aria-label={messages.value.shell.language}
       value={language.value}
       onChange={({ currentTarget: { value } }) => {
         if (!isLanguage(value)) return;

@@ -2,12 +2,12 @@
 import { isOpen } from '../state/derive.ts';
 import { lockRoom, pauseRun, resumeRun, stopRun } from '../state/store.ts';
 import type { Lobby } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { ConfirmButton } from './ConfirmButton.tsx';
 
 export function HostControls({ lobby }: { lobby: Lobby }) {
   const { isLocked, isHeld, phase } = lobby;
-  const { controls } = words.value.lobby;
+  const { controls } = messages.value.lobby;
   return (
     <>
       <button

@@ -1,7 +1,7 @@
 /** The whole idea in four sentences, and the words it needs. */
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import type { TermName } from './Term.tsx';
 
 export const helpOpen = signal(false);
@@ -9,7 +9,7 @@ export const helpOpen = signal(false);
 const WORDS: TermName[] = ['rank', 'world size', 'gradient', 'all-reduce', 'epoch', 'straggler', 'state hash'];
 
 export function HowItWorks() {
-  const { shell, terms } = words.value;
+  const { shell, terms } = messages.value;
   const dialog = useRef<HTMLDialogElement>(null);
   const open = helpOpen.value;
   useEffect(() => {

@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { nameOfJob, type JobSpec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { saveFile } from '../browser/download.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { DropZone } from './DropZone.tsx';
 import { Problem } from './Problem.tsx';
 
@@ -11,7 +11,7 @@ import { Problem } from './Problem.tsx';
 const jobFiles = () => import('../../spec/jobFile.ts');
 
 export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpec) => void }) {
-  const { jobFile: says } = words.value.join;
+  const { jobFile: says } = messages.value.join;
   const opened = useSignal<string | null>(null);
   const problem = useSignal<string | null>(null);
   const open = async ([file]: File[]): Promise<void> => {

@@ -14,7 +14,7 @@ import { messageOf } from '../../util/errors.ts';
 import { withJob, withOptimizer, withSchedule, withStrategy, workerWord } from '../state/jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
 import { SETTINGS } from '../state/strategies.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
 import { Select } from './Fields.tsx';
 import { GptFields, PresetField } from './GptFields.tsx';
@@ -34,7 +34,7 @@ export function JobForm({
   /** More rows under "advanced". */
   children?: ComponentChildren;
 }) {
-  const { job: says } = words.value;
+  const { job: says } = messages.value;
   const offer: Offer = (next, isSettled = true) => {
     try {
       const checked = parseJob(next);
@@ -87,7 +87,7 @@ export function JobForm({
 }
 
 function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: says } = words.value;
+  const { job: says } = messages.value;
   const set = (change: Partial<JobSpec>): string | null => offer({ ...job, ...change });
   return (
     <>
@@ -133,27 +133,27 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
 
 /** Ours that are for the job's data, and the one that it brings. */
 function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string> {
-  const { cnn, own, ...all } = words.value.job.models;
+  const { cnn, own, ...all } = messages.value.job.models;
   const fitting = { ...all, ...(job !== 'table' && { cnn }), ...(typeof model !== 'string' && { own }) };
   return fitting as Record<ModelName | 'own', string>;
 }
 
 /** Those that the job's strategy takes: only the ring looks for a rate. */
 function scheduleOptions({ strategy }: JobSpec): Record<JobSpec['schedule'], string> {
-  const { 'range-test': search, ...all } = words.value.job.schedules;
-  const fitting = { ...all, ...(strategy === 'ring' && { 'range-test': search }) };
+  const { 'range-test': search, ...all } = messages.value.job.schedules;
+  const fitting = { ...all, ...(strategy === 'ddp' && { 'range-test': search }) };
   return fitting as Record<JobSpec['schedule'], string>;
 }
 
 /** The same of codecs. */
 function codecOptions({ strategy }: JobSpec): Record<PlannedCodec, string> {
-  const { codecs } = words.value.job;
+  const { codecs } = messages.value.job;
   return Object.fromEntries(codecsOf(strategy).map((codec) => [codec, codecs[codec]])) as Record<PlannedCodec, string>;
 }
 
 function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
   const { strategy } = job;
-  const { job: says } = words.value;
+  const { job: says } = messages.value;
   const about = useId();
   const has = (setting: (typeof SETTINGS)[typeof strategy][number]): boolean => SETTINGS[strategy].includes(setting);
   return (

@@ -1,10 +1,10 @@
 /** The layers of a job's own model: what each makes of a sample, and how much it learns. */
 import { rowsOf, type Topology } from '../../spec/topology.ts';
 import { formatCount } from '../locales/format.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export function LayerTable({ model }: { model: Topology }) {
-  const { layerTable: says } = words.value.job;
+  const { layerTable: says } = messages.value.job;
   const rows = rowsOf(model);
   return (
     <div class="preview">

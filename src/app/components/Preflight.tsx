@@ -2,14 +2,14 @@
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { checkGpu, checkReach, checkSecure, type Verdict } from '../browser/preflight.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 const ICONS = { checking: '…', good: '✓', meh: '!', bad: '✕' } as const;
 const MOODS = { checking: 'dim', good: 'good', meh: 'wait', bad: 'wrong' } as const;
 
 /** @param blocked set to whether something stands in the way of joining. */
 export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
-  const { checks } = words.value.join;
+  const { checks } = messages.value.join;
   const secure = checkSecure();
   const gpu = useSignal<Verdict>({ kind: 'checking' });
   const reach = useSignal<Verdict>({ kind: 'checking' });
@@ -38,7 +38,7 @@ export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
 }
 
 function Check({ verdict, name }: { verdict: Verdict; name: string }) {
-  const { checks } = words.value.join;
+  const { checks } = messages.value.join;
   const checking = verdict.kind === 'checking';
   return (
     <li>

@@ -1,10 +1,10 @@
 /** For hosts: sends a member out of the room. */
 import { removeMember } from '../state/store.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { ConfirmButton } from './ConfirmButton.tsx';
 
 export function RemoveButton({ member, name }: { member: string; name: string }) {
-  const { controls } = words.value.lobby;
+  const { controls } = messages.value.lobby;
   return (
     <ConfirmButton
       class="quiet small-button"

@@ -7,12 +7,12 @@ import { formatAgo } from '../locales/format.ts';
 import { roomHash } from '../state/route.ts';
 import { latestWhole, lookForRuns, removeCheckpoints, savedRuns, type SavedRun } from '../state/savedRuns.ts';
 import { createRoom, entering } from '../state/store.ts';
-import { language, words } from '../locales/index.ts';
+import { language, messages } from '../locales/index.ts';
 import { ConfirmButton } from './ConfirmButton.tsx';
 
 export function SavedRuns() {
   useEffect(() => void lookForRuns(), []);
-  const { saved } = words.value.home;
+  const { saved } = messages.value.home;
   const { runs, damaged, problem } = savedRuns.value;
   if (runs.length + damaged.length === 0) return null;
   return (
@@ -47,7 +47,7 @@ export function SavedRuns() {
 
 function Saved({ run }: { run: SavedRun }) {
   const [{ job, step, savedAt, room }] = run;
-  const { saved } = words.value.home;
+  const { saved } = messages.value.home;
   const checking = useSignal(false);
   const goOn = async (): Promise<void> => {
     checking.value = true;

@@ -1,14 +1,14 @@
 /** A word with a dotted underline that opens its one-sentence definition. */
 import type { ComponentChildren, TargetedToggleEvent } from 'preact';
 import { useId, useRef } from 'preact/hooks';
-import type { Words } from '../locales/en/index.ts';
-import { words } from '../locales/index.ts';
+import type { Messages } from '../locales/en/index.ts';
+import { messages } from '../locales/index.ts';
 
-export type TermName = keyof Words['terms'];
+export type TermName = keyof Messages['terms'];
 
 export function Term({ of, children }: { of: TermName; children?: ComponentChildren }) {
   const id = useId();
-  const term = words.value.terms[of];
+  const term = messages.value.terms[of];
   const button = useRef<HTMLButtonElement>(null);
   const place = (event: TargetedToggleEvent<HTMLElement>): void => {
     const float = event.currentTarget;

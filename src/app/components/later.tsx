@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 interface Later<Props> {
   Page: ComponentType<Props>;
@@ -31,7 +31,7 @@ export function later<Props extends object>(load: () => Promise<ComponentType<Pr
     if (Loaded !== null) return <Loaded {...props} />;
     return (
       <main class="wrap" aria-busy={!hasFailed.value}>
-        {hasFailed.value && <p role="alert">{words.value.shell.pageMissing}</p>}
+        {hasFailed.value && <p role="alert">{messages.value.shell.pageMissing}</p>}
       </main>
     );
   };

@@ -7,7 +7,7 @@ import { forgetAnswers } from '../inspection/answers.ts';
 import { Subtitle } from '../inspection/Subtitle.tsx';
 import { Fold } from '../components/Fold.tsx';
 import type { Run } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { useWriting, type WritingState } from './useWriting.ts';
 
 /** Of the temperature: 0 takes the likeliest character each time, 1 draws as the model has it. */
@@ -16,14 +16,14 @@ const TEMPERATURE_STEP = 0.05;
 const USUAL_TEMPERATURE = 0.8;
 
 /** Of one run: another's model is another model. @param asks whether this tab has a model to ask. */
-export function WrittenPanel({ run, asks }: { run: Run; asks: boolean }) {
+export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
   // Out here, so that nothing is lost when a phone is turned and the panel folds or unfolds.
   const prompt = useSignal(run.job.gpt.prompt.trim());
   const temperature = useSignal(USUAL_TEMPERATURE);
   const writing = useWriting();
   useEffect(() => forgetAnswers, []);
   return (
-    <Fold title={words.value.written.title} class="written-panel">
+    <Fold title={messages.value.written.title} class="written-panel">
       <div class="written">
         <Comparison run={run} />
         <div class={asks ? 'written-columns' : ''}>
@@ -37,7 +37,7 @@ export function WrittenPanel({ run, asks }: { run: Run; asks: boolean }) {
 
 /** The newest test beside what is to be beaten. */
 function Comparison({ run }: { run: Run }) {
-  const say = words.value.written;
+  const say = messages.value.written;
   const loss = run.evaluations.at(-1)?.loss;
   const bigram = run.samples.at(-1)?.bigramLoss;
   if (loss === undefined || bigram === undefined) return <p class="dim">{say.notTested}</p>;
@@ -46,7 +46,7 @@ function Comparison({ run }: { run: Run }) {
 
 /** The newest first: what is read is what it can do now. */
 function Samples({ run }: { run: Run }) {
-  const say = words.value.written;
+  const say = messages.value.written;
   const { samples } = run;
   return (
     <div>
@@ -72,7 +72,7 @@ interface AskProps {
 }
 
 function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskProps) {
-  const say = words.value.written;
+  const say = messages.value.written;
   return (
     <div>
       <Subtitle>{say.ask}</Subtitle>
@@ -117,7 +117,7 @@ function Ask({ prompt, temperature, writing: { last, isPending, write } }: AskPr
       <div role="status">
         {last !== null &&
           (last.answer === null ? (
-            <p>{words.value.learned.none}</p>
+            <p>{messages.value.learned.none}</p>
           ) : (
             <>
               <p class="small dim">{say.answered(last.answer.steps)}</p>

@@ -1,11 +1,11 @@
 /** How likely each digit is, as the model has it. */
 import { formatShare } from '../locales/format.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { Subtitle } from './Subtitle.tsx';
 
 /** @param probabilities by digit; `null` where nothing is asked. */
 export function Answer({ probabilities }: { probabilities: readonly number[] | null }) {
-  const say = words.value.learned;
+  const say = messages.value.learned;
   const likeliest = probabilities === null ? -1 : probabilities.indexOf(Math.max(...probabilities));
   return (
     <div class="answer">

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { Fold } from '../components/Fold.tsx';
 import type { Run } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { totalOf, worstOf } from './confused.ts';
 
 /** A name of the data's, in whatever language it is. */
@@ -13,7 +13,7 @@ const named = (name: string): ComponentChildren => (
 );
 
 export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['confusion']> }) {
-  const { confusion: say } = words.value.learned;
+  const { confusion: say } = messages.value.learned;
   const { step, classes, counts } = confusion;
   const worst = worstOf(confusion);
   return (

@@ -7,7 +7,7 @@ import { Fold } from '../components/Fold.tsx';
 import { Term } from '../components/Term.tsx';
 import { tellsOwnOnly } from '../state/strategies.ts';
 import type { Run } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { Answer } from './Answer.tsx';
 import { forgetAnswers } from './answers.ts';
 import { useLearning, usePrediction, useVisible } from './asking.ts';
@@ -18,13 +18,13 @@ import { Subtitle } from './Subtitle.tsx';
 import { Weights } from './Weights.tsx';
 
 /** Of one run: another's model is another model. */
-export function LearnedPanel({ run }: { run: Run }) {
+export function InspectionPanel({ run }: { run: Run }) {
   // Out here, so that nothing is lost when a phone is turned and the panel folds or unfolds.
   const drawing = useSignal<Drawing>([]);
   const image = useSignal<LabelledImage | null>(null);
   useEffect(() => forgetAnswers, []);
   return (
-    <Fold title={words.value.learned.title} class="learned-panel">
+    <Fold title={messages.value.learned.title} class="learned-panel">
       <Inside run={run} drawing={drawing} image={image} />
     </Fold>
   );
@@ -38,7 +38,7 @@ interface InsideProps {
 }
 
 function Inside({ run, drawing, image }: InsideProps) {
-  const say = words.value.learned;
+  const say = messages.value.learned;
   const box = useRef<HTMLDivElement>(null);
   const isVisible = useVisible(box);
   const steps = run.last === null ? 0 : run.last.step + 1;
@@ -143,7 +143,7 @@ function Inside({ run, drawing, image }: InsideProps) {
 }
 
 function Who({ run, learned }: { run: Run; learned: Learned }) {
-  const say = words.value.learned;
+  const say = messages.value.learned;
   const state = (
     <>
       <Term of="state hash">{say.state}</Term> <span class="hash">{shortHash(learned.stateHash)}</span>

@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { IMAGE_SIDE, type LabelledImage } from '../../spec/inspection.ts';
 import { useSize } from '../components/useSize.ts';
 import { theme } from '../browser/theme.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { beginStroke, extendStroke, type Drawing } from './drawing.ts';
 import { Picture } from './Picture.tsx';
 
@@ -39,7 +39,7 @@ export function Pad({ drawing, image, ondraw, onclear }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(canvas);
   const pen = useSignal<Pen | null>(null);
-  const say = words.value.learned;
+  const say = messages.value.learned;
   const colours = theme.value;
   const mark = pen.value;
   useEffect(() => {

@@ -1,13 +1,13 @@
 /** The first layer's weights, a picture for each unit, and what their colours mean. */
 import { IMAGE_SIDE, type WeightPictures } from '../../spec/inspection.ts';
 import { formatLoss } from '../locales/format.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { Picture } from './Picture.tsx';
 import { Subtitle } from './Subtitle.tsx';
 
 export function Weights({ weights }: { weights: WeightPictures }) {
   const { side, count, units, values, scale } = weights;
-  const say = words.value.learned;
+  const say = messages.value.learned;
   const area = side * side;
   const largest = formatLoss(scale);
   return (

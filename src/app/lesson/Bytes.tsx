@@ -2,13 +2,13 @@
 import { lineBytes } from '../../engine/lesson/lessonRound.ts';
 import { formatBytes } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { viewpoint, type Desk } from './desk.ts';
 import { rowsOf } from './rows.ts';
 
 export function Bytes({ desk }: { desk: Desk }) {
   const { state, isSolo } = desk;
-  const { bytes } = words.value.lesson;
+  const { bytes } = messages.value.lesson;
   const { round } = state;
   const { n, steps, own } = round;
   const lines = lineBytes(round);

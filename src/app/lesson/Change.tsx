@@ -1,9 +1,9 @@
 /** Who has gone and who has come, and what that means for the round. */
 import type { LessonState } from '../../protocol/lesson.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export function Change({ state: { change, members } }: { state: LessonState }) {
-  const { change: says } = words.value.lesson;
+  const { change: says } = messages.value.lesson;
   const named = (ones: readonly { rank: number; name: string }[]): string[] =>
     ones.map(({ rank, name }) => says.rank(rank, name));
   const sentences =

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
 import { formatBytes } from '../locales/format.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import type { Desk } from './desk.ts';
 import { SOLO_RANKS } from './solo.ts';
 
@@ -13,7 +13,7 @@ export function busiestBytes(mode: LessonMode, n: number, k: number): number {
 }
 
 export function Compare({ desk: { state, isSolo } }: { desk: Desk }) {
-  const { compare } = words.value.lesson;
+  const { compare } = messages.value.lesson;
   const { round, measured } = state;
   const k = round.own[0]!.length;
   const chosen = useSignal<number | null>(null);

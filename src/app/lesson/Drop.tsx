@@ -3,12 +3,12 @@ import { useSignal } from '@preact/signals';
 import type { LessonState } from '../../protocol/lesson.ts';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { RankMark } from '../components/RankMark.tsx';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import type { Desk } from './desk.ts';
 import { SOLO_RANKS } from './solo.ts';
 
 export function Drop({ desk }: { desk: Desk }) {
-  const { drop } = words.value.lesson;
+  const { drop } = messages.value.lesson;
   const { state, you, mayDrop } = desk;
   if (desk.drop !== null) return <DropImagined state={state} ondrop={desk.drop} />;
   if (!mayDrop) return <p class="dim">{drop.host}</p>;
@@ -31,7 +31,7 @@ export function Drop({ desk }: { desk: Desk }) {
 }
 
 function DropImagined({ state, ondrop }: { state: LessonState; ondrop: (rank: number) => void }) {
-  const { drop } = words.value.lesson;
+  const { drop } = messages.value.lesson;
   const n = state.members.length;
   const chosen = useSignal(2);
   const rank = Math.min(chosen.value, n - 1);

@@ -1,7 +1,7 @@
 /** The lesson: on one side a thought at a time, on the other the ranks and their numbers that it is about. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { Bytes } from './Bytes.tsx';
 import { Compare } from './Compare.tsx';
 import type { Desk } from './desk.ts';
@@ -30,7 +30,7 @@ interface Props {
 }
 
 export function LessonPage({ desk, page, onpage, news, besideSteps, besideOwn, ending }: Props) {
-  const { lesson } = words.value;
+  const { lesson } = messages.value;
   const { round } = desk.state;
   // The keys may be quicker than effects.
   const shown = useRef({ page, onpage });

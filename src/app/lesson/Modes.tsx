@@ -1,10 +1,10 @@
 /** Round the ring, or by way of rank 0. */
 import { LESSON_MODES } from '../../protocol/lesson.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import type { Desk } from './desk.ts';
 
 export function Modes({ desk: { state, leads, isMoving, order } }: { desk: Desk }) {
-  const { modes } = words.value.lesson;
+  const { modes } = messages.value.lesson;
   const { mode } = state.round;
   if (!leads) return <p>{modes[mode]}</p>;
   return (

@@ -10,7 +10,7 @@ import type { LessonRound } from '../../protocol/lesson.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { identityOf } from '../components/rankIdentity.ts';
 import { chunkName } from '../ring/frameAt.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { viewpoint, type Desk } from './desk.ts';
 import { numberText, sumText } from './retell.ts';
 import { rowsOf } from './rows.ts';
@@ -24,7 +24,7 @@ interface Cell {
 }
 
 export function NumbersGrid({ desk, litSums }: { desk: Desk; litSums: boolean }) {
-  const { grid } = words.value.lesson;
+  const { grid } = messages.value.lesson;
   const { state, you } = desk;
   const { round, members } = state;
   const { n, mode, held, own } = round;
@@ -154,7 +154,7 @@ function Marks({ n, parts }: { n: number; parts: readonly number[] }) {
 
 /** On the ring a column is a chunk; otherwise every number goes with all others. */
 function columnsOf({ mode, n, own }: LessonRound): { name: string; short: string; start: number; end: number }[] {
-  const { grid } = words.value.lesson;
+  const { grid } = messages.value.lesson;
   const places = own[0]!.length;
   if (mode === 'ring') {
     return Array.from({ length: n }, (_, chunk) => {

@@ -3,11 +3,11 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { isUnderWay } from '../../engine/lesson/lessonRound.ts';
 import { MAX_NUMBER } from '../../protocol/lesson.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import type { Desk } from './desk.ts';
 
 export function OwnNumbers({ state, you, order }: Pick<Desk, 'state' | 'order'> & { you: number }) {
-  const { own } = words.value.lesson;
+  const { own } = messages.value.lesson;
   const { numbers, round } = state;
   const mine = numbers[you]!;
   const isInRound = isUnderWay(round) && you < round.n;

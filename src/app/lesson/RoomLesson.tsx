@@ -7,13 +7,13 @@ import { Banner } from '../components/Banner.tsx';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
 import { closeRun, lessonOrder, start } from '../state/store.ts';
 import type { Run, View } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { Change } from './Change.tsx';
 import { LessonPage } from './LessonPage.tsx';
 import { pageWithin } from './pages.ts';
 
 export function RoomLesson({ view, run }: { view: View; run: Run }) {
-  const { lesson } = words.value;
+  const { lesson } = messages.value;
   const state = run.lesson?.state ?? null;
   const led = pageWithin(state?.page ?? 0);
   const page = useSignal(led);
@@ -91,11 +91,11 @@ function Trouble({ view }: { view: View }) {
     <Banner failure={view.failure}>
       {!view.failure.fatal && isHost(view) && (
         <button type="button" class="primary" onClick={start}>
-          {words.value.lesson.room.again}
+          {messages.value.lesson.room.again}
         </button>
       )}
       <button type="button" onClick={closeRun}>
-        {view.failure.fatal ? words.value.lesson.room.join : words.value.lesson.room.lobby}
+        {view.failure.fatal ? messages.value.lesson.room.join : messages.value.lesson.room.lobby}
       </button>
     </Banner>
   );

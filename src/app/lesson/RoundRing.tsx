@@ -6,12 +6,12 @@ import type { LessonRound } from '../../protocol/lesson.ts';
 import { RingView } from '../ring/RingView.tsx';
 import type { Stage } from '../ring/player.ts';
 import { usePlayer } from '../ring/usePlayer.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { viewpoint, type Desk } from './desk.ts';
 import { phaseOf } from './retell.ts';
 
 export function RoundRing({ desk }: { desk: Desk }) {
-  const { lesson } = words.value;
+  const { lesson } = messages.value;
   const { state, you, isSolo } = desk;
   const { round, members, slow } = state;
   const { n, mode, steps } = round;

@@ -1,7 +1,7 @@
 /** The lesson alone: all ranks are imagined, and how it is set up is in the address. */
 import { useEffect, useMemo } from 'preact/hooks';
 import { keepInAddress, route } from '../state/store.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { Change } from './Change.tsx';
 import { LessonPage } from './LessonPage.tsx';
 import { pageWithin } from './pages.ts';
@@ -10,7 +10,7 @@ import { createSolo, SOLO_RANKS } from './solo.ts';
 const MAX_SEED = 0xffffffff;
 
 export function SoloLesson() {
-  const { lesson } = words.value;
+  const { lesson } = messages.value;
   const { query } = route.value;
   const seed = numberIn(query, 'seed', 0, MAX_SEED) ?? 1;
   const solo = useMemo(() => {

@@ -5,7 +5,7 @@ import { elapsed } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { viewpoint, type Desk } from './desk.ts';
 import { rowsOf } from './rows.ts';
 
@@ -15,7 +15,7 @@ const USUAL_SECONDS = 4;
 const STALL_MS = 1000;
 
 export function Stall({ desk }: { desk: Desk }) {
-  const { stall } = words.value.lesson;
+  const { stall } = messages.value.lesson;
   const { state, leads, isMoving, order } = desk;
   const { slow, round } = state;
   const n = round.n;
@@ -75,7 +75,7 @@ export function Stall({ desk }: { desk: Desk }) {
 
 function Timeline({ desk }: { desk: Desk }) {
   const { state, isSolo } = desk;
-  const { lesson } = words.value;
+  const { lesson } = messages.value;
   const { stall } = lesson;
   const { round } = state;
   const whole = elapsed(round);

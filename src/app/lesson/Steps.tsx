@@ -2,13 +2,13 @@
 import type { ComponentChildren } from 'preact';
 import { isDone, isUnderWay, stepCount } from '../../engine/lesson/lessonRound.ts';
 import { chunkName } from '../ring/frameAt.ts';
-import { words } from '../locales/index.ts';
-import type { Words } from '../locales/en/index.ts';
+import { messages } from '../locales/index.ts';
+import type { Messages } from '../locales/en/index.ts';
 import type { Desk } from './desk.ts';
 import { numberText, phaseOf, retell, sumText } from './retell.ts';
 
 export function Steps({ desk, children }: { desk: Desk; children: ComponentChildren }) {
-  const { lesson } = words.value;
+  const { lesson } = messages.value;
   const { steps } = lesson;
   const { state, leads, isMoving, waitsFor, order, you } = desk;
   const { round, leader, members } = state;
@@ -53,7 +53,7 @@ export function Steps({ desk, children }: { desk: Desk; children: ComponentChild
 }
 
 /** What this rank did last, in a sentence. */
-function retoldText(lesson: Words['lesson'], { state: { round }, you }: Desk): string {
+function retoldText(lesson: Messages['lesson'], { state: { round }, you }: Desk): string {
   const { retold } = lesson;
   if (you === null) return '';
   const told = retell(round, you);

@@ -1,7 +1,7 @@
 /** The lesson's text: one thought a page, and the way on. */
 import type { ComponentChildren } from 'preact';
 import { chunkName } from '../ring/frameAt.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import type { ThoughtFacts } from '../locales/en/lesson.tsx';
 import type { Desk } from './desk.ts';
 import { LESSON_PAGES } from './pages.ts';
@@ -18,7 +18,7 @@ interface Props {
 }
 
 export function Text({ desk, page, onpage, ending }: Props) {
-  const { lesson } = words.value;
+  const { lesson } = messages.value;
   const { state, isSolo, leads } = desk;
   const { title, text, task } = lesson.thoughts[LESSON_PAGES[page]!.name](factsOf(desk));
   const last = LESSON_PAGES.length - 1;

@@ -4,17 +4,17 @@
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import { remembered } from '../browser/remembered.ts';
-import { en, type Words } from './en/index.ts';
+import { en, type Messages } from './en/index.ts';
 
 /** In the words of those who speak it. */
 export const LANGUAGES = { en: 'English', zh: '中文' } as const;
 type Language = keyof typeof LANGUAGES;
 
 const stored = remembered('peergrad.language');
-const current = signal<Words>(en);
+const current = signal<Messages>(en);
 const chosen = signal<Language>('en');
 
-export const words: ReadonlySignal<Words> = current;
+export const messages: ReadonlySignal<Messages> = current;
 export const language: ReadonlySignal<Language> = chosen;
 
 export function isLanguage(text: string | null): text is Language {

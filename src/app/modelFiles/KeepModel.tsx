@@ -11,7 +11,7 @@ import {
 } from '../../spec/modelFile.ts';
 import { Select } from '../components/Fields.tsx';
 import { ask } from '../state/store.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { expectModelFile, keeping } from './keeping.ts';
 import { Problem } from '../components/Problem.tsx';
 
@@ -24,7 +24,7 @@ const keep = (format: ModelFormat): void =>
 
 /** @param isOn whether the run can still be gone on with; `bestStep`: after how many steps it tested best, where it has ended and asked. */
 export function KeepModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean; bestStep: number | null }) {
-  const { keep: says } = words.value.run;
+  const { keep: says } = messages.value.run;
   const about = useId();
   const offered = weightsFormatsOf(job);
   const format = offered.find((one) => one === chosen.value) ?? offered[0]!;

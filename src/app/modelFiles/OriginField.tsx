@@ -5,7 +5,7 @@ import { nameOfJob } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { describeJob } from '../state/jobForm.ts';
 import { DropZone } from '../components/DropZone.tsx';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { Problem } from '../components/Problem.tsx';
 
 export interface ChosenOrigin {
@@ -25,7 +25,7 @@ export function OriginField({
   origin: ChosenOrigin | null;
   onorigin: (origin: ChosenOrigin | null) => void;
 }) {
-  const { origin: says } = words.value.join;
+  const { origin: says } = messages.value.join;
   const problem = useSignal<string | null>(null);
   const take = async ([file]: File[]): Promise<void> => {
     try {

@@ -3,7 +3,7 @@ import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { collectivesOf, troublesOf, unrecorded, type Presence, type Trouble } from './analyze.ts';
 
 /** Rows shown: a page of a thousand would be slow, and what went wrong is among the newest. */
@@ -17,7 +17,7 @@ const MOODS: Record<Presence, string> = {
 };
 
 export function Findings({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: said } = words.value.run;
+  const { recording: said } = messages.value.run;
   const troubles = useMemo(() => troublesOf(collectivesOf(recordings)), [recordings]);
   const missing = unrecorded(recordings);
   return (
@@ -49,7 +49,7 @@ export function Findings({ recordings }: { recordings: readonly FlightRecording[
 }
 
 function sayTrouble(trouble: Trouble): string {
-  const { recording: said } = words.value.run;
+  const { recording: said } = messages.value.run;
   switch (trouble.kind) {
     case 'missing':
       return said.missing(trouble.ranks, trouble.call, trouble.waiting);
@@ -63,7 +63,7 @@ function sayTrouble(trouble: Trouble): string {
 }
 
 export function CollectivesTable({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: said } = words.value.run;
+  const { recording: said } = messages.value.run;
   const all = useMemo(() => collectivesOf(recordings), [recordings]);
   const ranks = recordings.map(({ rank }) => rank);
   return (

@@ -3,14 +3,14 @@ import { saveFile, saveJson } from '../browser/download.ts';
 import { sayChange } from '../charts/marks.ts';
 import { RecordingButton } from '../components/RecordingButton.tsx';
 import type { Run } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { chromeTrace } from './chromeTrace.ts';
 import { curvesCsv } from './curvesCsv.ts';
 import { timelineOf } from './timeline.ts';
 
 /** @param records whether this tab is a rank: who only watches has no flight recorder. */
 export function ExportButtons({ run, records }: { run: Run; records: boolean }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   const timeline = run.lanes.some((steps) => steps.length > 0);
   return (
     <>

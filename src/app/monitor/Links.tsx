@@ -4,10 +4,10 @@ import { edgeRates } from '../state/derive.ts';
 import { formatBytes, formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import type { Run } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export function Links({ run }: { run: Run }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   const { worldSize, telemetry } = run;
   const rates = edgeRates(run);
   const who = (rank: number): string => said.who(rank, run.members[rank]?.name ?? '');

@@ -6,7 +6,7 @@ import type { Pointed } from '../charts/axis.ts';
 import { saveJson } from '../browser/download.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { RankMark } from '../components/RankMark.tsx';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { belongs } from './analyze.ts';
 import { chromeTrace } from './chromeTrace.ts';
 import { CollectivesTable, Findings } from './Collectives.tsx';
@@ -16,7 +16,7 @@ import { Replay } from './Replay.tsx';
 import { TimelineView } from './TimelineView.tsx';
 
 export function RecordingPage() {
-  const { recording: said } = words.value.run;
+  const { recording: said } = messages.value.run;
   const recordings = useSignal<readonly FlightRecording[]>([]);
   const problems = useSignal<readonly string[]>([]);
   const all = recordings.value;
@@ -57,9 +57,9 @@ export function RecordingPage() {
       {all.length > 0 && (
         <>
           <section class="row" aria-label={said.files}>
-            {all.map(({ rank, worldSize, epoch }) => (
+            {all.map(({ rank, worldSize, generation }) => (
               <span key={rank} class="nowrap recording-file">
-                <RankMark rank={rank} /> <span class="dim small">{said.of(rank, worldSize, epoch)}</span>
+                <RankMark rank={rank} /> <span class="dim small">{said.of(rank, worldSize, generation)}</span>
               </span>
             ))}
             <button type="button" class="quiet" onClick={() => (recordings.value = [])}>
@@ -77,7 +77,7 @@ export function RecordingPage() {
 }
 
 function Steps({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: said } = words.value.run;
+  const { recording: said } = messages.value.run;
   const timeline = useMemo(() => layTogether(recordings), [recordings]);
   const pointed = useSignal<Pointed | null>(null);
   const save = (): void => saveJson('peergrad-trace.json', chromeTrace(timeline, tracesTogether(recordings)));

@@ -8,10 +8,10 @@ import { PlayerBar } from '../ring/PlayerBar.tsx';
 import { RingView } from '../ring/RingView.tsx';
 import { Caption } from '../ring/SimulatedRing.tsx';
 import { usePlayer } from '../ring/usePlayer.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export function Replay({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: said } = words.value.run;
+  const { recording: said } = messages.value.run;
   const chosenRank = useSignal<number | null>(null);
   const chosen = useSignal<number | null>(null);
   const recording = recordings.find(({ rank }) => rank === chosenRank.value) ?? recordings[0]!;

@@ -2,10 +2,10 @@
 import { findStragglers, type Finding } from '../../telemetry/stragglers.ts';
 import { formatMs } from '../locales/format.ts';
 import type { Run } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export function Stragglers({ run }: { run: Run }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   const { statistics, telemetry } = run;
   if (run.worldSize < 2) return null;
   if (statistics === null || telemetry === null)
@@ -34,7 +34,7 @@ export function Stragglers({ run }: { run: Run }) {
 
 /** `rank 2 (ben) slows the ring: its computing takes 2.1 times the others’, its tab is hidden`. */
 function sayFinding(found: Finding, { members }: Pick<Run, 'members'>): string {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   const who = (rank: number): string => said.who(rank, members[rank]?.name ?? '');
   if (found.kind === 'link') {
     const { from, to, transitMs, ratio, route } = found;

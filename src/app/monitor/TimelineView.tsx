@@ -8,7 +8,7 @@ import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { useSize } from '../components/useSize.ts';
 import { smallText, theme, zoom } from '../browser/theme.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { drawTimeline, readPalette } from './drawTimeline.ts';
 import {
   extentOf,
@@ -36,7 +36,7 @@ interface Props {
 }
 
 export function TimelineView({ timeline, you, pointed, empty }: Props) {
-  const { charts, run: said } = words.value;
+  const { charts, run: said } = messages.value;
   /** `null`: the newest steps, whatever comes. */
   const chosen = useSignal<Window | null>(null);
   const picked = useSignal<Pick | null>(null);
@@ -130,7 +130,7 @@ interface LanesProps extends Omit<GestureOptions, 'width' | 'top' | 'rowHeight'>
 }
 
 function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesProps) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(canvas);
   const n = timeline.rows.length;
@@ -192,7 +192,7 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
 
 /** What the picture says of the newest step, for those who do not see it. */
 function LastStep({ timeline, caption }: { timeline: Timeline; caption: string }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   return (
     <div class="away">
       <table>

@@ -109,7 +109,7 @@ export function unrecorded(recordings: readonly FlightRecording[]): number[] {
 /** Whether a recording goes with the others: the same world, and a rank that is not there yet. */
 export function belongs(recording: FlightRecording, others: readonly FlightRecording[]): boolean {
   return others.every(
-    ({ rank, worldSize, epoch }) =>
-      worldSize === recording.worldSize && epoch === recording.epoch && rank !== recording.rank,
+    ({ rank, worldSize, generation }) =>
+      worldSize === recording.worldSize && generation === recording.generation && rank !== recording.rank,
   );
 }

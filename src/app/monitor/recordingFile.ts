@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { FlightRecordingSchema, type FlightRecording } from '../../protocol/flightRecording.ts';
 import { messageOf } from '../../util/errors.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 /** JSON writes NaN and infinity as null. */
 const lenient = v.nullable(v.number());
@@ -19,7 +19,7 @@ type ReadRecording = { ok: true; recording: FlightRecording } | { ok: false; pro
 
 /** @param text a file's whole content. */
 export function readRecording(text: string): ReadRecording {
-  const { recording: said } = words.value.run;
+  const { recording: said } = messages.value.run;
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -7,18 +7,18 @@ import { Term } from '../components/Term.tsx';
 import { ExplorableRing } from '../ring/ExplorableRing.tsx';
 import { roomHash } from '../state/route.ts';
 import { dismissFailure } from '../state/store.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import type { Failure } from '../state/view.ts';
 
 export function Home({ wrongCode, failure }: { wrongCode: string | null; failure: Failure | null }) {
-  const { home } = words.value;
+  const { home } = messages.value;
   return (
     <main class="home wrap">
       <div class="home-words">
         {failure !== null && (
           <Banner failure={failure}>
             <button type="button" class="quiet" onClick={dismissFailure}>
-              {words.value.shell.dismiss}
+              {messages.value.shell.dismiss}
             </button>
           </Banner>
         )}
@@ -41,7 +41,7 @@ export function Home({ wrongCode, failure }: { wrongCode: string | null; failure
 }
 
 function CodeForm({ wrongCode }: { wrongCode: string | null }) {
-  const { home } = words.value;
+  const { home } = messages.value;
   const text = useSignal(wrongCode ?? '');
   const code = parseRoomCode(text.value);
   const problem = useSignal<string | null>(wrongCode === null ? null : problemWith(wrongCode));
@@ -88,7 +88,7 @@ function CodeForm({ wrongCode }: { wrongCode: string | null }) {
 }
 
 function problemWith(text: string): string {
-  const { home } = words.value;
+  const { home } = messages.value;
   const letters = text.replaceAll(/[\s-]/g, '');
   if (letters.length !== ROOM_CODE_LENGTH) return home.codeLength(ROOM_CODE_LENGTH);
   return home.codeLetters;

@@ -6,10 +6,10 @@ import { NameField } from '../components/Fields.tsx';
 import { Preflight } from '../components/Preflight.tsx';
 import { entering, joinRoom, name } from '../state/store.ts';
 import type { Failure } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export function Join({ room, failure }: { room: string; failure: Failure | null }) {
-  const { join: says } = words.value;
+  const { join: says } = messages.value;
   const blocked = useSignal(false);
   const nameless = name.value.trim() === '';
   return (

@@ -4,13 +4,13 @@ import { RankMark } from '../components/RankMark.tsx';
 import { Term } from '../components/Term.tsx';
 import { identityOf } from '../components/rankIdentity.ts';
 import type { Run } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 /** More ranks than this scroll, and are to be reached by keys. */
 const UNSCROLLED = 8;
 
 export function Lanes({ run }: { run: Run }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   const ranks = run.statistics?.ranks ?? [];
   const longest = Math.max(
     ...ranks.map((one) => Math.max(one.stepMs, one.computeMs + one.communicateMs)),

@@ -23,7 +23,7 @@ import { isLocalOnly, roomLink, viewSettings } from '../state/route.ts';
 import { configure, dismissFailure, giveFiles, hidden, route, start } from '../state/store.ts';
 import { insteadOfRing } from '../state/strategies.ts';
 import type { Lobby as LobbyView, View } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const room = view.room ?? '';
@@ -31,7 +31,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   // Colours and letters are this screen's own.
   const { lang = null } = viewSettings(route.value.query);
   const link = roomLink(location, room, { lang, hide: [...hiding.value].join(',') || null });
-  const says = words.value.lobby;
+  const says = messages.value.lobby;
   const host = isHost(view);
   const ready = lobby.members.filter((one) => one.device !== null).length;
   return (
@@ -39,7 +39,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
       {view.failure !== null && (
         <Banner failure={view.failure}>
           <button type="button" class="quiet" onClick={dismissFailure}>
-            {words.value.shell.dismiss}
+            {messages.value.shell.dismiss}
           </button>
         </Banner>
       )}
@@ -88,7 +88,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
               <p class="dim small">{lobby.job.data.kind === 'federated' ? says.files.own : says.files.stay}</p>
             </FileDrop>
           )}
-          {lobby.job.data.kind === 'spread' && takesFiles(lobby.job.job) && (
+          {lobby.job.data.kind === 'shared' && takesFiles(lobby.job.job) && (
             <HandedOnFiles key={lobby.job.job} job={lobby.job.job} view={view} files={lobby.job.data.files} />
           )}
           <Starting view={view} lobby={lobby} />
@@ -114,7 +114,7 @@ function JobToCome({ job }: { job: JobSpec }) {
 }
 
 function JobTitle({ job }: { job: JobSpec }) {
-  const { lobby: says, lesson, job: jobs } = words.value;
+  const { lobby: says, lesson, job: jobs } = messages.value;
   if (job.job === 'lesson') return <>{lesson.heading}</>;
   const preset = presetOf(job);
   const size = preset === null ? `${job.gpt.layers} × ${job.gpt.width}` : jobs.presets[preset];
@@ -122,7 +122,7 @@ function JobTitle({ job }: { job: JobSpec }) {
 }
 
 function modelWord({ model }: JobSpec): string {
-  return typeof model === 'string' ? model : words.value.job.models.own;
+  return typeof model === 'string' ? model : messages.value.job.models.own;
 }
 
 function People({ view, lobby }: { view: View; lobby: LobbyView }) {
@@ -137,7 +137,7 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
             <span class="dim">{roles(one.member === view.member, lobby.hosts.includes(one.member))}</span>
           </span>
           <span class="dim small ellipsis">
-            {one.device === null ? words.value.lobby.gettingReady : one.device.adapter}
+            {one.device === null ? messages.value.lobby.gettingReady : one.device.adapter}
           </span>
           {isHost(view) && one.member !== view.member && <RemoveButton member={one.member} name={one.name} />}
         </li>
@@ -151,7 +151,7 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
             {name}
             <span class="dim">{roles(member === view.member, lobby.hosts.includes(member))}</span>
           </span>
-          <span class="dim small">{words.value.lobby.watches}</span>
+          <span class="dim small">{messages.value.lobby.watches}</span>
           {isHost(view) && member !== view.member && <RemoveButton member={member} name={name} />}
         </li>
       ))}
@@ -160,7 +160,7 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
 }
 
 function roles(you: boolean, host: boolean): string {
-  const says = words.value.lobby;
+  const says = messages.value.lobby;
   const said = [...(you ? [says.you] : []), ...(host ? [says.host] : [])];
   return said.length === 0 ? '' : says.roles(said);
 }
@@ -184,18 +184,18 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
           lines={instead.lines}
           player={null}
           centre={{ top: '', title: '', bottom: '' }}
-          label={words.value.lobby.previewLabel(members.length)}
+          label={messages.value.lobby.previewLabel(members.length)}
         />
         <figcaption class="caption">{instead.words}</figcaption>
       </figure>
     );
   }
-  return <SimulatedRing members={tabs} you={you} kind={words.value.ring.preview} />;
+  return <SimulatedRing members={tabs} you={you} kind={messages.value.ring.preview} />;
 }
 
 function Starting({ view, lobby }: { view: View; lobby: LobbyView }) {
   if (lobby.phase !== 'FORMING') return <p class="waiting">{runFromOutside(view, lobby)}</p>;
-  const says = words.value.lobby;
+  const says = messages.value.lobby;
   const missing = missingToStart(lobby);
   const automatic = missing === null ? null : says.automatic(lobby.startAt ?? 0, missing);
   if (!isHost(view)) return <p class="waiting">{automatic ?? says.waitingForHost}</p>;

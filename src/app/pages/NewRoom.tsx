@@ -14,10 +14,10 @@ import { askForServerData } from '../browser/serverData.ts';
 import { fitsLink, jobOfLink, linkOfJob } from '../state/jobLink.ts';
 import { createRoom, dismissFailure, entering, keepInAddress, name, route } from '../state/store.ts';
 import type { Failure } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export function NewRoom({ failure }: { failure: Failure | null }) {
-  const { join: says } = words.value;
+  const { join: says } = messages.value;
   const { job: asked, problem } = useMemo(() => jobOfLink(route.peek().query), []);
   const job = useSignal<JobSpec>(asked);
   /** Files that were opened: with each the form begins anew, without what was half typed. */
@@ -32,9 +32,9 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
     job.value = next;
     keepInAddress(linkOfJob(next));
   };
-  const open = (watches: boolean): void => {
+  const open = (isSpectator: boolean): void => {
     const chosen = origin.peek();
-    const options = chosen === null || watches ? { watches } : { origin: chosen.file };
+    const options = chosen === null || isSpectator ? { isSpectator } : { origin: chosen.file };
     const goesOn = chosen?.checkpoint?.job;
     // What was typed in the form is not to be seen any more, and counts no more.
     createRoom(goesOn ?? job.value, goesOn === undefined ? startAt.value : null, options);
@@ -45,7 +45,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
       {failure !== null && (
         <Banner failure={failure}>
           <button type="button" class="quiet" onClick={dismissFailure}>
-            {words.value.shell.dismiss}
+            {messages.value.shell.dismiss}
           </button>
         </Banner>
       )}

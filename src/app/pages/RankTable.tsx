@@ -7,10 +7,10 @@ import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { Term } from '../components/Term.tsx';
 import type { Run, View } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export function RankTable({ view, run }: { view: View; run: Run }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   const { lobby } = view;
   const gone = goneRanks(run, lobby);
   const others = lobby?.members.filter((one) => run.members.every(({ member }) => member !== one.member)) ?? [];
@@ -124,7 +124,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
 
 /** To its right neighbour: of this rank's own links as they are now, of others as those told. */
 function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: number }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   if (run.worldSize === 1) return <span class="dim">–</span>;
   const right = rightOf(rank, run.worldSize);
   const own = rank === self ? run.links[right] : right === self ? run.links[rank] : undefined;

@@ -19,7 +19,7 @@ import { withRate } from '../state/jobForm.ts';
 import { Term } from '../components/Term.tsx';
 import { closeRun, configure, leave, start } from '../state/store.ts';
 import { hasServer } from '../state/strategies.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 interface Props {
   job: JobSpec;
@@ -32,7 +32,7 @@ interface Props {
 }
 
 export function ResultPanel({ job, result, isWhole, host, children }: Props) {
-  const { run: said, charts } = words.value;
+  const { run: said, charts } = messages.value;
   const { worldSize } = result;
   const told = metricEntries(metricsTold(result));
   const [value, meaning] = outcome(result, told);
@@ -88,7 +88,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
                 {formatBytes(sent)}{' '}
                 {isWhole && result.codec !== 'powersgd' && (
                   <span class="dim small">
-                    {result.strategy === 'ring'
+                    {result.strategy === 'ddp'
                       ? said.theory(formatBytes(theory), overhead(sent, theory))
                       : said.ringWouldSend(formatBytes(theory))}
                   </span>
@@ -139,7 +139,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
           <>
             <span class="dim">{said.hostMayStart}</span>
             <button type="button" class="quiet" onClick={leave}>
-              {words.value.shell.leave}
+              {messages.value.shell.leave}
             </button>
           </>
         )}
@@ -153,7 +153,7 @@ function outcome(
   { valLoss, bigramLoss, rateTest, steps, ms }: RunResult,
   told: readonly [MetricName, number][],
 ): [value: string, meaning: string] {
-  const { run: said, written } = words.value;
+  const { run: said, written } = messages.value;
   const time = formatClock(ms);
   if (rateTest !== undefined) return foundRate(rateTest, steps, time);
   if (bigramLoss !== undefined) {
@@ -165,7 +165,7 @@ function outcome(
 
 /** The rate that a range test suggests, or why there is none. */
 function foundRate({ suggested, reason }: RateTest, steps: number, time: string): [string, string] {
-  const { rateTest: said } = words.value.run;
+  const { rateTest: said } = messages.value.run;
   if (suggested !== null) return [formatRate(suggested), said.found(steps, time)];
   return [said.none, reason === 'short' ? said.short(steps) : said.flat(steps)];
 }

@@ -4,12 +4,12 @@ import { useMemo } from 'preact/hooks';
 import { keepsModel, learnsDigits } from '../../spec/job.ts';
 import { Curves } from '../charts/Curves.tsx';
 import { type Pointed } from '../charts/axis.ts';
-import { isHost, isSpreading, isUnderWay, ownRank, spokenState } from '../state/derive.ts';
+import { isHost, isDistributing, isUnderWay, ownRank, spokenState } from '../state/derive.ts';
 import { upperFirst } from '../locales/format.ts';
 import { describeJob } from '../state/jobForm.ts';
 import { KeepModel } from '../modelFiles/KeepModel.tsx';
 import { ConfusionPanel } from '../inspection/ConfusionPanel.tsx';
-import { LearnedPanel } from '../inspection/LearnedPanel.tsx';
+import { InspectionPanel } from '../inspection/LearnedPanel.tsx';
 import { ExportButtons } from '../monitor/ExportButtons.tsx';
 import { Links } from '../monitor/Links.tsx';
 import { Stragglers } from '../monitor/Stragglers.tsx';
@@ -30,19 +30,19 @@ import { pageWidth } from '../browser/theme.ts';
 import { closeRun, hidden, start } from '../state/store.ts';
 import { insteadOfRing, type Instead } from '../state/strategies.ts';
 import type { Failure, Run as RunView, View } from '../state/view.ts';
-import { words } from '../locales/index.ts';
-import { WrittenPanel } from '../generation/WrittenPanel.tsx';
+import { messages } from '../locales/index.ts';
+import { GenerationPanel } from '../generation/WrittenPanel.tsx';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
 import { ResultPanel } from './ResultPanel.tsx';
-import { SpreadProgress } from './SpreadProgress.tsx';
+import { DistributionProgress } from './SpreadProgress.tsx';
 import { Strip } from './Strip.tsx';
 
 /** Nobody watches a page that a launcher drives: it does not animate until somebody presses play. */
 const WATCHED = globalThis.peergradReport === undefined;
 
 export function Run({ view, run }: { view: View; run: RunView }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   const { trace, worldSize } = run;
   const stage = useMemo(() => (trace === null ? null : { trace, n: worldSize }), [trace, worldSize]);
   const player = usePlayer(stage, { autoplay: WATCHED, keys: true });
@@ -100,7 +100,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       {run.choice !== null && <p class="dim small">{said.choice(run.choice)}</p>}
       {view.model?.bucketChoice && <p class="dim small">{said.bucketChoice(view.model.bucketChoice)}</p>}
       {view.note !== null && <p class="dim small">{view.note}</p>}
-      {isUnderWay(view) && isSpreading(run) && <SpreadProgress view={view} run={run} />}
+      {isUnderWay(view) && isDistributing(run) && <DistributionProgress view={view} run={run} />}
       <div class="run-columns">
         <section class="stage" aria-label={hasRing ? said.ring : said.ranks}>
           <RunRing view={view} run={run} player={player} instead={instead} />
@@ -144,10 +144,10 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       {!hides.has('learned') && confusionNow}
       {/* Where nobody trains, nothing is learned. */}
       {!hides.has('learned') && view.member !== null && learnsDigits(job.job) && keepsModel(job) && (
-        <LearnedPanel key={run.number} run={run} />
+        <InspectionPanel key={run.number} run={run} />
       )}
       {!hides.has('learned') && view.member !== null && job.job === 'gpt' && keepsModel(job) && (
-        <WrittenPanel key={run.number} run={run} asks={ownRank(view, run) !== null} />
+        <GenerationPanel key={run.number} run={run} asks={ownRank(view, run) !== null} />
       )}
       {run.result === null && keepModel}
       {view.failure === null && (
@@ -160,7 +160,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
 }
 
 function Failed({ view, failure }: { view: View; failure: Failure }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   return (
     <Banner failure={failure}>
       {!failure.fatal && isHost(view) && (
@@ -185,7 +185,7 @@ interface CaptionProps {
 }
 
 function RingCaption({ view, run, player, instead }: CaptionProps) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   if (run.worldSize === 1) {
     return <span class="dim">{instead === null ? said.aloneRing(<Term of="all-reduce" />) : said.alone}</span>;
   }
@@ -195,7 +195,7 @@ function RingCaption({ view, run, player, instead }: CaptionProps) {
 }
 
 function Monitor({ run, pointed }: { run: RunView; pointed: Parameters<typeof TimelineView>[0]['pointed'] }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   const { lanes, members, telemetry, rank } = run;
   const timeline = useMemo(() => timelineOf({ lanes, members, telemetry, rank }), [lanes, members, telemetry, rank]);
   return (

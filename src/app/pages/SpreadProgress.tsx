@@ -3,10 +3,10 @@ import { ownRank } from '../state/derive.ts';
 import { formatShare } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import type { Run, View } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
-export function SpreadProgress({ view, run }: { view: View; run: Run }) {
-  const { spread: says } = words.value.run;
+export function DistributionProgress({ view, run }: { view: View; run: Run }) {
+  const { spread: says } = messages.value.run;
   const own = ownRank(view, run);
   const { total, held } = run.spread!;
   const here = own === null ? null : held[own]!;

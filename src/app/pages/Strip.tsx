@@ -15,10 +15,10 @@ import { StatusLine } from '../components/StatusLine.tsx';
 import { Term } from '../components/Term.tsx';
 import { tellsOwnOnly } from '../state/strategies.ts';
 import type { Run, View } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 export function Strip({ view, run }: { view: View; run: Run }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   const { model } = view;
   const { last } = run;
   // Of a run that waits, nothing is known.
@@ -35,7 +35,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
         {run.job.job} <span class="dim">{run.job.job === 'gpt' ? '' : kindOfModel(run.job.model)}</span>
       </Cell>
       <Cell label={<Term of="epoch" />}>
-        {last === null ? '–' : last.dataEpoch + 1}
+        {last === null ? '–' : last.epoch + 1}
         {!isTimed && keepsModel(run.job) && <span class="dim"> / {run.job.epochs}</span>}
       </Cell>
       <Cell label={said.stepLabel}>
@@ -76,7 +76,7 @@ function Cell({ label, children }: { label: ComponentChildren; children: Compone
 }
 
 function Agrees({ of, worldSize }: { of: Agreement; worldSize: number }) {
-  const { run: said } = words.value;
+  const { run: said } = messages.value;
   switch (of.kind) {
     case 'unknown':
       return <span class="dim">{said.notYet}</span>;

@@ -4,7 +4,7 @@ import { chunkRange, ringStepCount, type Transfer } from '../../collectives/plan
 import { formatBytes, formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { chunkName, type Frame } from './frameAt.ts';
 import { holderOf, moveOf, narratePicked } from './narrate.ts';
 import { sumsOf } from './numbers.ts';
@@ -33,7 +33,7 @@ export function Detail({ player, clock }: Props) {
   return (
     <div class="chunk-detail small">
       {picked === null || stage === null || frame === null ? (
-        <p class="dim">{words.value.ring.hint}</p>
+        <p class="dim">{messages.value.ring.hint}</p>
       ) : (
         <Facts picked={picked} stage={stage} frame={frame} clock={clock} />
       )}
@@ -42,7 +42,7 @@ export function Detail({ player, clock }: Props) {
 }
 
 function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; frame: Frame; clock: number | null }) {
-  const { ring } = words.value;
+  const { ring } = messages.value;
   const { trace, n, numbers } = stage;
   const { chunk } = picked;
   const move = moveOf(frame, chunk);
@@ -70,7 +70,7 @@ function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; 
 
 /** When it left and arrived, as far as the rank that timed the round can know. */
 function timesOf(trace: RecordedTrace, { ringStep, from, to }: Transfer, clock: number): string {
-  const { ring } = words.value;
+  const { ring } = messages.value;
   const hop = trace.hops.find((one) => one.ringStep === ringStep);
   const since = (at: number | null | undefined): string | null =>
     at === null || at === undefined ? null : formatMs(at - trace.startedAt);

@@ -2,7 +2,7 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { useId, useRef } from 'preact/hooks';
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { chunkName } from './frameAt.ts';
 import { angleAlong, angleOf, arcPath, edgeAt, pointAt, type RingLayout } from './geometry.ts';
 import { chunkOnEdge, moveOf, narratePicked } from './narrate.ts';
@@ -50,7 +50,7 @@ export function EdgeKeys({ layout, n, player }: Props) {
       class="edge-keys"
       tabIndex={0}
       role="listbox"
-      aria-label={words.value.ring.onEdges}
+      aria-label={messages.value.ring.onEdges}
       aria-activedescendant={`${id}-${rank}`}
       onFocus={() => {
         if (pointed.current === null) pick(cursor.peek());
@@ -79,7 +79,7 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player
     const chunk = player.picked.value?.chunk ?? chunkOnEdge(now, rank);
     const { from, to } = moveOf(now, chunk);
     const says = narratePicked(now, { chunk, rank: null }, player.stage.value?.numbers);
-    return `${words.value.ring.edge(chunkName(chunk), from, to)}. ${says}`;
+    return `${messages.value.ring.edge(chunkName(chunk), from, to)}. ${says}`;
   });
   return <>{text}</>;
 }

@@ -5,7 +5,7 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
 import { route } from '../state/store.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { GridView } from './GridView.tsx';
 import { PlayerBar } from './PlayerBar.tsx';
 import { Caption, Legend, TitledRing, useSimulated } from './SimulatedRing.tsx';
@@ -18,7 +18,7 @@ const LEAST_RANKS = 2;
 const MOST_RANKS = 64;
 
 export function ExplorableRing() {
-  const { ring } = words.value;
+  const { ring } = messages.value;
   const asked = route.value.query.get('ranks');
   const isOpen = useSignal(asked !== null);
   const ranks = useSignal(ranksIn(asked));

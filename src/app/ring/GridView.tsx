@@ -8,7 +8,7 @@ import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
 import { RankMark } from '../components/RankMark.tsx';
 import { useSize } from '../components/useSize.ts';
 import { smallText, theme, zoom } from '../browser/theme.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { Detail } from './Detail.tsx';
 import { drawGrid, drawReceiving, filledBy, readPalette, type Picture } from './drawGrid.ts';
 import { chunkName } from './frameAt.ts';
@@ -129,7 +129,7 @@ function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Lit
       style={{ height: `${height}px` }}
       tabIndex={0}
       role="grid"
-      aria-label={words.value.ring.grid(n)}
+      aria-label={messages.value.ring.grid(n)}
       aria-rowcount={n}
       aria-colcount={n}
       aria-activedescendant={`${id}-${at.rank}-${at.chunk}`}
@@ -158,7 +158,7 @@ function Cells({ n, player, lit, height }: { n: number; player: Player; lit: Lit
 function CellText({ player, n, rank, chunk }: { player: Player; n: number; rank: number; chunk: number }) {
   const text = useComputed(() => {
     const now = player.frame.value;
-    if (now === null || now.cells.length !== n) return words.value.ring.cell(rank, chunkName(chunk));
+    if (now === null || now.cells.length !== n) return messages.value.ring.cell(rank, chunkName(chunk));
     return narratePicked(now, { rank, chunk }, player.stage.value?.numbers);
   });
   return <>{text}</>;

@@ -2,7 +2,7 @@
 import { useComputed } from '@preact/signals';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import { formatCount, formatMs } from '../locales/format.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import type { Player } from './player.ts';
 import { DOUBLINGS, nextSpeed, speedText } from './speed.ts';
 
@@ -22,7 +22,7 @@ interface Props {
 }
 
 export function PlayerBar({ player, simulated = false }: Props) {
-  const { ring } = words.value;
+  const { ring } = messages.value;
   const empty = player.stage.value === null;
   const playing = player.playing.value;
   const play = playing ? ring.pause : ring.play;
@@ -71,7 +71,7 @@ function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps
       class={main ? 'icon play' : 'icon'}
       disabled={disabled}
       aria-label={name}
-      title={words.value.ring.withKey(name, hint)}
+      title={messages.value.ring.withKey(name, hint)}
       onClick={onpress}
     >
       <svg width="16" height="16" viewBox="0 0 16 16" aria-hidden="true">
@@ -82,7 +82,7 @@ function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps
 }
 
 function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
-  const { ring } = words.value;
+  const { ring } = messages.value;
   const ends = player.watch.value?.ends ?? [];
   // Ticks closer than a few pixels are noise: then only where adding up turns into handing out.
   const turn = ends[ends.length / 2 - 1] ?? 0.5;
@@ -110,7 +110,7 @@ function Scrubber({ player, disabled }: { player: Player; disabled: boolean }) {
 }
 
 function Handle({ player, disabled }: { player: Player; disabled: boolean }) {
-  const { ring } = words.value;
+  const { ring } = messages.value;
   const done = useComputed(() => player.frame.value?.completed ?? 0);
   return (
     <input
@@ -134,7 +134,7 @@ function Handle({ player, disabled }: { player: Player; disabled: boolean }) {
 
 /** Logarithmic: every step of the scale is a doubling, and so is every press of a key. */
 function Speed({ player, disabled }: { player: Player; disabled: boolean }) {
-  const { ring } = words.value;
+  const { ring } = messages.value;
   const speed = player.speed.value;
   const text = speedText(speed);
   return (
@@ -170,7 +170,7 @@ function Speed({ player, disabled }: { player: Player; disabled: boolean }) {
 }
 
 function Slowdown({ player }: { player: Player }) {
-  const { ring } = words.value;
+  const { ring } = messages.value;
   const watch = player.watch.value;
   if (watch === null) return <>{ring.nothing}</>;
   const slower = watch.slowdown / player.speed.value;

@@ -4,7 +4,7 @@ import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { edgeRates, goneRanks, neighbours, ownRank, spokenState } from '../state/derive.ts';
 import { formatBytes } from '../locales/format.ts';
 import type { Run, View } from '../state/view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { narrate } from './narrate.ts';
 import type { Player } from './player.ts';
 import { RingView, type RingEdge } from './RingView.tsx';
@@ -26,7 +26,7 @@ export function RunRing({ view, run, player, instead }: Props) {
   const stage = player.stage.value;
   const spoken = spokenState(view);
   const gone = goneRanks(run, view.lobby);
-  const { ring } = words.value;
+  const { ring } = messages.value;
   const bytes = formatBytes(stage?.trace.bytes ?? 0);
   const buckets = view.model?.bucketBytes.length ?? 0;
   const centre =
@@ -70,8 +70,8 @@ function edgesOf(run: Run): RingEdge[] {
     const rate = rates[from];
     const shown = [
       rate === null || rate === undefined ? '' : `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} MB/s`,
-      link?.up === true && link.route !== 'unknown' ? words.value.ring.routes[link.route] : '',
+      link?.up === true && link.route !== 'unknown' ? messages.value.ring.routes[link.route] : '',
     ];
-    return { up, label: up ? shown.filter((word) => word !== '').join(' ') : words.value.ring.connecting };
+    return { up, label: up ? shown.filter((word) => word !== '').join(' ') : messages.value.ring.connecting };
   });
 }

@@ -2,7 +2,7 @@
 import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { Term } from '../components/Term.tsx';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { narrate, narratePicked } from './narrate.ts';
 import type { Player } from './player.ts';
 import { RingView, type RingMember } from './RingView.tsx';
@@ -23,7 +23,7 @@ export function SimulatedRing({ members, you, kind }: Props) {
     <figure class="simulated">
       <TitledRing members={members} you={you} player={player} kind={isClosed ? kind : ''} />
       <figcaption class="caption">
-        {isClosed ? <Caption player={player} you={you} /> : <span class="dim">{words.value.ring.closes}</span>}
+        {isClosed ? <Caption player={player} you={you} /> : <span class="dim">{messages.value.ring.closes}</span>}
       </figcaption>
       {isClosed && <Legend />}
     </figure>
@@ -40,7 +40,7 @@ export function TitledRing({ members, you, player, kind }: Props & { player: Pla
   const n = members.length;
   const title = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? words.value.ring.titles.alone : narrate(frame, frame.cells.length, null).title;
+    return frame === null ? messages.value.ring.titles.alone : narrate(frame, frame.cells.length, null).title;
   }).value;
   return (
     <RingView
@@ -48,7 +48,7 @@ export function TitledRing({ members, you, player, kind }: Props & { player: Pla
       you={you}
       player={player}
       centre={{ top: '', title, bottom: kind }}
-      label={words.value.ring.picture(n, kind)}
+      label={messages.value.ring.picture(n, kind)}
     />
   );
 }
@@ -56,7 +56,7 @@ export function TitledRing({ members, you, player, kind }: Props & { player: Pla
 export function Legend() {
   return (
     <p class="legend dim small">
-      {words.value.ring.legend(
+      {messages.value.ring.legend(
         <span class="nowrap">
           <Term of="gradient" />
         </span>,

@@ -1,6 +1,6 @@
 /** What a frame of the ring shows, as a sentence: the caption that a person new to all-reduce reads, and a screen reader's. */
 import { modulo, transferFrom, transfersAt, type Transfer } from '../../collectives/plans/ringPlan.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { chunkName, type Frame, type Parts } from './frameAt.ts';
 import { sumsOf, type Numbers } from './numbers.ts';
 import type { Picked } from './player.ts';
@@ -16,7 +16,7 @@ const MOST_LISTED = 6;
 
 /** @param you this page's rank, if it is one of the ring's. */
 export function narrate(frame: Frame, n: number, you: number | null): Narration {
-  const { ring } = words.value;
+  const { ring } = messages.value;
   const half = n - 1;
   const isRun = you !== null;
   if (frame.phase === 'done') return { title: ring.titles.done, text: ring.doneText(isRun) };
@@ -34,7 +34,7 @@ export function narrate(frame: Frame, n: number, you: number | null): Narration 
 
 /** The same for the chunk that somebody looks at: `Rank 2, chunk B: the sum of ranks 1 and 2 so far, 5 + 2 = 7.` */
 export function narratePicked(frame: Frame, picked: Picked, numbers: Numbers | undefined): string {
-  const { ring } = words.value;
+  const { ring } = messages.value;
   const holder = holderOf(frame, picked);
   const name = chunkName(picked.chunk);
   const parts = frame.cells[holder]![picked.chunk]!;
@@ -48,7 +48,7 @@ export function narratePicked(frame: Frame, picked: Picked, numbers: Numbers | u
 }
 
 function holds({ first, count }: Parts, n: number): string {
-  const { ring } = words.value;
+  const { ring } = messages.value;
   if (count === n) return ring.holdsAll(n);
   if (count === 1) return ring.holdsOwn(first);
   if (count > MOST_LISTED) return ring.holdsMany(first, (first + count - 1) % n, count, n);

@@ -5,7 +5,7 @@ import { isChosenByTabs, isElastic, type JobSpec } from '../../spec/job.ts';
 import { dissenters } from '../../util/majority.ts';
 import { SOFTWARE_RENDERER } from '../../util/softwareRenderer.ts';
 import type { Lobby, Run, View } from './view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 const MINUTE_MS = 60_000;
 const ENDLESS_EPOCHS = 1000;
@@ -96,12 +96,12 @@ interface Spoken {
 /** This rank's state in plain words. */
 export function spokenState(view: View): Spoken {
   const { state, run, lobby } = view;
-  const { state: says } = words.value;
+  const { state: says } = messages.value;
   const between = state === 'WAITING' || state === 'OFFLINE' || state === 'RUNNING';
   if (run !== null && run.result !== null && between) return say(says.finished, '', 'good');
   if (view.failure !== null && between) return say(says.stopped, '', 'wrong');
   if (view.isServerAway && state === 'WAITING') return say(says.waiting, says.waitingFor.server, 'wait');
-  if (watches(view) && lobby !== null && state === 'WAITING') return whileWatching(lobby);
+  if (isSpectating(view) && lobby !== null && state === 'WAITING') return whileWatching(lobby);
   const isWarm = state === 'WAITING' && lobby !== null && lobby.phase !== 'FORMING' && isReady(view);
   if (view.warmup !== null && !isWarm) return say(says.warmingUp, says.stages[view.warmup], 'busy');
   switch (state) {
@@ -113,7 +113,7 @@ export function spokenState(view: View): Spoken {
       if (isUnderWay(view)) return findingTogether(view, run!);
       return say(says.connecting, says.connectingTo(view.connecting), 'busy');
     case 'SYNCING':
-      return say(says.syncing, isSpreading(run) ? says.syncingFiles : says.syncingAbout, 'busy');
+      return say(says.syncing, isDistributing(run) ? says.syncingFiles : says.syncingAbout, 'busy');
     case 'RUNNING':
       if (view.isServerAway) return say(says.training, says.trainingServerAway, 'good');
       // It trains on in the ring that is, while the one to come is linked.
@@ -124,28 +124,28 @@ export function spokenState(view: View): Spoken {
 }
 
 /** Whether the job's files go round, and have not come to all. */
-export function isSpreading(run: Run | null): boolean {
+export function isDistributing(run: Run | null): boolean {
   const spread = run?.spread ?? null;
   return spread !== null && spread.held.some((bytes) => bytes < spread.total);
 }
 
 /** Whether this tab takes no part in what its room trains. */
-export function watches({ member, lobby }: View): boolean {
+export function isSpectating({ member, lobby }: View): boolean {
   return lobby?.spectators.some((one) => one.member === member) ?? false;
 }
 
 /** The rank that this tab is in a run; `null`: it watches, and is shown what that of `run` sees. */
 export function ownRank(view: View, run: Run): number | null {
-  return watches(view) ? null : run.rank;
+  return isSpectating(view) ? null : run.rank;
 }
 
 /** Whether steps are being taken, for all this tab knows. */
 export function isTraining(view: View): boolean {
-  return view.state === 'RUNNING' || (watches(view) && view.lobby?.phase === 'RUNNING');
+  return view.state === 'RUNNING' || (isSpectating(view) && view.lobby?.phase === 'RUNNING');
 }
 
 function whileWatching(lobby: Lobby): Spoken {
-  const { state: says } = words.value;
+  const { state: says } = messages.value;
   if (lobby.phase === 'PAUSED') return paused(lobby);
   return lobby.phase === 'FORMING' ? say(says.watching, says.watchingNothing, 'wait') : say(says.watching, '', 'good');
 }
@@ -160,9 +160,9 @@ export function isUnderWay({ run, failure, state, lobby }: View): boolean {
   return isOn && lobby !== null && lobby.phase !== 'FORMING';
 }
 
-/** Between two epochs of a run. */
+/** Between two generations of a run. */
 function findingTogether(view: View, run: Run): Spoken {
-  const { state: says } = words.value;
+  const { state: says } = messages.value;
   const lobby = view.lobby!;
   if (lobby.phase === 'PAUSED') return paused(lobby);
   if (!isReady(view)) return say(says.comingBack, says.comingBackAbout, 'busy');
@@ -170,11 +170,11 @@ function findingTogether(view: View, run: Run): Spoken {
 }
 
 function paused({ isHeld, waitingFor: missing }: Lobby): Spoken {
-  const { state: says } = words.value;
+  const { state: says } = messages.value;
   return say(says.paused, isHeld ? says.pausedByHost : says.pausedFor(missing), 'wait');
 }
 
-/** Ranks of the run's latest epoch that are not in the room any more, while it is on. */
+/** Ranks of the run's latest generation that are not in the room any more, while it is on. */
 export function goneRanks(run: Run, lobby: Lobby | null): number[] {
   if (lobby === null || run.result !== null) return [];
   const here = new Set(lobby.members.map((one) => one.member));
@@ -188,7 +188,7 @@ function isReady({ member, lobby }: View): boolean {
 function waitingFor(view: View): string {
   const lobby = view.lobby;
   if (lobby === null) return '';
-  const { waitingFor: why } = words.value.state;
+  const { waitingFor: why } = messages.value.state;
   if (lobby.phase !== 'FORMING' && !isOpen(lobby)) return why.next;
   if (!isReady(view)) return why.ready;
   if (lobby.phase === 'PAUSED') return lobby.isHeld ? why.resume : why.tabs(lobby.waitingFor);
@@ -210,8 +210,8 @@ function isFull({ nodes, members }: Lobby): boolean {
 
 /** What a run that is on means for a tab in its room's lobby, in a sentence. */
 export function runFromOutside(view: View, lobby: Lobby): string {
-  const { outside } = words.value.lobby;
-  if (watches(view)) return outside.watching;
+  const { outside } = messages.value.lobby;
+  if (isSpectating(view)) return outside.watching;
   if (!isOpen(lobby)) return outside.next;
   if (view.state === 'LINKING' || view.state === 'SYNCING') return outside.connecting;
   if (lobby.phase === 'PAUSED') return lobby.isHeld ? outside.held : outside.paused(lobby.waitingFor);
@@ -231,15 +231,15 @@ export function missingToStart(lobby: Lobby): number | null {
 
 /** Why this host cannot start yet, in one sentence; `null` when nothing stands in the way. `files`: what is known of its own. */
 export function startObstacle(lobby: Lobby, host: string | null, files: View['files'] = null): string | null {
-  const { obstacle } = words.value.lobby;
+  const { obstacle } = messages.value.lobby;
   const ready = lobby.members.filter((one) => one.device !== null);
   const isSpectator = lobby.spectators.some((one) => one.member === host);
   if (isSpectator && ready.length === 0) return obstacle.onlySpectators;
   if (!isSpectator && !ready.some((one) => one.member === host)) {
     const { data } = lobby.job;
-    const lacksFiles = (isChosenByTabs(data) && files === null) || (data.kind === 'spread' && data.files.length === 0);
+    const lacksFiles = (isChosenByTabs(data) && files === null) || (data.kind === 'shared' && data.files.length === 0);
     if (lacksFiles) return obstacle.files;
-    const isUnfit = (isChosenByTabs(data) || data.kind === 'spread') && (files?.problem ?? null) !== null;
+    const isUnfit = (isChosenByTabs(data) || data.kind === 'shared') && (files?.problem ?? null) !== null;
     return isUnfit ? obstacle.unfit : obstacle.warming;
   }
   if (lobby.job.strategy === 'data-parallel' && ready.length > 1) return obstacle.oneTab(ready.length);
@@ -249,7 +249,7 @@ export function startObstacle(lobby: Lobby, host: string | null, files: View['fi
 
 /** What the host should know before starting, in a sentence or two. */
 export function startNote(lobby: Lobby): string {
-  const { note } = words.value.lobby;
+  const { note } = messages.value.lobby;
   const unready = lobby.members.filter((one) => one.device === null).map((one) => one.name);
   if (unready.length > 0) return note.unready(unready, isOpen(lobby));
   if (lobby.job.strategy === 'data-parallel') return note.workers(lobby.job.replicas);

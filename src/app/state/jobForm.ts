@@ -11,7 +11,7 @@ import {
   type JobSpec,
   type StrategyName,
 } from '../../spec/job.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 /** Rates that train both models well. */
 const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
@@ -35,7 +35,7 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
     ...{ ...spec, ...Object.fromEntries(untouched.map((field) => [field, usual[field]])), job },
     ...{ model: modelFor(job, spec), target, task, side, channels, loss, metrics },
   } as const;
-  if (job === 'lesson') return { ...withStrategy(planned, 'ring'), data: usual.data };
+  if (job === 'lesson') return { ...withStrategy(planned, 'ddp'), data: usual.data };
   if (!readsFiles(job)) return { ...planned, data: usual.data };
   // A server's folder has IDX files, unless it was started for another job.
   return { ...planned, data: job === 'mnist' && folder !== null ? { kind: 'url', url: folder } : { kind: 'files' } };
@@ -61,13 +61,13 @@ export function presetOf({ gpt }: Pick<JobSpec, 'gpt'>): PresetName | null {
 }
 
 /** Where data may come from, of jobs that have a choice. */
-export type DataSourceName = Exclude<JobSpec['data']['kind'], 'drawn' | 'none'>;
+export type DataSourceName = Exclude<JobSpec['data']['kind'], 'synthetic' | 'none'>;
 
 /** Data from elsewhere: nobody has chosen files yet, and a folder is `folder` until another is typed. */
 export function withSource(spec: JobSpec, kind: DataSourceName, folder: string): JobSpec {
   if (kind === spec.data.kind) return spec;
   if (kind === 'url') return { ...spec, data: { kind, url: folder } };
-  return { ...spec, data: kind === 'spread' ? { kind, files: [] } : { kind } };
+  return { ...spec, data: kind === 'shared' ? { kind, files: [] } : { kind } };
 }
 
 /** Another optimizer brings its usual learning rate, unless somebody set one. */
@@ -98,9 +98,9 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
   const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
   // Only the ring looks for a rate.
-  const scheduled = strategy === 'ring' || keepsModel(spec) ? optimized : withRate(optimized, optimized.learningRate);
+  const scheduled = strategy === 'ddp' || keepsModel(spec) ? optimized : withRate(optimized, optimized.learningRate);
   const next = { ...scheduled, strategy, syncEvery, staleness, replicas, codec };
-  const isOfOthers = spec.data.kind === 'spread' || spec.data.kind === 'federated';
+  const isOfOthers = spec.data.kind === 'shared' || spec.data.kind === 'federated';
   return strategy === 'data-parallel' && isOfOthers ? { ...next, data: { kind: 'files' } } : next;
 }
 
@@ -111,5 +111,5 @@ export function workerWord({ strategy }: JobSpec): 'tab' | 'worker' {
 
 /** What is trained and how, in a line. */
 export function describeJob(spec: JobSpec): string {
-  return words.value.job.describe(spec, workerWord(spec));
+  return messages.value.job.describe(spec, workerWord(spec));
 }

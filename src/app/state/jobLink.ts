@@ -33,7 +33,7 @@ export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: stri
   fields['gpt'] = { ...DEFAULT_JOB.gpt, ...readFrom(query, WRITTEN_GPT) };
   const [url, source] = [query.get('data'), query.get('source')];
   if (url !== null) fields['data'] = { kind: 'url', url };
-  else if (source === HOST) fields['data'] = { kind: 'spread', files: [] };
+  else if (source === HOST) fields['data'] = { kind: 'shared', files: [] };
   else if (source === OWN) fields['data'] = { kind: 'federated' };
   else if (source === TABS || isOfFiles(fields['job'])) fields['data'] = { kind: 'files' };
   try {
@@ -111,7 +111,7 @@ function unpacked(text: string): unknown {
 }
 
 function sourceOf({ job, data }: JobSpec): string | null {
-  if (data.kind === 'spread') return HOST;
+  if (data.kind === 'shared') return HOST;
   if (data.kind === 'federated') return OWN;
   return data.kind === 'files' && !readsFiles(job) ? TABS : null;
 }

@@ -17,7 +17,7 @@ import { takeAnswer } from '../inspection/answers.ts';
 import { remembered } from '../browser/remembered.ts';
 import { hostKeyOf, keepHostKey } from '../browser/hostKeys.ts';
 import { simulatedRun } from '../../simulation/simulatedRun.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 import { MAX_WORLD_SIZE } from '../../protocol/control.ts';
 import { hiddenParts, numberIn, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
 import { isSoftware, isUnderWay } from './derive.ts';
@@ -100,14 +100,23 @@ let retitling: ReturnType<typeof setTimeout> | null = null;
 export function createRoom(
   job: JobSpec,
   startAt: number | null,
-  { watches = false, ...from }: { resume?: string; origin?: File; watches?: boolean } = {},
+  { isSpectator = false, ...from }: { resume?: string; origin?: File; isSpectator?: boolean } = {},
 ): void {
-  enter({ type: 'create', server: location.origin, name: ownName(), ...askedRank(), watches, job, startAt, ...from });
+  enter({
+    type: 'create',
+    server: location.origin,
+    name: ownName(),
+    ...askedRank(),
+    isSpectator,
+    job,
+    startAt,
+    ...from,
+  });
 }
 
 /** @param watches it never trains: without a GPU, or links to others. */
-export function joinRoom(room: string, watches = false): void {
-  join(room, { watches });
+export function joinRoom(room: string, isSpectator = false): void {
+  join(room, { isSpectator });
 }
 
 /** Joins as the address has asked for, with what a launcher gives. */
@@ -116,7 +125,7 @@ export async function joinByItself(room: string): Promise<void> {
   join(room, given === undefined ? {} : { origin: new File([given.bytes], given.name) });
 }
 
-function join(room: string, options: { watches?: boolean; origin?: File }): void {
+function join(room: string, options: { isSpectator?: boolean; origin?: File }): void {
   const hostKey = hostKeyOf(room);
   const key = hostKey === undefined ? {} : { hostKey };
   enter({ type: 'join', server: location.origin, name: ownName(), ...askedRank(), room, ...key, ...options });
@@ -182,7 +191,7 @@ export function simulate(): void {
   const { beginning, next } = simulatedRun(
     ranks,
     numberIn(query, 'seed', [0, 1, 2 ** 31]),
-    words.peek().run.simulated(ranks),
+    messages.peek().run.simulated(ranks),
   );
   stop();
   const mine = session;
@@ -296,7 +305,7 @@ function onevent(event: EngineEvent): void {
     if (event.hostKey !== null) keepHostKey(event.room, event.hostKey);
   }
   if (event.type === 'hostKey') keepHostKey(event.room, event.hostKey);
-  if (event.type === 'room' || event.type === 'epoch' || event.type === 'failed') entering.value = false;
+  if (event.type === 'room' || event.type === 'generation' || event.type === 'failed') entering.value = false;
   if (event.type === 'failed' && event.fatal) stop();
   // Whoever clicks should not hit what has made way for another screen.
   const isElsewhere = (latest.run === null) !== (published.peek().run === null);

@@ -4,11 +4,11 @@ import { chooseAllReduce } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import { Algorithm } from '../../protocol/frame.ts';
 import type { JobSpec, StrategyName } from '../../spec/job.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 /** What a strategy lets one set; the others ignore it. */
 export const SETTINGS: Record<StrategyName, readonly ('syncEvery' | 'staleness' | 'replicas')[]> = {
-  ring: [],
+  ddp: [],
   'parameter-server': [],
   'async-parameter-server': ['staleness', 'syncEvery'],
   'data-parallel': ['replicas'],
@@ -44,9 +44,9 @@ export function insteadOfRing(
   worldSize: number,
   bucketBytes: readonly number[] | null,
 ): Instead | null {
-  const { instead } = words.value.job;
+  const { instead } = messages.value.job;
   switch (strategy) {
-    case 'ring': {
+    case 'ddp': {
       if (codec === 'powersgd') return { lines: 'none', words: instead.powersgd };
       if (bucketBytes === null) return null;
       const travelling = codec === 'auto' ? null : codecOf(codec);

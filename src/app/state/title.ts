@@ -3,16 +3,16 @@ import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isUnderWay, spokenState } from './derive.ts';
 import { upperFirst } from '../locales/format.ts';
 import type { View } from './view.ts';
-import { words } from '../locales/index.ts';
+import { messages } from '../locales/index.ts';
 
 /** @param room the one that the page is about, entered or not. */
 export function titleOf(view: View, room: string | null, isHidden: boolean): string {
-  if (room === null) return `peergrad: ${words.value.shell.title}`;
+  if (room === null) return `peergrad: ${messages.value.shell.title}`;
   const name = `${formatRoomCode(room)} · peergrad`;
   const { run, model } = view;
   if (!isHidden || run === null || run.job.job === 'lesson') return name;
   const { word } = spokenState(view);
-  const { state } = words.value;
+  const { state } = messages.value;
   if (!isUnderWay(view) || word !== state.training || run.last === null) return `${upperFirst(word)} · ${name}`;
   // The number first: a tab shows a few letters only.
   return `${state.inBackground(run.last.step + 1, model?.totalSteps ?? null)} · ${name}`;

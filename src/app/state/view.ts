@@ -61,7 +61,7 @@ export interface WorldChange {
 export interface Run {
   /** The room's number for it. */
   number: number;
-  epoch: number;
+  generation: number;
   rank: number;
   worldSize: number;
   members: readonly RosterEntry[];
@@ -76,7 +76,7 @@ export interface Run {
   /** The first step that this tab took part in, and the newest. */
   firstStep: number | null;
   last: StepView | null;
-  /** The last few steps in this epoch, newest last: with other ranks, steps took another time. */
+  /** The last few steps in this generation, newest last: with other ranks, steps took another time. */
   recent: readonly StepView[];
   /** Between epochs, newest last. */
   changes: readonly WorldChange[];
@@ -86,7 +86,7 @@ export interface Run {
   met: readonly string[];
   /** When the engine's clock of the run began, on the one that is shown: it begins anew with a new GPU. */
   since: number;
-  /** The codec that ranks chose in this epoch, and why. */
+  /** The codec that ranks chose in this generation, and why. */
   choice: CodecChoice | null;
   evaluations: readonly Evaluation[];
   /** Which class was taken for which when all held-out samples were last tested, after `step`. */
@@ -102,7 +102,7 @@ export interface Run {
   telemetry: { step: number; ranks: readonly RankTelemetry[] } | null;
   /** This rank's last steps, exactly. */
   ownLanes: readonly StepLane[];
-  /** By rank, the last steps of this epoch as of `telemetry`, each on its rank's clock; this rank's own are exact. */
+  /** By rank, the last steps of this generation as of `telemetry`, each on its rank's clock; this rank's own are exact. */
   lanes: readonly (readonly StepLane[])[];
   hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
   result: RunResult | null;
@@ -131,8 +131,8 @@ export interface Failure {
 
 export interface View {
   state: RankState;
-  /** Membership epoch that `state` is about. */
-  epoch: number;
+  /** Membership generation that `state` is about. */
+  generation: number;
   /** Neighbours that this tab connects to. */
   connecting: RankStatus['connecting'];
   /** The signaling server is lost, and looked for. */
@@ -177,7 +177,7 @@ const MAX_MET = 1000;
 
 export const initialView: View = {
   state: 'OFFLINE',
-  epoch: 0,
+  generation: 0,
   connecting: [],
   isServerAway: false,
   device: null,
@@ -204,7 +204,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return {
         ...view,
         state: event.state,
-        epoch: event.epoch,
+        generation: event.generation,
         connecting: event.connecting,
         isServerAway: event.isServerAway,
         warmup: event.state === 'RUNNING' ? null : view.warmup,
@@ -219,10 +219,10 @@ export function reduce(view: View, event: EngineEvent): View {
       const { type: _, ...lobby } = event;
       return { ...view, lobby };
     }
-    case 'epoch':
+    case 'generation':
       return {
         ...view,
-        run: runAtEpoch(view, event),
+        run: runAtGeneration(view, event),
         failure: null,
         recording: null,
         goesOnAfter: null,
@@ -244,7 +244,7 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...failed, state: 'OFFLINE', connecting: [], isServerAway: false, member: null, lobby: null };
     }
     case 'link':
-    case 'spread':
+    case 'file-distribution':
     case 'step':
     case 'trace':
     case 'segments':
@@ -258,7 +258,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'sample':
     case 'finished':
     case 'lesson':
-      // Before the first epoch there is no run to tell about: a late event of a run that was left.
+      // Before the first generation there is no run to tell about: a late event of a run that was left.
       if (view.run === null) return view;
       return { ...view, run: reduceRun(view.run, event), warmup: event.type === 'step' ? null : view.warmup };
     case 'reading':
@@ -299,7 +299,7 @@ type RunEvent = Extract<
   {
     type:
       | 'link'
-      | 'spread'
+      | 'file-distribution'
       | 'step'
       | 'trace'
       | 'segments'
@@ -322,16 +322,16 @@ function reduceRun(run: Run, event: RunEvent): Run {
       const { up, route, roundTripMs } = event;
       return { ...run, links: { ...run.links, [event.peerRank]: { up, route, roundTripMs } } };
     }
-    case 'spread': {
+    case 'file-distribution': {
       const { total, held } = event;
-      // Those of an epoch that is over have nothing to tell of this one's ranks.
-      return event.epoch === run.epoch ? { ...run, spread: { total, held } } : run;
+      // Those of a generation that is over have nothing to tell of this one's ranks.
+      return event.generation === run.generation ? { ...run, spread: { total, held } } : run;
     }
     case 'step': {
-      const { step, dataEpoch, offset, loss, samples, ms } = event;
+      const { step, epoch, offset, loss, samples, ms } = event;
       const { last } = run;
       const since = last !== null && run.since + event.at < last.at ? last.at : run.since;
-      const taken = { step, dataEpoch, offset, loss, samples, ms, at: since + event.at };
+      const taken = { step, epoch, offset, loss, samples, ms, at: since + event.at };
       const earlier = run.recent.filter((one) => one.step < step).slice(1 - RECENT_STEPS);
       return {
         ...run,
@@ -404,13 +404,13 @@ function reduceRun(run: Run, event: RunEvent): Run {
   }
 }
 
-/** A new epoch continues its run, with another world; or it begins a run. */
-function runAtEpoch(view: View, event: Extract<EngineEvent, { type: 'epoch' }>): Run {
-  const { epoch, run: number, rank, worldSize, members, parted = [], job } = event;
+/** A new generation continues its run, with another world; or it begins a run. */
+function runAtGeneration(view: View, event: Extract<EngineEvent, { type: 'generation' }>): Run {
+  const { generation, run: number, rank, worldSize, members, parted = [], job } = event;
   const past = view.run?.number === number ? view.run : null;
   return {
     number,
-    epoch,
+    generation,
     rank,
     worldSize,
     members,

@@ -8,7 +8,7 @@ import type { Report } from './diagnosis.ts';
 /** By global rank, in order; `null` of one that has not answered. */
 export type Reports = ReadonlyMap<number, Report | null>;
 
-export interface InquiryEnvironment {
+export interface HangDiagnosticsEnvironment {
   /** Global ranks: this one's, and all of the group. */
   self: number;
   ranks: readonly number[];
@@ -36,15 +36,15 @@ interface Asked {
 /** Collectives whose reports are kept: ranks may ask about different ones at the same time, each about one. */
 const MAX_COLLECTIVES_TOLD = 16;
 
-export class Inquiry {
-  readonly #env: InquiryEnvironment;
+export class HangDiagnostics {
+  readonly #env: HangDiagnosticsEnvironment;
   /** The reports of all ranks, by collective, those first asked about long ago first. */
   readonly #told = new Map<number, Map<number, Report>>();
   #asked: Asked | null = null;
   /** Questions that came up during one for a deadline. They wait: the group fails with the first one that concludes. */
   #waiting: Question[] = [];
 
-  constructor(env: InquiryEnvironment) {
+  constructor(env: HangDiagnosticsEnvironment) {
     this.#env = env;
   }
 

@@ -17,7 +17,7 @@ import {
   treeBroadcast,
   treeReduce,
   twoLevelAllReduce,
-  type Cuts,
+  type Displacements,
   type Planner,
 } from './plans.ts';
 
@@ -54,11 +54,11 @@ export function allReduceOf({ length, byteLength }: TypedArray, n: number, codec
 }
 
 /** For an all-gather of the n parts of `parts`. */
-export function allGatherOf({ byteLength }: TypedArray, cuts: Cuts): Choice {
-  const n = cuts.length - 1;
+export function allGatherOf({ byteLength }: TypedArray, displacements: Displacements): Choice {
+  const n = displacements.length - 1;
   const algorithm = chooseAllGather(n, byteLength);
   const planOf = algorithm === Algorithm.RING ? ringAllGather : bruckAllGather;
-  return { algorithm, plan: (rank) => planOf(rank, n, cuts) };
+  return { algorithm, plan: (rank) => planOf(rank, n, displacements) };
 }
 
 /** For a reduce of `tensor` to `root`. */

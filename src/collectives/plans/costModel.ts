@@ -39,7 +39,7 @@ export const USUAL_COSTS: Costs = {
 const RING_WORLD = 8;
 /** Opening the links that an algorithm needs beside the ring's, all at once: offer, answer, candidates, greeting. */
 const LINKS_MS = 1000;
-/** Calls in which that has to pay: an epoch of a class may be over after a few hundred steps. */
+/** Calls in which that has to pay: a generation of a class may be over after a few hundred steps. */
 const CALLS = 100;
 
 const FRAME_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;

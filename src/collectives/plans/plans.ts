@@ -29,17 +29,17 @@ export type Plan = readonly Move[];
 export type Planner = (rank: number) => Plan;
 
 /** Where each rank's part of a concatenation starts, and at last its whole length: n+1 numbers. */
-export type Cuts = readonly number[];
+export type Displacements = readonly number[];
 
 /** Cuts of parts of these sizes. */
-export function cutsOf(sizes: readonly number[]): Cuts {
-  const cuts = [0];
-  for (const size of sizes) cuts.push(cuts.at(-1)! + size);
-  return cuts;
+export function displacementsOf(sizes: readonly number[]): Displacements {
+  const displacements = [0];
+  for (const size of sizes) displacements.push(displacements.at(-1)! + size);
+  return displacements;
 }
 
 /** Cuts of `count` elements into n parts whose sizes differ by one at most. */
-export function evenCuts(count: number, n: number): Cuts {
+export function evenDisplacements(count: number, n: number): Displacements {
   return Array.from({ length: n + 1 }, (_, i) => (i === n ? count : chunkRange(count, n, i).start));
 }
 
@@ -51,7 +51,10 @@ const send = (peer: number, step: number, { start, end }: Range, how: Move['how'
 const receive = (peer: number, step: number, { start, end }: Range, how: Move['how'] = 'copy'): Move => ({
   ...{ kind: 'receive', peer, step, start, end, how },
 });
-const part = (cuts: Cuts, first: number, last = first): Range => ({ start: cuts[first]!, end: cuts[last + 1]! });
+const part = (displacements: Displacements, first: number, last = first): Range => ({
+  start: displacements[first]!,
+  end: displacements[last + 1]!,
+});
 const neighbours = (rank: number, n: number) => ({ left: modulo(rank - 1, n), right: modulo(rank + 1, n) });
 
 /** A ring of some ranks, within a plan of more. */
@@ -60,7 +63,7 @@ interface SubRing {
   readonly index: number;
   readonly n: number;
   readonly rankOf: (index: number) => number;
-  readonly cuts: Cuts;
+  readonly displacements: Displacements;
   /** Number of its first step in the plan. */
   readonly firstStep: number;
   /** Whether a sum is complete once it has been round this ring. */
@@ -68,35 +71,43 @@ interface SubRing {
 }
 
 /** Ring steps `from` .. `to`-1 of the all-reduce in ringPlan.ts. */
-function subRingSteps({ index, n, rankOf, cuts, firstStep, isLast }: SubRing, from: number, to: number): Move[] {
+function subRingSteps(
+  { index, n, rankOf, displacements, firstStep, isLast }: SubRing,
+  from: number,
+  to: number,
+): Move[] {
   const { left, right } = neighbours(index, n);
   return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i).flatMap((step, i) => {
     const how = step >= n - 1 ? 'copy' : step === n - 2 && isLast ? 'combine-last' : 'combine';
     return [
-      send(rankOf(right), firstStep + i, part(cuts, transferFrom(n, step, index).chunk), how),
-      receive(rankOf(left), firstStep + i, part(cuts, transferFrom(n, step, left).chunk), how),
+      send(rankOf(right), firstStep + i, part(displacements, transferFrom(n, step, index).chunk), how),
+      receive(rankOf(left), firstStep + i, part(displacements, transferFrom(n, step, left).chunk), how),
     ];
   });
 }
 
 /** The same of all ranks. */
-function ringSteps(rank: number, n: number, cuts: Cuts, from: number, to: number): Move[] {
-  return subRingSteps({ ...{ index: rank, n, cuts, firstStep: from, isLast: true }, rankOf: (r) => r }, from, to);
+function ringSteps(rank: number, n: number, displacements: Displacements, from: number, to: number): Move[] {
+  return subRingSteps(
+    { ...{ index: rank, n, displacements, firstStep: from, isLast: true }, rankOf: (r) => r },
+    from,
+    to,
+  );
 }
 
 /** All 2(n-1) ring steps. */
 export function ringAllReduce(rank: number, n: number, count: number): Plan {
-  return ringSteps(rank, n, evenCuts(count, n), 0, ringStepCount(n));
+  return ringSteps(rank, n, evenDisplacements(count, n), 0, ringStepCount(n));
 }
 
 /** The first n-1 ring steps: rank r ends with the sum of part r. */
-export function ringReduceScatter(rank: number, n: number, cuts: Cuts): Plan {
-  return ringSteps(rank, n, cuts, 0, n - 1);
+export function ringReduceScatter(rank: number, n: number, displacements: Displacements): Plan {
+  return ringSteps(rank, n, displacements, 0, n - 1);
 }
 
 /** The last n-1 ring steps: rank r begins with part r, all end with all. */
-export function ringAllGather(rank: number, n: number, cuts: Cuts): Plan {
-  return ringSteps(rank, n, cuts, n - 1, ringStepCount(n));
+export function ringAllGather(rank: number, n: number, displacements: Displacements): Plan {
+  return ringSteps(rank, n, displacements, n - 1, ringStepCount(n));
 }
 
 /**
@@ -120,14 +131,14 @@ export function twoLevelAllReduce(rank: number, n: number, count: number): Plan 
   const size = groupSizeOf(n);
   const groups = n / size;
   const [place, group] = [rank % size, Math.floor(rank / size)];
-  const cuts = evenCuts(count, n);
+  const displacements = evenDisplacements(count, n);
   const within = {
     ...{ index: place, n: size, rankOf: (index: number) => group * size + index, isLast: groups === 1 },
-    cuts: Array.from({ length: size + 1 }, (_, i) => cuts[i * groups]!),
+    displacements: Array.from({ length: size + 1 }, (_, i) => displacements[i * groups]!),
   };
   const across = {
     ...{ index: group, n: groups, rankOf: (index: number) => index * size + place, isLast: true },
-    cuts: cuts.slice(place * groups, (place + 1) * groups + 1),
+    displacements: displacements.slice(place * groups, (place + 1) * groups + 1),
   };
   const acrossFrom = size - 1;
   const gatherFrom = acrossFrom + ringStepCount(groups);
@@ -170,7 +181,7 @@ function folded(
  */
 export function halvingDoubling(rank: number, n: number, count: number): Plan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {
-    const cuts = evenCuts(count, p);
+    const displacements = evenDisplacements(count, p);
     const moves: Move[] = [];
     let step = firstStep;
     for (let mask = p / 2; mask >= 1; mask /= 2, step++) {
@@ -180,15 +191,15 @@ export function halvingDoubling(rank: number, n: number, count: number): Plan {
       const kept = base + (index & mask);
       const given = base + (partner & mask);
       const how = mask === 1 ? 'combine-last' : 'combine';
-      moves.push(send(rankOf(partner), step, part(cuts, given, given + mask - 1)));
-      moves.push(receive(rankOf(partner), step, part(cuts, kept, kept + mask - 1), how));
+      moves.push(send(rankOf(partner), step, part(displacements, given, given + mask - 1)));
+      moves.push(receive(rankOf(partner), step, part(displacements, kept, kept + mask - 1), how));
     }
     for (let mask = 1; mask < p; mask *= 2, step++) {
       const partner = index ^ mask;
       const mine = index & ~(mask - 1);
       const theirs = partner & ~(mask - 1);
-      moves.push(send(rankOf(partner), step, part(cuts, mine, mine + mask - 1)));
-      moves.push(receive(rankOf(partner), step, part(cuts, theirs, theirs + mask - 1)));
+      moves.push(send(rankOf(partner), step, part(displacements, mine, mine + mask - 1)));
+      moves.push(receive(rankOf(partner), step, part(displacements, theirs, theirs + mask - 1)));
     }
     return moves;
   });
@@ -216,14 +227,18 @@ export function recursiveDoubling(rank: number, n: number, count: number): Plan 
  *
  * Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems" (1997).
  */
-export function bruckAllGather(rank: number, n: number, cuts: Cuts): Plan {
+export function bruckAllGather(rank: number, n: number, displacements: Displacements): Plan {
   const moves: Move[] = [];
   for (let distance = 1, k = 0; distance < n; distance *= 2, k++) {
     const parts = Math.min(distance, n - distance);
     const to = modulo(rank - distance, n);
     const from = modulo(rank + distance, n);
-    moves.push(...wrapped(rank, parts, n).map(([first, last], i) => send(to, 2 * k + i, part(cuts, first, last))));
-    moves.push(...wrapped(from, parts, n).map(([first, last], i) => receive(from, 2 * k + i, part(cuts, first, last))));
+    moves.push(
+      ...wrapped(rank, parts, n).map(([first, last], i) => send(to, 2 * k + i, part(displacements, first, last))),
+    );
+    moves.push(
+      ...wrapped(from, parts, n).map(([first, last], i) => receive(from, 2 * k + i, part(displacements, first, last))),
+    );
   }
   return moves;
 }
@@ -304,19 +319,19 @@ export function directReduce(rank: number, n: number, root: number, count: numbe
 }
 
 /** Each rank sends its part to `root`. Elsewhere than on the root, the tensor is that part alone. */
-export function directGather(rank: number, n: number, root: number, cuts: Cuts): Plan {
-  if (rank === root) return others(rank, n).map((peer) => receive(peer, 0, part(cuts, peer)));
-  return [send(root, 0, { start: 0, end: cuts[rank + 1]! - cuts[rank]! })];
+export function directGather(rank: number, n: number, root: number, displacements: Displacements): Plan {
+  if (rank === root) return others(rank, n).map((peer) => receive(peer, 0, part(displacements, peer)));
+  return [send(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
 }
 
 /** `root` sends each rank its part. Elsewhere than on the root, the tensor is that part alone. */
-export function directScatter(rank: number, n: number, root: number, cuts: Cuts): Plan {
-  if (rank === root) return others(rank, n).map((peer) => send(peer, 0, part(cuts, peer)));
-  return [receive(root, 0, { start: 0, end: cuts[rank + 1]! - cuts[rank]! })];
+export function directScatter(rank: number, n: number, root: number, displacements: Displacements): Plan {
+  if (rank === root) return others(rank, n).map((peer) => send(peer, 0, part(displacements, peer)));
+  return [receive(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
 }
 
 /** Every rank sends part j of its input to rank j; each pair at its own time, so that no rank is everybody's first. */
-export function directAllToAll(rank: number, n: number, input: Cuts, output: Cuts): Plan {
+export function directAllToAll(rank: number, n: number, input: Displacements, output: Displacements): Plan {
   return Array.from({ length: n - 1 }, (_, i) => i + 1).flatMap((distance) => {
     const to = modulo(rank + distance, n);
     const from = modulo(rank - distance, n);

@@ -1,6 +1,6 @@
-/** A job's files, from the ranks that have them to all ranks of each epoch; says who has left with what nobody else has. */
+/** A job's files, from the ranks that have them to all ranks of each generation; says who has left with what nobody else has. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { spread } from '../../parallel/data/distributeFiles.ts';
+import { distributeFiles } from '../../parallel/data/distributeFiles.ts';
 import type { RosterEntry } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -10,37 +10,37 @@ import type { SharedFiles } from './sharedFiles.ts';
 /** Files that a message names. */
 const MOST_NAMED = 4;
 
-interface SpreadFromHoldersOptions {
+interface FileDistributionOptions {
   /** What this tab has of them. */
   shared: SharedFiles;
   clock: Clock;
   emit: (event: EngineEvent) => void;
 }
 
-export class SpreadFromHolders {
-  readonly #options: SpreadFromHoldersOptions;
+export class FileDistribution {
+  readonly #options: FileDistributionOptions;
   /** Those who were seen to have all of it: their names, by member. */
   readonly #holders = new Map<string, string>();
 
-  constructor(options: SpreadFromHoldersOptions) {
+  constructor(options: FileDistributionOptions) {
     this.#options = options;
   }
 
   /**
-   * Gives all ranks of an epoch all files. Every rank must call it.
+   * Gives all ranks of a generation all files. Every rank must call it.
    *
    * @throws (rejects) PeergradError that names who has left, where the others do not have everything; what `spread` rejects with.
    */
   async run(group: ProcessGroup, members: readonly RosterEntry[]): Promise<void> {
     const { shared, clock, emit } = this.#options;
     const total = shared.totalBytes;
-    const missing = await spread(group, shared, {
+    const missing = await distributeFiles(group, shared, {
       clock,
       onprogress: (held) => {
         for (const [rank, { member, name }] of members.entries()) {
           if (held[rank] === total) this.#holders.set(member, name);
         }
-        emit({ type: 'spread', epoch: group.epoch, total, held });
+        emit({ type: 'file-distribution', generation: group.generation, total, held });
       },
     });
     if (missing.length > 0) throw this.#lost(missing, members);

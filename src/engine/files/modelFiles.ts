@@ -20,7 +20,7 @@ import type { EngineCommand, EngineEvent, ModelFile } from '../../protocol/event
 import type { JobSpec } from '../../spec/job.ts';
 import { MAX_MODEL_FILE_BYTES, modelFileName, type ModelVersion, type WeightsFormat } from '../../spec/modelFile.ts';
 import { DataError, messageOf, PeergradError, UsageError } from '../../util/errors.ts';
-import { Author } from '../inference/textGenerator.ts';
+import { TextGenerator } from '../inference/textGenerator.ts';
 import type { Answerer } from '../inference/inspection.ts';
 import { fromCheckpoint, toCheckpoint, type About } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../training/trainingLoop.ts';
@@ -96,7 +96,7 @@ async function weightsFile(
   const about = {
     ...{ 'peergrad.job': JSON.stringify(job), 'peergrad.step': String(steps) },
     ...{ 'peergrad.stateHash': stateHash, 'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]' },
-    ...(model instanceof Author
+    ...(model instanceof TextGenerator
       ? { [VOCABULARY]: JSON.stringify(model.vocabulary) }
       : model.facts && { [FACTS]: JSON.stringify(model.facts) }),
   };
@@ -105,9 +105,9 @@ async function weightsFile(
 }
 
 /** The model as it is when this is called. @throws (rejects) DeviceError where the GPU is lost. */
-export async function copyModel({ model, standing }: Answerer): Promise<ModelCopy> {
+export async function copyModel({ model, progress }: Answerer): Promise<ModelCopy> {
   // Without waiting in between: the weights are those of this state.
-  const { steps, stateHash } = standing();
+  const { steps, stateHash } = progress();
   return { tensors: await readTensors(model.jobModel), steps, stateHash };
 }
 

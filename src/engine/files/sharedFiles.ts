@@ -5,15 +5,15 @@
  * Digests are those of `util/hash.ts`: they tell accidents, a file that was changed or another of the same name, a slice that was
  * mixed up. Who wants to spoil a run can do so with a gradient.
  */
-import type { Slices } from '../../parallel/data/distributeFiles.ts';
+import type { FileSlices } from '../../parallel/data/distributeFiles.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';
 import {
   DIGEST_LENGTH,
   MAX_FILE_NAME_LENGTH,
-  MAX_SPREAD_BYTES,
-  MAX_SPREAD_FILES,
+  MAX_SHARED_BYTES,
+  MAX_SHARED_FILES,
   totalBytes,
-  type SpreadFile,
+  type ManifestFile,
 } from '../../spec/fileManifest.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -30,8 +30,8 @@ interface Place {
   readonly end: number;
 }
 
-export class SharedFiles implements Slices {
-  readonly manifest: readonly SpreadFile[];
+export class SharedFiles implements FileSlices {
+  readonly manifest: readonly ManifestFile[];
   readonly #places: readonly Place[];
   readonly #parts: (Blob | null)[];
   #digests: string | null;
@@ -40,7 +40,7 @@ export class SharedFiles implements Slices {
   /** The last ones used, by slice. */
   readonly #atHand = new Map<number, Uint8Array<ArrayBuffer>>();
 
-  private constructor(manifest: readonly SpreadFile[], digests: string | null) {
+  private constructor(manifest: readonly ManifestFile[], digests: string | null) {
     this.manifest = manifest;
     this.#digests = digests;
     this.#places = placesOf(manifest);
@@ -48,7 +48,7 @@ export class SharedFiles implements Slices {
   }
 
   /** Those of a job, of which this tab has nothing yet. */
-  static awaited(manifest: readonly SpreadFile[]): SharedFiles {
+  static awaited(manifest: readonly ManifestFile[]): SharedFiles {
     return new SharedFiles(manifest, null);
   }
 
@@ -60,7 +60,7 @@ export class SharedFiles implements Slices {
    */
   static async chosen(files: readonly File[], onprogress: (bytes: number) => void): Promise<SharedFiles> {
     checkSizes(files);
-    const manifest: SpreadFile[] = [];
+    const manifest: ManifestFile[] = [];
     const digests: string[] = [];
     let read = 0;
     for (const file of files) {
@@ -104,7 +104,7 @@ export class SharedFiles implements Slices {
     return this.#parts.every((part) => part !== null);
   }
 
-  isOf(manifest: readonly SpreadFile[]): boolean {
+  isOf(manifest: readonly ManifestFile[]): boolean {
     return JSON.stringify(manifest) === JSON.stringify(this.manifest);
   }
 
@@ -189,7 +189,7 @@ export class SharedFiles implements Slices {
 }
 
 /** Slices lie in the order of files. */
-function placesOf(manifest: readonly SpreadFile[]): Place[] {
+function placesOf(manifest: readonly ManifestFile[]): Place[] {
   return manifest.flatMap(({ size }, file) =>
     Array.from({ length: sliceCount(size) }, (_, i) => {
       const start = i * SLICE_BYTES;
@@ -207,14 +207,14 @@ function digestOf(digests: string): string {
 }
 
 function checkSizes(files: readonly File[]): void {
-  if (files.length > MAX_SPREAD_FILES) {
+  if (files.length > MAX_SHARED_FILES) {
     throw new DataError(
-      `These are ${files.length} files; ${MAX_SPREAD_FILES} at most go round: put them into one archive.`,
+      `These are ${files.length} files; ${MAX_SHARED_FILES} at most go round: put them into one archive.`,
     );
   }
   const bytes = totalBytes(files);
-  if (bytes > MAX_SPREAD_BYTES) {
-    throw new DataError(`These files have ${bytes} bytes; ${MAX_SPREAD_BYTES} at most go round: choose smaller ones.`);
+  if (bytes > MAX_SHARED_BYTES) {
+    throw new DataError(`These files have ${bytes} bytes; ${MAX_SHARED_BYTES} at most go round: choose smaller ones.`);
   }
   const names = new Set<string>();
   for (const { name } of files) {

@@ -11,7 +11,7 @@ import { learnsDigits, type JobSpec } from '../../spec/job.ts';
 import type { LabelledImage, Learned, Mistake, WeightPictures } from '../../spec/inspection.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
-import { Author } from './textGenerator.ts';
+import { TextGenerator } from './textGenerator.ts';
 
 /** Held-out images that are asked about: of a model that is right on 95 %, a dozen mistakes; a few milliseconds of a GPU. */
 const ASKED = 256;
@@ -29,8 +29,8 @@ type Examination = Omit<Learned, 'steps' | 'stateHash'>;
 
 /** A model to ask, and which state of it answers. */
 export interface Answerer {
-  model: LearnedModel | Author;
-  standing: () => Pick<Learned, 'steps' | 'stateHash'>;
+  model: LearnedModel | TextGenerator;
+  progress: () => Pick<Learned, 'steps' | 'stateHash'>;
 }
 
 /** The event that answers `question`; without an answer where there is no model, or where it cannot be read or is not numbers. */
@@ -39,24 +39,24 @@ export async function answer(
   answerer: Answerer | null,
 ): Promise<EngineEvent> {
   // In this order, and without waiting in between: the state is that of the pass.
-  const standing = answerer?.standing();
-  const author = answerer?.model instanceof Author ? answerer.model : null;
+  const progress = answerer?.progress();
+  const author = answerer?.model instanceof TextGenerator ? answerer.model : null;
   const classifier = answerer?.model instanceof LearnedModel ? answerer.model : null;
   if (question.type === 'write') {
     const text = (await author?.write(question).catch(() => null)) ?? null;
     return {
       type: 'written',
       id: question.id,
-      answer: standing && text !== null ? { text, steps: standing.steps } : null,
+      answer: progress && text !== null ? { text, steps: progress.steps } : null,
     };
   }
   if (question.type === 'predict') {
     const probabilities = (await classifier?.predict(question.pixels).catch(() => null)) ?? null;
-    const found = standing && probabilities ? { probabilities, steps: standing.steps } : null;
+    const found = progress && probabilities ? { probabilities, steps: progress.steps } : null;
     return { type: 'prediction', id: question.id, answer: found };
   }
   const found = (await classifier?.examine().catch(() => null)) ?? null;
-  return { type: 'learned', learned: standing && found ? { ...standing, ...found } : null };
+  return { type: 'learned', learned: progress && found ? { ...progress, ...found } : null };
 }
 
 /** One question at a time. */

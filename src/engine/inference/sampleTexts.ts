@@ -1,19 +1,19 @@
 /** What a language model writes as it learns: a sample after the first steps, and then ever more seldom, and one at the end. */
 import type { EngineEvent, WrittenSample } from '../../protocol/events.ts';
-import type { Author } from './textGenerator.ts';
+import type { TextGenerator } from './textGenerator.ts';
 
 /** Steps after which there is a sample: these, and these times 10, 100, ... */
 const MILESTONES = [1, 2, 5];
 
-export class Samples {
-  readonly #author: Author;
+export class SampleTexts {
+  readonly #author: TextGenerator;
   readonly #emit: (event: EngineEvent) => void;
   readonly #written: WrittenSample[];
   /** Of the last step. */
   #loss = 0;
 
   /** @param written what there is of the run already. */
-  constructor(author: Author, emit: (event: EngineEvent) => void, written: readonly WrittenSample[]) {
+  constructor(author: TextGenerator, emit: (event: EngineEvent) => void, written: readonly WrittenSample[]) {
     this.#author = author;
     this.#written = [...written];
     this.#emit = emit;

@@ -27,7 +27,7 @@ interface Request {
   temperature: number;
 }
 
-export class Author {
+export class TextGenerator {
   /** Of a bigram model on the held-out text, nats by character. */
   readonly bigramLoss: number;
   /** What samples begin with. */

@@ -1,5 +1,5 @@
 /**
- * One tab's part in a lesson, over all of its epochs. All ranks keep one state ({@link LessonState}) in step: the one that leads
+ * One tab's part in a lesson, over all of its generations. All ranks keep one state ({@link LessonState}) in step: the one that leads
  * passes each order on to all, and every step of a round moves the numbers from rank to rank as messages; then all tell all what
  * they hold, what they have sent and how long it took. So pages show what the ranks hold, not what they should.
  *
@@ -18,14 +18,14 @@ import { hashState } from '../../util/hash.ts';
 import { drawNumbers, enter, follow } from './lessonRound.ts';
 import { takeSteps } from './lessonSteps.ts';
 import type { StateReport } from '../membership/membership.ts';
-import type { Epoch } from '../membership/rendezvous.ts';
+import type { Generation } from '../membership/rendezvous.ts';
 
 /** Deadline of what waits for a person: none. */
 const FOREVER_MS = Infinity;
 /** Tag of the messages by which ranks tell the leader their own numbers; those of steps have smaller ones. */
 const EDIT_TAG = 1000;
 
-/** What a rank says of itself as an epoch begins. `version`: of its state; 0: it has none. */
+/** What a rank says of itself as a generation begins. `version`: of its state; 0: it has none. */
 const Said = v.strictObject({
   version: v.pipe(v.number(), v.integer(), v.minValue(0)),
   isHost: v.boolean(),
@@ -40,7 +40,7 @@ interface LessonOptions {
   emit: (event: EngineEvent) => void;
 }
 
-/** The epoch that a lesson is in. */
+/** The generation that a lesson is in. */
 interface World {
   readonly group: ProcessGroup;
   readonly orders: OrderQueue;
@@ -79,17 +79,27 @@ export class LessonRun {
     const { group, orders } = world;
     if (group.rank === state.leader) orders.add(order.type === 'edit' ? { ...order, rank: group.rank } : order);
     else if (order.type === 'edit') {
-      // Where the leader is gone, so is the epoch, and the next one begins with everybody's numbers.
+      // Where the leader is gone, so is the generation, and the next one begins with everybody's numbers.
       group.send(Float32Array.of(order.place, order.value), state.leader, { tag: EDIT_TAG }).catch(() => {});
     }
   }
 
   /** SYNCING: all ranks go on from the latest state that one of them has, each with the numbers of its own. */
-  async enter(epoch: Epoch): Promise<StateReport> {
+  async enter(generation: Generation): Promise<StateReport> {
     const { emit, clock, isHost } = this.#options;
     this.dispose();
-    const { rank, worldSize, localRank, localWorldSize, members, mesh, links, signal, job, run } = epoch;
-    emit({ type: 'epoch', epoch: epoch.epoch, run, rank, worldSize, localRank, localWorldSize, members, job });
+    const { rank, worldSize, localRank, localWorldSize, members, mesh, links, signal, job, run } = generation;
+    emit({
+      type: 'generation',
+      generation: generation.generation,
+      run,
+      rank,
+      worldSize,
+      localRank,
+      localWorldSize,
+      members,
+      job,
+    });
     const group = new ProcessGroup(mesh, { localRank, localWorldSize, clock });
     this.#world = { group, orders: new OrderQueue() };
     signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
@@ -115,7 +125,7 @@ export class LessonRun {
     return reportOf(state);
   }
 
-  /** RUNNING: carries out orders until the lesson is over, or the epoch. */
+  /** RUNNING: carries out orders until the lesson is over, or the generation. */
   async train(): Promise<StateReport> {
     const world = this.#world!;
     this.#tell();

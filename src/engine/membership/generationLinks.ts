@@ -1,5 +1,5 @@
 /**
- * The links of one epoch, as this rank makes them: to both ring neighbours and over every connection that stands at once, to any
+ * The links of one generation, as this rank makes them: to both ring neighbours and over every connection that stands at once, to any
  * other rank when one of the two first sends to it. What travels over them is the mesh's concern.
  */
 import { Mesh } from '../../collectives/mesh.ts';
@@ -17,9 +17,9 @@ import type { SignalingClient } from './signalingClient.ts';
 /** Links a rank opens at once on demand: each costs some ten messages, and the server bounds those. */
 const MAX_DIALING = 4;
 
-interface EpochLinksOptions {
+interface GenerationLinksOptions {
   room: string;
-  epoch: number;
+  generation: number;
   rank: number;
   /** In ring order: index is rank. */
   members: readonly RosterEntry[];
@@ -31,15 +31,15 @@ interface EpochLinksOptions {
   /** Pairs of members that must connect over a relay, and whether all must. */
   relayed: readonly (readonly [string, string])[];
   relayOnly: boolean;
-  /** Takes signals to the other ranks; what they answer comes by {@link EpochLinks.signal}. `null`: the server is away. */
+  /** Takes signals to the other ranks; what they answer comes by {@link GenerationLinks.signal}. `null`: the server is away. */
   server: () => Pick<SignalingClient, 'isOpen' | 'send'> | null;
   clock: Clock;
 }
 
-export class EpochLinks {
+export class GenerationLinks {
   /** Ranks beside this one in the ring: two, one in a world of two, none in a world of one. */
   readonly neighbours: readonly number[];
-  readonly #options: EpochLinksOptions;
+  readonly #options: GenerationLinksOptions;
   /** By rank. */
   readonly #edges = new Map<number, Edge>();
   /** Links that this rank is opening on demand. */
@@ -47,10 +47,10 @@ export class EpochLinks {
   #mesh: Mesh | null = null;
   /** Resolves once there is a mesh. */
   readonly #opening = deferred();
-  /** Why the epoch is over; `null` while it is not. */
+  /** Why the generation is over; `null` while it is not. */
   #over: Error | null = null;
 
-  constructor(options: EpochLinksOptions) {
+  constructor(options: GenerationLinksOptions) {
     this.#options = options;
     const { rank, members } = options;
     const n = members.length;
@@ -64,7 +64,7 @@ export class EpochLinks {
    * @throws (rejects) TimeoutError naming all neighbours that could not be reached, PeerGoneError after {@link close}.
    */
   async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
-    const { rank, epoch, members } = this.#options;
+    const { rank, generation, members } = this.#options;
     const opened = this.neighbours.map(async (peer) => [peer, await this.#edgeTo(peer).link()] as const);
     const others = members.flatMap(({ member }, peer) => {
       const isNeighbour = peer === rank || this.neighbours.includes(peer);
@@ -73,7 +73,7 @@ export class EpochLinks {
     for (const peer of others) void this.#follow(peer, (edge) => edge.reuse());
     const links = await this.#all(opened);
     const mesh = new Mesh({
-      ...{ rank, worldSize: members.length, epoch, links },
+      ...{ rank, worldSize: members.length, generation, links },
       connect: (peer) => this.#dial(peer),
       // 52 bits, which a JSON number keeps.
       newsId: () => Number.parseInt(randomId().slice(0, 13), 16),
@@ -95,7 +95,7 @@ export class EpochLinks {
   }
 
   /** A signal of another rank's: for a link that this rank makes too, or the first of one that the other opens. */
-  signal({ from, attempt, signal }: Omit<Extract<ServerMessage, { type: 'signal' }>, 'type' | 'epoch'>): void {
+  signal({ from, attempt, signal }: Omit<Extract<ServerMessage, { type: 'signal' }>, 'type' | 'generation'>): void {
     const { rank, members } = this.#options;
     const peer = members.findIndex(({ member }) => member === from);
     if (peer < 0 || peer === rank) return;
@@ -107,7 +107,7 @@ export class EpochLinks {
     if (edge !== known) void this.#follow(peer, () => edge.link(false));
   }
 
-  /** The epoch is over: ends the mesh's groups with `reason`, and lets go of all links. */
+  /** The generation is over: ends the mesh's groups with `reason`, and lets go of all links. */
   close(reason: Error): void {
     // Closing hears no answer: whoever still waits for another rank is told now.
     this.#over = reason;
@@ -118,17 +118,17 @@ export class EpochLinks {
   #edgeTo(peerRank: number): Edge {
     const existing = this.#edges.get(peerRank);
     if (existing && !existing.hasFailed) return existing;
-    const { room, epoch, rank, members, iceServers, connectPeer, connectTab, pool, server, clock } = this.#options;
+    const { room, generation, rank, members, iceServers, connectPeer, connectTab, pool, server, clock } = this.#options;
     const [self, peer] = [members[rank]!.member, members[peerRank]!.member];
     const relayOnly =
       this.#options.relayOnly || this.#options.relayed.some((pair) => pair.includes(self) && pair.includes(peer));
     const isSameBrowser = members[rank]!.browser === members[peerRank]!.browser;
     const edge = new Edge({
-      self: { room, epoch, member: self, rank },
-      peer: { room, epoch, member: peer, rank: peerRank },
+      self: { room, generation, member: self, rank },
+      peer: { room, generation, member: peer, rank: peerRank },
       ...{ iceServers, connect: connectPeer, pool, relayOnly, clock },
       connectTab: isSameBrowser && !relayOnly ? connectTab : null,
-      send: (attempt, signal) => server()?.send({ type: 'signal', epoch, to: peer, attempt, signal }),
+      send: (attempt, signal) => server()?.send({ type: 'signal', generation, to: peer, attempt, signal }),
     });
     this.#edges.set(peerRank, edge);
     return edge;
@@ -136,11 +136,11 @@ export class EpochLinks {
 
   /** Opens a link on demand. */
   async #dial(peer: number): Promise<Link> {
-    const { room, epoch, rank, server } = this.#options;
+    const { room, generation, rank, server } = this.#options;
     if (!server()?.isOpen && !this.#edgeTo(peer).canReuse) {
       throw new SignalingError(
         `Rank ${rank} has no link to rank ${peer} yet, and the signaling server is away: it is needed to make one.`,
-        { room, epoch, rank, missing: [peer] },
+        { room, generation, rank, missing: [peer] },
       );
     }
     while (this.#dialing.size >= MAX_DIALING) await Promise.race(this.#dialing);

@@ -1,5 +1,5 @@
 /**
- * Connects two ranks for an epoch: over the connection that they have from the epoch before, or by one attempt after the other
+ * Connects two ranks for a generation: over the connection that they have from the generation before, or by one attempt after the other
  * until a deadline, each with its own id so that signals of a dead attempt are ignored. Between ring neighbours, who both know that
  * they are to connect, the member with the lower id initiates; any other link is initiated by the rank that wants to send. Where both
  * want at once, the lower id's attempt counts.
@@ -41,7 +41,7 @@ interface EdgeOptions {
   connect: PeerConnector;
   /** `null`: the two are in different browsers, or are not to be linked by a port. */
   connectTab: TabConnector | null;
-  /** Connections of earlier epochs, and where new ones go. */
+  /** Connections of earlier generations, and where new ones go. */
   pool: LinkPool;
   /** All other ways have failed: a connection over a TURN relay. A direct one is closed. */
   relayOnly: boolean;
@@ -49,7 +49,7 @@ interface EdgeOptions {
   clock: Clock;
 }
 
-/** This rank's link to another in one epoch, while it is made. */
+/** This rank's link to another in one generation, while it is made. */
 export class Edge {
   readonly #options: EdgeOptions;
   readonly #isLower: boolean;
@@ -64,7 +64,7 @@ export class Edge {
   #isOver = false;
   /** Whether {@link link} was called, so that attempts follow a greeting that fails. */
   #isWanted = false;
-  /** Greeting over the connection of an earlier epoch. */
+  /** Greeting over the connection of an earlier generation. */
   #reused: Link | null = null;
   #reusing: Promise<boolean> | null = null;
   /** The link, once there is one. */
@@ -92,7 +92,7 @@ export class Edge {
         new TimeoutError(
           `Rank ${self.rank} could not connect to rank ${peer.rank} within ${LINKING_TIMEOUT_MS / 1000} s: ${this.#lastFailure} ` +
             'If the two are in different networks, the server needs a TURN relay (--turn).',
-          { epoch: self.epoch, rank: self.rank, missing: [peer.rank] },
+          { generation: self.generation, rank: self.rank, missing: [peer.rank] },
         ),
       ),
     );
@@ -116,7 +116,7 @@ export class Edge {
     }
   }
 
-  /** Whether there is a connection of an earlier epoch to this member. */
+  /** Whether there is a connection of an earlier generation to this member. */
   get canReuse(): boolean {
     return this.#options.pool.get(this.#options.peer.member) !== null;
   }
@@ -127,7 +127,7 @@ export class Edge {
   }
 
   /**
-   * Links over the connection of an earlier epoch. If that connection is dead and one of the two ends has begun to connect by the
+   * Links over the connection of an earlier generation. If that connection is dead and one of the two ends has begun to connect by the
    * time it is found out, follows that attempt, as {@link link} does.
    *
    * @throws (rejects) PeerGoneError where the connection is dead and neither end connects, TimeoutError as {@link link} does.
@@ -140,7 +140,7 @@ export class Edge {
     }
     if (this.#isWanted || this.#attempt !== null) return this.link(false);
     this.#isOver = true;
-    throw new PeerGoneError('The connection of the epoch before is gone.');
+    throw new PeerGoneError('The connection of the generation before is gone.');
   }
 
   #reuse(): Promise<boolean> {
@@ -153,7 +153,7 @@ export class Edge {
     if (relayOnly) pool.dropDirect(peer.member);
     const shared = pool.get(peer.member);
     if (!shared) return false;
-    const link = shared.view(self.epoch);
+    const link = shared.view(self.generation);
     this.#reused = link;
     try {
       await handshake(link, self, peer, { timeoutMs: REUSE_TIMEOUT_MS, clock });
@@ -238,7 +238,7 @@ export class Edge {
     const cancel = clock.after(timeoutMs, () => peer.abort());
     try {
       const shared = new SharedLink(await peer.link);
-      const link = shared.view(self.epoch);
+      const link = shared.view(self.generation);
       try {
         await handshake(link, self, expected, { timeoutMs, clock });
       } catch (error) {

@@ -1,4 +1,4 @@
-/** The connections of this rank to others, by member: they outlast epochs. */
+/** The connections of this rank to others, by member: they outlast generations. */
 import type { SharedLink } from '../../transport/sharedLink.ts';
 
 export class LinkPool {

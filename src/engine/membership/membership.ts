@@ -1,11 +1,11 @@
 /**
- * A member's side of epochs as a pure function: (state, event) -> (state, effects). No sockets, no clock, no links: the rendezvous
+ * A member's side of generations as a pure function: (state, event) -> (state, effects). No sockets, no clock, no links: the rendezvous
  * feeds it what the server said and what came of the links and of the run, and carries out what it answers, so it can be checked
  * against the server's `signaling/room` under any order of messages.
  *
  *   WAITING -> LINKING(e) -> SYNCING(e) -> RUNNING(e), and back
  *
- * Two epochs may be alive at once: where only newcomers come, the older one trains until the younger one is linked by all.
+ * Two generations may be alive at once: where only newcomers come, the older one trains until the younger one is linked by all.
  */
 import {
   settingsOf,
@@ -13,7 +13,7 @@ import {
   type RosterEntry,
   type RunOutcome,
   type ServerMessage,
-  type Standing,
+  type ReconnectState,
 } from '../../protocol/control.ts';
 
 export interface MembershipState {
@@ -23,11 +23,11 @@ export interface MembershipState {
   readonly isConnected: boolean;
   /** Latest run heard of; 0: none. */
   readonly run: number;
-  /** Highest epoch heard of; 0: none. */
-  readonly epoch: number;
-  /** The epoch whose links are being made. */
+  /** Highest generation heard of; 0: none. */
+  readonly generation: number;
+  /** The generation whose links are being made. */
   readonly linking: Linking | null;
-  /** The epoch whose group exists. */
+  /** The generation whose group exists. */
   readonly active: Active | null;
   /** Ready members that a paused run waits for, 0: it waits for the host; `null` where none is paused. */
   readonly pausedFor: number | null;
@@ -35,26 +35,26 @@ export interface MembershipState {
   readonly isOver: boolean;
 }
 
-interface EpochOf {
-  readonly epoch: number;
+interface GenerationOf {
+  readonly generation: number;
   readonly run: number;
   /** In ring order. */
   readonly members: readonly RosterEntry[];
 }
 
-/** What the server has to know of an epoch, and is told again after a lost connection. */
+/** What the server has to know of a generation, and is told again after a lost connection. */
 type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' | 'late' }>;
 
 /** Told again as well, for as long as nothing later is. */
 type Begun = Extract<ClientMessage, { type: 'syncing' }>;
 
-interface Linking extends EpochOf {
+interface Linking extends GenerationOf {
   /** Pairs that connect over a relay. */
   readonly relayed: readonly (readonly [string, string])[];
   readonly report: Report | null;
 }
 
-interface Active extends EpochOf {
+interface Active extends GenerationOf {
   /** STALLED: it has failed here, and the server has to say what follows. */
   readonly phase: 'SYNCING' | 'RUNNING' | 'FINISHED' | 'STALLED';
   /** Whether it has begun to make the state that of the others. */
@@ -62,7 +62,7 @@ interface Active extends EpochOf {
   readonly report: Report | null;
 }
 
-/** A rank's state before an epoch's first step, or after its last. */
+/** A rank's state before a generation's first step, or after its last. */
 export interface StateReport {
   /** Steps applied. */
   step: number;
@@ -75,26 +75,26 @@ export type MembershipEvent =
   | { type: 'admitted'; member: string }
   /** The connection to the server is gone. */
   | { type: 'lost' }
-  /** All links to the epoch's neighbours are up. */
-  | { type: 'linked'; epoch: number }
+  /** All links to the generation's neighbours are up. */
+  | { type: 'linked'; generation: number }
   /** Links to ranks broke, or could not be made; or these ranks did not call a collective in time. */
-  | { type: 'broken' | 'late'; epoch: number; peers: string[] }
+  | { type: 'broken' | 'late'; generation: number; peers: string[] }
   /** `enter` has begun: what this rank did before is over. */
-  | { type: 'entering'; epoch: number }
+  | { type: 'entering'; generation: number }
   /** What `enter` and `train` came to. */
-  | ({ type: 'entered' | 'trained'; epoch: number } & StateReport)
-  | { type: 'failed'; epoch: number; message: string; scope: Extract<Report, { type: 'failed' }>['scope'] };
+  | ({ type: 'entered' | 'trained'; generation: number } & StateReport)
+  | { type: 'failed'; generation: number; message: string; scope: Extract<Report, { type: 'failed' }>['scope'] };
 
 export type MembershipEffect =
   | { type: 'send'; message: Report | Begun }
-  /** Make the epoch's links. */
+  /** Make the generation's links. */
   | { type: 'link'; prepare: Extract<ServerMessage, { type: 'prepare' }> }
-  /** The epoch is over here: whoever waits in it is told, its links are let go. */
-  | { type: 'drop'; epoch: number; reason: string }
-  /** Make the epoch's group, and the rank's state that of the others. */
-  | { type: 'enter'; epoch: number }
+  /** The generation is over here: whoever waits in it is told, its links are let go. */
+  | { type: 'drop'; generation: number; reason: string }
+  /** Make the generation's group, and the rank's state that of the others. */
+  | { type: 'enter'; generation: number }
   /** Train. */
-  | { type: 'train'; epoch: number }
+  | { type: 'train'; generation: number }
   | { type: 'end'; outcome: RunOutcome; message: string };
 
 interface MembershipStep {
@@ -107,7 +107,7 @@ export const OUTSIDE: MembershipState = {
     member: null,
     isConnected: false,
     run: 0,
-    epoch: 0,
+    generation: 0,
     linking: null,
     active: null,
     pausedFor: null,
@@ -115,7 +115,7 @@ export const OUTSIDE: MembershipState = {
   },
 };
 
-/** What `event` makes of a membership. Never throws; what is of another epoch than it concerns changes nothing. */
+/** What `event` makes of a membership. Never throws; what is of another generation than it concerns changes nothing. */
 export function advance(state: MembershipState, event: MembershipEvent): MembershipStep {
   const { linking, active } = state;
   switch (event.type) {
@@ -126,27 +126,30 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
     case 'prepare':
       return prepare(state, event);
     case 'linked':
-      if (linking?.epoch !== event.epoch || linking.report !== null) return stay(state);
+      if (linking?.generation !== event.generation || linking.report !== null) return stay(state);
       return tell({ ...state, linking: { ...linking, report: event } }, event);
     case 'sync': {
-      if (linking?.epoch !== event.epoch || linking.report?.type !== 'linked') return stay(state);
-      const { epoch, run, members } = linking;
-      const entering: Active = { epoch, run, members, phase: 'SYNCING', hasBegun: false, report: null };
+      if (linking?.generation !== event.generation || linking.report?.type !== 'linked') return stay(state);
+      const { generation, run, members } = linking;
+      const entering: Active = { generation, run, members, phase: 'SYNCING', hasBegun: false, report: null };
       return {
         state: { ...state, linking: null, active: entering },
-        effects: [...drop(active, `Epoch ${epoch} began.`), { type: 'enter', epoch }],
+        effects: [...drop(active, `Generation ${generation} began.`), { type: 'enter', generation }],
       };
     }
     case 'entering':
-      if (active?.epoch !== event.epoch || active.phase !== 'SYNCING' || active.report) return stay(state);
-      return tell({ ...state, active: { ...active, hasBegun: true } }, { type: 'syncing', epoch: event.epoch });
+      if (active?.generation !== event.generation || active.phase !== 'SYNCING' || active.report) return stay(state);
+      return tell(
+        { ...state, active: { ...active, hasBegun: true } },
+        { type: 'syncing', generation: event.generation },
+      );
     case 'entered':
       return done(state, event, 'SYNCING', 'SYNCING', 'synced');
     case 'go':
-      if (active?.epoch !== event.epoch || active.phase !== 'SYNCING' || !active.report) return stay(state);
+      if (active?.generation !== event.generation || active.phase !== 'SYNCING' || !active.report) return stay(state);
       return {
         state: { ...state, active: { ...active, phase: 'RUNNING', report: null } },
-        effects: [{ type: 'train', epoch: event.epoch }],
+        effects: [{ type: 'train', generation: event.generation }],
       };
     case 'trained':
       return done(state, event, 'RUNNING', 'FINISHED', 'finished');
@@ -155,19 +158,19 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
     case 'late':
       return fail(state, event);
     case 'pause':
-      if (event.epoch < state.epoch || event.run < state.run || (state.isOver && event.run === state.run))
+      if (event.generation < state.generation || event.run < state.run || (state.isOver && event.run === state.run))
         return stay(state);
-      return leaveEpochs(
+      return leaveGenerations(
         { ...state, run: event.run, pausedFor: event.waitingFor, isOver: false },
         event.waitingFor === 0 ? 'The host has paused the run.' : 'The run is paused until more ranks are there.',
       );
     case 'suspended':
-      if (event.epoch < state.epoch) return stay(state);
-      return leaveEpochs({ ...state, epoch: event.epoch }, event.message);
+      if (event.generation < state.generation) return stay(state);
+      return leaveGenerations({ ...state, generation: event.generation }, event.message);
     case 'ended': {
       if (event.run !== state.run || state.isOver) return stay(state);
       const { outcome, message } = event;
-      const left = leaveEpochs({ ...state, pausedFor: null, isOver: true }, message);
+      const left = leaveGenerations({ ...state, pausedFor: null, isOver: true }, message);
       return { state: left.state, effects: [...left.effects, { type: 'end', outcome, message }] };
     }
     default:
@@ -183,39 +186,39 @@ function tell(state: MembershipState, message: Report | Begun): MembershipStep {
   return { state, effects: state.isConnected ? [{ type: 'send', message }] : [] };
 }
 
-function drop(epoch: EpochOf | null, reason: string): MembershipEffect[] {
-  return epoch === null ? [] : [{ type: 'drop', epoch: epoch.epoch, reason }];
+function drop(generation: GenerationOf | null, reason: string): MembershipEffect[] {
+  return generation === null ? [] : [{ type: 'drop', generation: generation.generation, reason }];
 }
 
-function leaveEpochs(state: MembershipState, reason: string): MembershipStep {
+function leaveGenerations(state: MembershipState, reason: string): MembershipStep {
   const effects = [...drop(state.linking, reason), ...drop(state.active, reason)];
   return { state: { ...state, linking: null, active: null }, effects };
 }
 
 function admitted(state: MembershipState, member: string): MembershipStep {
-  // Let in as somebody new, it has no place in the epochs that it knows, and their numbers mean nothing to it.
+  // Let in as somebody new, it has no place in the generations that it knows, and their numbers mean nothing to it.
   if (state.member !== null && state.member !== member) {
-    const { effects } = leaveEpochs(state, 'This tab has lost its place in the ring.');
+    const { effects } = leaveGenerations(state, 'This tab has lost its place in the ring.');
     return { state: { ...OUTSIDE, member, isConnected: true }, effects };
   }
   const next = { ...state, member, isConnected: true };
   const { linking, active } = state;
-  const begun: Begun | null = active?.hasBegun ? { type: 'syncing', epoch: active.epoch } : null;
+  const begun: Begun | null = active?.hasBegun ? { type: 'syncing', generation: active.generation } : null;
   const reports = [linking?.report, active?.report ?? (active?.phase === 'SYNCING' ? begun : null)];
   return { state: next, effects: reports.flatMap((message) => (message ? [{ type: 'send', message }] : [])) };
 }
 
 function prepare(state: MembershipState, event: Extract<MembershipEvent, { type: 'prepare' }>): MembershipStep {
-  const { epoch, run, members, relayed } = event;
-  if (epoch <= state.epoch) return stay(state);
+  const { generation, run, members, relayed } = event;
+  if (generation <= state.generation) return stay(state);
   const { linking, active } = state;
   const staysOn =
     active !== null && active.run === run && active.phase !== 'STALLED' && isWithin(active.members, members);
-  const reason = `Epoch ${epoch} began.`;
+  const reason = `Generation ${generation} began.`;
   return {
     state: {
-      ...{ ...state, epoch, run, pausedFor: null, isOver: false, active: staysOn ? active : null },
-      linking: { epoch, run, members, relayed, report: null },
+      ...{ ...state, generation, run, pausedFor: null, isOver: false, active: staysOn ? active : null },
+      linking: { generation, run, members, relayed, report: null },
     },
     effects: [...drop(linking, reason), ...drop(staysOn ? null : active, reason), { type: 'link', prepare: event }],
   };
@@ -228,14 +231,14 @@ function isWithin(some: readonly RosterEntry[], all: readonly RosterEntry[]): bo
 
 function done(
   state: MembershipState,
-  { epoch, step, stateHash }: Extract<MembershipEvent, { type: 'entered' | 'trained' }>,
+  { generation, step, stateHash }: Extract<MembershipEvent, { type: 'entered' | 'trained' }>,
   before: Active['phase'],
   after: Active['phase'],
   type: 'synced' | 'finished',
 ): MembershipStep {
   const { active } = state;
-  if (active?.epoch !== epoch || active.phase !== before || active.report) return stay(state);
-  const report = { type, epoch, step, stateHash };
+  if (active?.generation !== generation || active.phase !== before || active.report) return stay(state);
+  const report = { type, generation, step, stateHash };
   return tell({ ...state, active: { ...active, phase: after, report } }, report);
 }
 
@@ -244,27 +247,32 @@ function fail(
   event: Extract<MembershipEvent, { type: 'failed' | 'broken' | 'late' }>,
 ): MembershipStep {
   const { linking, active } = state;
-  if (linking?.epoch === event.epoch) return tell({ ...state, linking: { ...linking, report: event } }, event);
+  if (linking?.generation === event.generation)
+    return tell({ ...state, linking: { ...linking, report: event } }, event);
   // Who has finished needs no neighbours; if others do, the server says so.
-  if (active?.epoch !== event.epoch || active.phase === 'STALLED' || active.phase === 'FINISHED') return stay(state);
+  if (active?.generation !== event.generation || active.phase === 'STALLED' || active.phase === 'FINISHED')
+    return stay(state);
   const stalled: Active = { ...active, phase: 'STALLED', report: event };
   const isOut = event.type === 'failed' && event.scope === 'rank';
   const told = tell({ ...state, active: stalled, linking: isOut ? null : linking }, event);
-  // It has no part in the next epoch either.
+  // It has no part in the next generation either.
   return isOut ? { ...told, effects: [...drop(linking, event.message), ...told.effects] } : told;
 }
 
 /** What a member says of itself when it returns. `room`: the last that it heard. */
-export function standingOf(state: MembershipState, room: Extract<ServerMessage, { type: 'room' }>): Standing {
+export function reconnectStateOf(
+  state: MembershipState,
+  room: Extract<ServerMessage, { type: 'room' }>,
+): ReconnectState {
   const { removed, phase } = room;
   const { active } = state;
   return {
     settings: { ...settingsOf(room), ...(removed && { removed }) },
     run: Math.max(state.run, room.run),
     isRunOn: room.run > state.run ? phase !== 'FORMING' : state.run > 0 && !state.isOver,
-    epoch: Math.max(state.epoch, room.epoch),
+    generation: Math.max(state.generation, room.generation),
     active: active && {
-      epoch: active.epoch,
+      generation: active.generation,
       ring: [...active.members],
       isSteady: active.phase === 'RUNNING' || active.phase === 'FINISHED',
     },

@@ -9,7 +9,7 @@ interface Circumstances {
   /** How the last run ended, in a sentence; `null` before there was one. */
   outcome: string | null;
   /** It only watches. */
-  watches: boolean;
+  isSpectator: boolean;
 }
 
 export function rankStateOf(
@@ -22,20 +22,24 @@ export function rankStateOf(
 function standingOf(
   membership: MembershipState,
   circumstances: Circumstances,
-): Pick<RankStatus, 'state' | 'epoch' | 'detail'> {
-  const { member, epoch, linking, active } = membership;
-  if (member === null) return { state: 'OFFLINE', epoch: 0, detail: 'not connected' };
+): Pick<RankStatus, 'state' | 'generation' | 'detail'> {
+  const { member, generation, linking, active } = membership;
+  if (member === null) return { state: 'OFFLINE', generation: 0, detail: 'not connected' };
   if (active !== null && active.phase !== 'STALLED') {
     if (active.phase === 'SYNCING') {
-      return { state: 'SYNCING', epoch: active.epoch, detail: 'loading the job and comparing states' };
+      return { state: 'SYNCING', generation: active.generation, detail: 'loading the job and comparing states' };
     }
-    return { state: 'RUNNING', epoch: active.epoch, detail: whileRunning(membership, circumstances) };
+    return { state: 'RUNNING', generation: active.generation, detail: whileRunning(membership, circumstances) };
   }
   if (linking !== null) {
     const to = linking.members.length === 2 ? 'the other rank' : 'both neighbours';
-    return { state: 'LINKING', epoch: linking.epoch, detail: `connecting to ${to}` };
+    return { state: 'LINKING', generation: linking.generation, detail: `connecting to ${to}` };
   }
-  return { state: 'WAITING', epoch: active?.epoch ?? epoch, detail: whileWaiting(membership, circumstances) };
+  return {
+    state: 'WAITING',
+    generation: active?.generation ?? generation,
+    detail: whileWaiting(membership, circumstances),
+  };
 }
 
 /** The neighbours in the ring to come. */
@@ -58,10 +62,10 @@ function whileRunning({ linking }: MembershipState, { isServerAway }: Circumstan
 
 function whileWaiting(
   { active, pausedFor }: MembershipState,
-  { isServerAway, outcome, watches }: Circumstances,
+  { isServerAway, outcome, isSpectator }: Circumstances,
 ): string {
   if (isServerAway) return 'waiting for the signaling server, which is away';
-  if (watches) return 'watching';
+  if (isSpectator) return 'watching';
   if (pausedFor === 0) return 'paused by the host';
   if (pausedFor !== null) return `paused: waiting for ${pausedFor} more`;
   if (active !== null) return 'a rank has gone: finding together again';

@@ -1,7 +1,7 @@
 /**
- * One member's life as the signaling server orders it: admitted to a room, linked to neighbours in an epoch, synchronised,
- * running, and on to the next epoch. What follows what is `membership.ts`, a pure function; this carries it out. Who trains what
- * is not its concern: it hands each epoch to `enter` and `train`.
+ * One member's life as the signaling server orders it: admitted to a room, linked to neighbours in a generation, synchronised,
+ * running, and on to the next generation. What follows what is `membership.ts`, a pure function; this carries it out. Who trains what
+ * is not its concern: it hands each generation to `enter` and `train`.
  *
  * A lost connection to the server is made anew for as long as there is something to go on with: a running ring needs no server.
  * A tab that is not let in yet asks again for a while, too: its room may be moving from one server process to another.
@@ -28,13 +28,13 @@ import {
   SignalingError,
   TimeoutError,
 } from '../../util/errors.ts';
-import { EpochLinks } from './generationLinks.ts';
+import { GenerationLinks } from './generationLinks.ts';
 import type { PeerConnector, TabConnector } from './linkAttempt.ts';
 import { LinkPool } from './linkPool.ts';
 import {
   advance,
   OUTSIDE,
-  standingOf,
+  reconnectStateOf,
   type MembershipEffect,
   type MembershipEvent,
   type MembershipState,
@@ -62,10 +62,10 @@ const ADMISSION_MS = 15_000;
 /** How long the server may be away from a member that does not train, or from a tab that asks to be let in. */
 const AWAY_MS = 60_000;
 
-/** One epoch as its trainer sees it. */
-export interface Epoch extends LocalRank {
-  readonly epoch: number;
-  /** Epochs of one run share its number. */
+/** One generation as its trainer sees it. */
+export interface Generation extends LocalRank {
+  readonly generation: number;
+  /** Generations of one run share its number. */
   readonly run: number;
   readonly rank: number;
   readonly worldSize: number;
@@ -74,24 +74,34 @@ export interface Epoch extends LocalRank {
   /** Ranks that the order keeps apart, as the link between them was slow. */
   readonly parted: readonly (readonly [number, number])[];
   readonly job: JobSpec;
-  /** The links of this epoch: to both ring neighbours, and to others on demand. */
+  /** The links of this generation: to both ring neighbours, and to others on demand. */
   readonly mesh: Mesh;
   /** To the ring neighbours, by rank. */
   readonly links: ReadonlyMap<number, Link>;
-  /** Aborted when the epoch ends before its run did. */
+  /** Aborted when the generation ends before its run did. */
   readonly signal: AbortSignal;
 }
 
-type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'return' }>;
+type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
 
 type Ended = Extract<MembershipEffect, { type: 'end' }>;
 
 /** What the user decided, what has become of this tab or its links, and what it tells of the run. */
-type Wish = Extract<
+type ClientRequest = Extract<
   ClientMessage,
   {
     type:
-      'ready' | 'configure' | 'start' | 'pause' | 'resume' | 'stop' | 'remove' | 'lock' | 'news' | 'slow' | 'syncing';
+      | 'ready'
+      | 'configure'
+      | 'start'
+      | 'pause'
+      | 'resume'
+      | 'stop'
+      | 'remove'
+      | 'lock'
+      | 'spectator-update'
+      | 'slow'
+      | 'syncing';
   }
 >;
 
@@ -116,11 +126,11 @@ export interface RendezvousOptions {
   onroom: (message: Extract<ServerMessage, { type: 'room' }>) => void;
   onstate: (status: RankStatus) => void;
   /** What rank 0 tells of the run: only those who watch hear it. */
-  onnews?: (digest: string) => void;
+  onspectatorupdate?: (update: string) => void;
   /** SYNCING: resolves with what this rank has once it has what the others have. Never before the last one has settled. */
-  enter: (epoch: Epoch) => Promise<StateReport>;
+  enter: (generation: Generation) => Promise<StateReport>;
   /** RUNNING: resolves with the state after the last step. */
-  train: (epoch: Epoch) => Promise<StateReport>;
+  train: (generation: Generation) => Promise<StateReport>;
   /** What a rejection of the two means for the others, where no rank that has gone is the cause. */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
   /** The others go on without this member for a while, and why. */
@@ -133,13 +143,13 @@ export interface RendezvousOptions {
   onfatal: (error: Error) => void;
 }
 
-/** An epoch whose links are made or being made. */
+/** A generation whose links are made or being made. */
 interface Live {
-  readonly links: EpochLinks;
+  readonly links: GenerationLinks;
   readonly abort: AbortController;
   readonly members: RosterEntry[];
   /** Once its links are up. */
-  view: Epoch | null;
+  view: Generation | null;
 }
 
 export class Rendezvous {
@@ -152,9 +162,9 @@ export class Rendezvous {
   #lastRoom: Extract<ServerMessage, { type: 'room' }> | null = null;
   readonly #live = new Map<number, Live>();
   readonly #pool: LinkPool;
-  /** `enter` and `train` of one epoch after the other. */
+  /** `enter` and `train` of one generation after the other. */
   #work: Promise<void> = Promise.resolve();
-  /** The epoch of which one of them is on. */
+  /** The generation of which one of them is on. */
   #busy: number | null = null;
   #shown = '';
   /** How the last run ended, in a sentence. */
@@ -180,11 +190,11 @@ export class Rendezvous {
     }
   }
 
-  send(message: Wish): void {
+  send(message: ClientRequest): void {
     this.#client?.send(message);
   }
 
-  /** Resolves once what this rank does in an epoch that is over has ended: until then it can be no part of another. */
+  /** Resolves once what this rank does in a generation that is over has ended: until then it can be no part of another. */
   async freed(): Promise<void> {
     if (this.#busy !== null && !this.#live.has(this.#busy)) await this.#work;
   }
@@ -231,12 +241,12 @@ export class Rendezvous {
       case 'heartbeat':
         return;
       case 'signal':
-        return this.#live.get(message.epoch)?.links.signal(message);
-      case 'news':
-        return this.#options.onnews?.(message.digest);
+        return this.#live.get(message.generation)?.links.signal(message);
+      case 'spectator-update':
+        return this.#options.onspectatorupdate?.(message.update);
       case 'ended':
-        // Who watches is in no epoch, and its membership in no run that could end.
-        if (this.#watches) return this.#options.onended(message.outcome, message.message);
+        // Who watches is in no generation, and its membership in no run that could end.
+        if (this.#isSpectator) return this.#options.onended(message.outcome, message.message);
         return this.#dispatch(message);
       case 'prepare':
       case 'sync':
@@ -322,12 +332,12 @@ export class Rendezvous {
   #hello(): Hello {
     if (this.#admission === null) return { ...this.#options.hello, browser: this.#browser };
     const { member, room, token, hostKey } = this.#admission;
-    const { name, rank, watches } = this.#options.hello;
-    const who = { version: PROTOCOL_VERSION, name, rank, watches, browser: this.#browser, room } as const;
+    const { name, rank, isSpectator } = this.#options.hello;
+    const who = { version: PROTOCOL_VERSION, name, rank, isSpectator, browser: this.#browser, room } as const;
     const key = hostKey === null ? {} : { hostKey };
     if (token === '' || this.#lastRoom === null) return { type: 'join', ...who, ...key };
-    const standing = standingOf(this.#membership, this.#lastRoom);
-    return { type: 'return', ...who, ...key, member, token, standing };
+    const reconnectState = reconnectStateOf(this.#membership, this.#lastRoom);
+    return { type: 'reconnect', ...who, ...key, member, token, reconnectState };
   }
 
   #dispatch(event: MembershipEvent): void {
@@ -346,14 +356,14 @@ export class Rendezvous {
         void this.#link(effect.prepare);
         return;
       case 'drop':
-        return this.#drop(effect.epoch, new PeergradError(effect.reason));
+        return this.#drop(effect.generation, new PeergradError(effect.reason));
       case 'enter': {
-        const live = this.#live.get(effect.epoch);
+        const live = this.#live.get(effect.generation);
         this.#pool.retain(new Set(live?.members.map(({ member }) => member)));
-        return this.#perform(effect.epoch, 'entered', this.#options.enter);
+        return this.#perform(effect.generation, 'entered', this.#options.enter);
       }
       case 'train':
-        return this.#perform(effect.epoch, 'trained', this.#options.train);
+        return this.#perform(effect.generation, 'trained', this.#options.train);
       case 'end':
         this.#pool.retain(new Set());
         this.#outcome = effect.message;
@@ -364,7 +374,7 @@ export class Rendezvous {
   }
 
   async #link({
-    epoch,
+    generation,
     run,
     members,
     job,
@@ -374,48 +384,52 @@ export class Rendezvous {
     const { connectPeer, connectTab, transport = job.transport, clock } = this.#options;
     const rankOf = (id: string): number => members.findIndex(({ member }) => member === id);
     const rank = members.findIndex(({ member }) => member === this.#membership.member);
-    const links = new EpochLinks({
-      ...{ room: this.#admission!.room, epoch, rank, members, relayed, connectPeer, clock },
+    const links = new GenerationLinks({
+      ...{ room: this.#admission!.room, generation, rank, members, relayed, connectPeer, clock },
       connectTab: transport === 'auto' ? connectTab : null,
       ...{ iceServers: this.#iceServers, pool: this.#pool, server: () => this.#client },
       relayOnly: this.#admission!.iceTransportPolicy === 'relay',
     });
     const live: Live = { links, abort: new AbortController(), members, view: null };
-    this.#live.set(epoch, live);
+    this.#live.set(generation, live);
     try {
       const opened = await links.open();
       live.view = {
-        ...{ epoch, run, rank, worldSize: members.length, members, job, ...opened },
+        ...{ generation, run, rank, worldSize: members.length, members, job, ...opened },
         ...localRankOf(rank, members),
         parted: parted.map(([a, b]) => [rankOf(a), rankOf(b)]),
         signal: live.abort.signal,
       };
-      this.#dispatch({ type: 'linked', epoch });
+      this.#dispatch({ type: 'linked', generation });
     } catch (error) {
-      this.#report(epoch, error);
+      this.#report(generation, error);
     }
   }
 
-  #drop(epoch: number, reason: Error): void {
-    const live = this.#live.get(epoch);
-    this.#live.delete(epoch);
+  #drop(generation: number, reason: Error): void {
+    const live = this.#live.get(generation);
+    this.#live.delete(generation);
     live?.abort.abort(reason);
     live?.links.close(reason);
   }
 
-  /** Runs a task of an epoch once those before it have settled. */
-  #perform(epoch: number, type: 'entered' | 'trained', task: (epoch: Epoch) => Promise<StateReport>): void {
+  /** Runs a task of a generation once those before it have settled. */
+  #perform(
+    generation: number,
+    type: 'entered' | 'trained',
+    task: (generation: Generation) => Promise<StateReport>,
+  ): void {
     const perform = async (): Promise<void> => {
-      const view = this.#live.get(epoch)?.view;
+      const view = this.#live.get(generation)?.view;
       if (!view) return;
-      this.#busy = epoch;
-      if (type === 'entered') this.#dispatch({ type: 'entering', epoch });
+      this.#busy = generation;
+      if (type === 'entered') this.#dispatch({ type: 'entering', generation });
       try {
         const { step, stateHash } = await task(view);
-        this.#dispatch({ type, epoch, step, stateHash });
+        this.#dispatch({ type, generation, step, stateHash });
         if (type === 'trained' && !this.#client?.isOpen) this.#farewell();
       } catch (error) {
-        this.#report(epoch, error);
+        this.#report(generation, error);
       } finally {
         this.#busy = null;
       }
@@ -433,13 +447,13 @@ export class Rendezvous {
     });
   }
 
-  /** What went wrong in an epoch, for the server to decide what follows. */
-  #report(epoch: number, error: unknown): void {
-    const live = this.#live.get(epoch);
+  /** What went wrong in a generation, for the server to decide what follows. */
+  #report(generation: number, error: unknown): void {
+    const live = this.#live.get(generation);
     if (!live) return;
     const { active } = this.#membership;
     // Who has finished needs the others no more: they finish too, and close their links.
-    if (active?.epoch === epoch && active.phase === 'FINISHED') return;
+    if (active?.generation === generation && active.phase === 'FINISHED') return;
     const failure = asError(error);
     // A fixed world that is broken stays so, and nobody is there to say what follows.
     if (this.#isFixed && !this.#client?.isOpen) return this.#fatal(failure);
@@ -448,22 +462,22 @@ export class Rendezvous {
     const peers = missing.flatMap((other) => (other === self ? [] : (live.members[other]?.member ?? [])));
     const isAboutPeers = failure instanceof PeerGoneError || failure instanceof TimeoutError;
     const isHearsay = isAboutPeers && rank !== self;
-    const scope = isAboutPeers ? 'epoch' : this.#options.scopeOf(error);
+    const scope = isAboutPeers ? 'generation' : this.#options.scopeOf(error);
     // While linking, time runs out of links.
-    const isLate = failure instanceof TimeoutError && this.#membership.linking?.epoch !== epoch;
+    const isLate = failure instanceof TimeoutError && this.#membership.linking?.generation !== generation;
     const event: MembershipEvent =
       isAboutPeers && !isHearsay && peers.length > 0
-        ? { type: isLate ? 'late' : 'broken', epoch, peers }
-        : { type: 'failed', epoch, message: failure.message.slice(0, 1000), scope };
+        ? { type: isLate ? 'late' : 'broken', generation, peers }
+        : { type: 'failed', generation, message: failure.message.slice(0, 1000), scope };
     const graceMs = (failure instanceof PeerGoneError ? VERDICT_GRACE_MS : 0) + (isHearsay ? HEARSAY_GRACE_MS : 0);
     if (graceMs === 0) return this.#dispatch(event);
     this.#options.clock.after(graceMs, () => {
-      if (this.#live.has(epoch)) this.#dispatch(event);
+      if (this.#live.has(generation)) this.#dispatch(event);
     });
   }
 
-  get #watches(): boolean {
-    return this.#options.hello.watches ?? false;
+  get #isSpectator(): boolean {
+    return this.#options.hello.isSpectator ?? false;
   }
 
   get #isFixed(): boolean {
@@ -471,11 +485,11 @@ export class Rendezvous {
   }
 
   #onLinkLost(member: string, error: Error | null): void {
-    for (const [epoch, { members, links }] of this.#live) {
+    for (const [generation, { members, links }] of this.#live) {
       const peer = members.findIndex((entry) => entry.member === member);
       if (!links.neighbours.includes(peer)) continue;
       const why = error === null ? 'A neighbour closed its link.' : error.message;
-      this.#report(epoch, new PeerGoneError(why, { epoch, missing: [peer] }));
+      this.#report(generation, new PeerGoneError(why, { generation, missing: [peer] }));
     }
   }
 
@@ -489,15 +503,15 @@ export class Rendezvous {
     this.#isOver = true;
     this.#cancelReturn();
     this.#client?.close();
-    for (const epoch of [...this.#live.keys()]) this.#drop(epoch, reason);
+    for (const generation of [...this.#live.keys()]) this.#drop(generation, reason);
     this.#pool.retain(new Set());
-    this.#options.onstate({ state: 'OFFLINE', epoch: 0, detail, isServerAway: false, connecting: [] });
+    this.#options.onstate({ state: 'OFFLINE', generation: 0, detail, isServerAway: false, connecting: [] });
   }
 
   #show(): void {
     const isServerAway = !this.#membership.isConnected && this.#admission !== null;
     const status = {
-      ...rankStateOf(this.#membership, { isServerAway, outcome: this.#outcome, watches: this.#watches }),
+      ...rankStateOf(this.#membership, { isServerAway, outcome: this.#outcome, isSpectator: this.#isSpectator }),
       isServerAway,
     };
     const shown = JSON.stringify(status);

@@ -4,7 +4,7 @@
  */
 import type { ServerMessage } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
-import { parseNews, type NewsEvent } from '../../protocol/spectatorUpdate.ts';
+import { parseSpectatorUpdate, type SpectatorEvent } from '../../protocol/spectatorUpdate.ts';
 import { RunOverError } from '../../util/errors.ts';
 
 type Room = Extract<ServerMessage, { type: 'room' }>;
@@ -14,18 +14,18 @@ export class Spectator {
   readonly #emit: (event: EngineEvent) => void;
   /** What is shown; 0: nothing. */
   #run = 0;
-  #epoch = 0;
+  #generation = 0;
   /** The latest step shown of each kind of event. */
-  readonly #shown = new Map<NewsEvent['type'], number>();
+  readonly #shown = new Map<SpectatorEvent['type'], number>();
   /** What is shown once the run has finished. */
-  #finished: Extract<NewsEvent, { type: 'finished' | 'lesson' }> | null = null;
+  #finished: Extract<SpectatorEvent, { type: 'finished' | 'lesson' }> | null = null;
 
   constructor(emit: (event: EngineEvent) => void) {
     this.#emit = emit;
   }
 
-  receive(digest: string): void {
-    for (const event of parseNews(digest)) this.#show(event);
+  receive(update: string): void {
+    for (const event of parseSpectatorUpdate(update)) this.#show(event);
   }
 
   /** The end of the run may have been missed. */
@@ -43,8 +43,8 @@ export class Spectator {
     else this.#emit({ type: 'failed', name: RunOverError.name, message, fatal: false });
   }
 
-  #show(event: NewsEvent): void {
-    if (event.type === 'epoch') return this.#begin(event);
+  #show(event: SpectatorEvent): void {
+    if (event.type === 'generation') return this.#begin(event);
     // Until it is known what all of it is about.
     if (this.#run === 0) return;
     if (event.type === 'finished') {
@@ -60,12 +60,12 @@ export class Spectator {
     this.#emit(event);
   }
 
-  #begin(event: Extract<NewsEvent, { type: 'epoch' }>): void {
-    const { run, epoch } = event;
-    if (run === this.#run && epoch === this.#epoch) return;
+  #begin(event: Extract<SpectatorEvent, { type: 'generation' }>): void {
+    const { run, generation } = event;
+    if (run === this.#run && generation === this.#generation) return;
     if (run !== this.#run) this.#shown.clear();
     this.#run = run;
-    this.#epoch = epoch;
+    this.#generation = generation;
     this.#emit(event);
   }
 }

@@ -1,15 +1,15 @@
 /**
  * Tells those who only watch what this rank sees of its run, while it is rank 0: at most once a second, and no more than a digest
- * holds. What is left out of one is made up for by a later one: newcomers, a new epoch, and every {@link WHOLE_MS} get all
+ * holds. What is left out of one is made up for by a later one: newcomers, a new generation, and every {@link WHOLE_MS} get all
  * that is kept, the others what is new.
  */
-import { MAX_NEWS_LENGTH } from '../../protocol/control.ts';
+import { MAX_UPDATE_LENGTH } from '../../protocol/control.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
-import { newsOf, type NewsEvent } from '../../protocol/spectatorUpdate.ts';
+import { spectatorEventOf, type SpectatorEvent } from '../../protocol/spectatorUpdate.ts';
 import type { Clock } from '../../util/clock.ts';
 
 /** Milliseconds between two digests: people cannot follow more, and the server hands on every one to all who watch. */
-const NEWS_MS = 1_000;
+const UPDATE_MS = 1_000;
 /** Milliseconds after which all is told anew, be it that somebody has missed something. */
 const WHOLE_MS = 15_000;
 /** Kept of the whole run: a point for every few pixels of a small chart. */
@@ -18,7 +18,7 @@ const MAX_EVALUATIONS = 48;
 /** Steps a digest tells of those since the one before. */
 const STEPS_AT_ONCE = 16;
 /** Of a digest, for the curve: the ranks of a large world may fill it all. */
-const CURVE_LENGTH = MAX_NEWS_LENGTH / 2;
+const CURVE_LENGTH = MAX_UPDATE_LENGTH / 2;
 
 type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 /** Of each of these the newest counts. */
@@ -40,15 +40,15 @@ interface Curve {
   evaluations: readonly Of<'evaluation'>[];
 }
 
-interface TellerOptions {
+interface SpectatorFeedOptions {
   clock: Clock;
-  send: (digest: string) => void;
+  send: (update: string) => void;
 }
 
-export class Teller {
-  readonly #options: TellerOptions;
+export class SpectatorFeed {
+  readonly #options: SpectatorFeedOptions;
   #spectators: ReadonlySet<string> = new Set();
-  #epoch: Of<'epoch'> | null = null;
+  #generation: Of<'generation'> | null = null;
   #model: Of<'model'> | null = null;
   readonly #links = new Map<number, Of<'link'>>();
   #steps = new Thinned<Of<'step'>>(MAX_STEPS);
@@ -62,7 +62,7 @@ export class Teller {
   #toldAt = -Infinity;
   #cancel: (() => void) | null = null;
 
-  constructor(options: TellerOptions) {
+  constructor(options: SpectatorFeedOptions) {
     this.#options = options;
   }
 
@@ -75,7 +75,7 @@ export class Teller {
 
   /** What this rank's engine tells its page. */
   observe(event: EngineEvent): void {
-    if (event.type === 'epoch') this.#begin(event);
+    if (event.type === 'generation') this.#begin(event);
     else if (event.type === 'model') this.#model = event;
     else if (event.type === 'link') this.#links.set(event.peerRank, event);
     else if (event.type === 'step') {
@@ -97,12 +97,12 @@ export class Teller {
     this.#cancel = null;
   }
 
-  #begin(epoch: Of<'epoch'>): void {
-    if (epoch.run !== this.#epoch?.run) {
+  #begin(generation: Of<'generation'>): void {
+    if (generation.run !== this.#generation?.run) {
       this.#steps = new Thinned(MAX_STEPS);
       this.#evaluations = new Thinned(MAX_EVALUATIONS);
     }
-    this.#epoch = epoch;
+    this.#generation = generation;
     this.#model = null;
     this.#links.clear();
     this.#newest.clear();
@@ -111,14 +111,14 @@ export class Teller {
   }
 
   get #isHeard(): boolean {
-    return this.#spectators.size > 0 && this.#epoch?.rank === 0;
+    return this.#spectators.size > 0 && this.#generation?.rank === 0;
   }
 
   #tellSoon(): void {
     if (!this.#isHeard) this.#forget();
     if (!this.#isHeard || this.#cancel !== null) return;
     const { clock } = this.#options;
-    this.#cancel = clock.after(Math.max(0, this.#toldAt + NEWS_MS - clock.now()), () => this.#tell());
+    this.#cancel = clock.after(Math.max(0, this.#toldAt + UPDATE_MS - clock.now()), () => this.#tell());
   }
 
   #tell(): void {
@@ -131,11 +131,11 @@ export class Teller {
       this.#wholeAt = this.#toldAt;
       for (const type of this.#newest.keys()) this.#untold.add(type);
     }
-    const head = isWhole ? [this.#epoch!, ...(this.#model ? [this.#model] : []), ...this.#links.values()] : [];
+    const head = isWhole ? [this.#generation!, ...(this.#model ? [this.#model] : []), ...this.#links.values()] : [];
     const curve: Curve = isWhole
       ? { steps: this.#steps.kept, evaluations: this.#evaluations.kept }
       : { ...this.#fresh, steps: spread(this.#fresh.steps, STEPS_AT_ONCE) };
-    send(this.#digest(head.map(textOf), curve));
+    send(this.#update(head.map(textOf), curve));
     this.#forget();
   }
 
@@ -145,8 +145,8 @@ export class Teller {
   }
 
   /** As much as fits: the rest of the newest is for the next. */
-  #digest(head: readonly string[], { steps, evaluations }: Curve): string {
-    const place = Math.min(CURVE_LENGTH, MAX_NEWS_LENGTH - lengthOf(head));
+  #update(head: readonly string[], { steps, evaluations }: Curve): string {
+    const place = Math.min(CURVE_LENGTH, MAX_UPDATE_LENGTH - lengthOf(head));
     let curve: string[];
     let most = steps.length;
     do {
@@ -158,7 +158,7 @@ export class Teller {
     const texts = [...head, ...curve];
     for (const type of NEWEST.filter((one) => this.#untold.has(one))) {
       const text = textOf(this.#newest.get(type)!);
-      if (lengthOf([...texts, text]) > MAX_NEWS_LENGTH) continue;
+      if (lengthOf([...texts, text]) > MAX_UPDATE_LENGTH) continue;
       this.#untold.delete(type);
       texts.push(text);
     }
@@ -204,7 +204,7 @@ function spread<T>(list: readonly T[], most: number): T[] {
 
 /** Empty for what is not fit to be told, such as a loss that is no number. */
 function textOf(event: EngineEvent): string {
-  const news: NewsEvent | null = newsOf(event);
+  const news: SpectatorEvent | null = spectatorEventOf(event);
   if (news === null) return '';
   return JSON.stringify(news, (_, value: unknown) => (typeof value === 'number' ? rounded(value) : value));
 }

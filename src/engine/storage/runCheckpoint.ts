@@ -37,7 +37,7 @@ export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
     throw new DataError(`Checkpoint ${id} is of another version of peergrad: remove it, and go on from another.`);
   }
   return {
-    // Epochs are numbered by room, and this begins in another.
+    // Generations are numbered by room, and this begins in another.
     progress: { step, appliedIn: 0, previousAppliedIn: 0, position, losses, evaluateEvery, trainedMs, verdicts },
     ring: {
       ...{ order: [...order], parameters, buffers },

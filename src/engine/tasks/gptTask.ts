@@ -11,7 +11,7 @@ import {
 } from '../../jobs/index.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { hashState } from '../../util/hash.ts';
-import { Author } from '../inference/textGenerator.ts';
+import { TextGenerator } from '../inference/textGenerator.ts';
 import { dropoutMask } from './dropout.ts';
 import { UNAGREED, type JobTask, type ShardTask } from './jobTask.ts';
 
@@ -30,7 +30,7 @@ export function createGptTask(
 ): JobTask {
   const { layers, heads, width, context, dropout } = job.gpt;
   const network = new Network({ layers, heads, width, context, vocabulary: rowsFor(tokenizer.size) }, job.seed);
-  const author = new Author(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
+  const author = new TextGenerator(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
   const score = classScore(job);
   const trainBatch = new WindowBatch(train, job.batchSize);
   const testBatch = new WindowBatch(test, Math.min(EVALUATION_BATCH, test.size));

@@ -18,7 +18,7 @@ import { confusedClasses } from '../../protocol/confusion.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { lossOf } from '../../spec/measures.ts';
 import { hashState } from '../../util/hash.ts';
-import type { Author } from '../inference/textGenerator.ts';
+import type { TextGenerator } from '../inference/textGenerator.ts';
 import { Batch } from './batch.ts';
 import { dropoutMask } from './dropout.ts';
 import { INTERMEDIATE_SAMPLES } from '../training/evaluation.ts';
@@ -41,7 +41,7 @@ export interface ShardTask {
 
 export interface JobTask extends Task {
   /** The model, to be asked what it has learned. Disposed of with the task, unless it is to live longer. */
-  readonly learned: LearnedModel | Author;
+  readonly learned: LearnedModel | TextGenerator;
 }
 
 /**

@@ -5,7 +5,7 @@ import { deferred, type Deferred } from '../../util/deferred.ts';
 /** Milliseconds that a run is held: who keeps nothing by then has gone. */
 const HOLD_MS = 10_000;
 
-export class Hold {
+export class CheckpointBarrier {
   readonly #clock: Clock;
   #released = -1;
   #held: { step: number; over: Deferred<void> } | null = null;

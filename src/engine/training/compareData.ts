@@ -1,6 +1,6 @@
 /** Whether the ranks of a world have data that belong together, and how much each has. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { oddOnes, refuseOdd } from '../../parallel/recovery/stateElection.ts';
+import { divergentRanks, rejectDivergentRanks } from '../../parallel/recovery/stateElection.ts';
 import { DataError } from '../../util/errors.ts';
 import type { Task } from '../tasks/task.ts';
 
@@ -26,17 +26,27 @@ export async function compareData(
   { dataHash, isFresh }: { dataHash: string; isFresh: boolean },
 ): Promise<ComparedData> {
   const all = await group.allGatherObject({ dataHash, isFresh, train: trainSamples, test: testSamples });
-  const odd = oddOnes(
+  const divergent = divergentRanks(
     all.map((one) => one.dataHash),
     all.map((one) => one.isFresh),
   );
-  if (odd.length > 0) {
-    refuseOdd(group, odd, DataError, `Rank ${odd.join(', ')} has other data than the others: ${dataAdvice}.`);
+  if (divergent.length > 0) {
+    rejectDivergentRanks(
+      group,
+      divergent,
+      DataError,
+      `Rank ${divergent.join(', ')} has other data than the others: ${dataAdvice}.`,
+    );
   }
   const samples = all.map(({ train }) => train);
   const empty = samples.flatMap((count, rank) => (count === 0 ? [rank] : []));
   if (empty.length > 0) {
-    refuseOdd(group, empty, DataError, `Rank ${empty.join(', ')} has no samples to learn from: give that tab some.`);
+    rejectDivergentRanks(
+      group,
+      empty,
+      DataError,
+      `Rank ${empty.join(', ')} has no samples to learn from: give that tab some.`,
+    );
   }
   if (!isShard) return { samples, train: trainSamples, test: testSamples };
   return { samples, train: sum(samples), test: sum(all.map(({ test }) => test)) };

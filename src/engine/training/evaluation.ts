@@ -1,6 +1,6 @@
 /** What comes after a step, once all ranks agree: testing held-out samples, and comparing ranks. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { dealWindow } from '../../parallel/data/cursor.ts';
+import { splitWindow } from '../../parallel/data/cursor.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Confusion } from '../../protocol/confusion.ts';
 import type { TrainingPlan } from '../../spec/job.ts';
@@ -89,7 +89,7 @@ export async function testHeldOut(
 ): Promise<Tested> {
   const firsts = task.isShard ? Math.ceil((task.testSamples * samples) / held) : samples;
   const indices = Uint32Array.from({ length: firsts }, (_, i) => i);
-  const share = task.isShard ? indices : dealWindow(indices, group.rank, group.worldSize);
+  const share = task.isShard ? indices : splitWindow(indices, group.rank, group.worldSize);
   const classes = samples === held ? (task.classes ?? []) : [];
   const { score } = task;
   const first = 3 + (score?.sums ?? 0);

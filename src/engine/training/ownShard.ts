@@ -5,7 +5,7 @@ import type { JobSpec } from '../../spec/job.ts';
 import type { ShardFacts } from '../../spec/dataFacts.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
-import { furthest, refuseOdd } from '../../parallel/recovery/stateElection.ts';
+import { latestStates, rejectDivergentRanks } from '../../parallel/recovery/stateElection.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { majority } from '../../util/majority.ts';
@@ -62,7 +62,7 @@ export class OwnShard {
     const { facts } = await this.open();
     const state = learned && this.#agreed && { ...learned, agreed: JSON.stringify(this.#agreed) };
     const told = await group.allGatherObject({ facts, state, tokens: this.#tokens });
-    const ahead = furthest(told.map((one) => one.state));
+    const ahead = latestStates(told.map((one) => one.state));
     const held = majority(ahead.map((rank) => told[rank]!.state!.agreed));
     const agreement = agreeOn(
       told.map((one) => one.facts),
@@ -70,11 +70,11 @@ export class OwnShard {
       this.#job,
       told.find(({ tokens }) => tokens !== null)?.tokens ?? null,
     );
-    const { odd } = agreement;
-    if (odd.length > 0) {
-      const reasons = odd.map(({ rank, why }) => `Rank ${rank} has data that do not fit the others': ${why}.`);
-      const ranks = odd.map(({ rank }) => rank);
-      refuseOdd(group, ranks, DataError, `${reasons.join(' ')} Choose other files there, or change them.`);
+    const { divergent } = agreement;
+    if (divergent.length > 0) {
+      const reasons = divergent.map(({ rank, why }) => `Rank ${rank} has data that do not fit the others': ${why}.`);
+      const ranks = divergent.map(({ rank }) => rank);
+      rejectDivergentRanks(group, ranks, DataError, `${reasons.join(' ')} Choose other files there, or change them.`);
     }
     if (JSON.stringify(agreement.facts) === JSON.stringify(this.#agreed)) return false;
     this.#agreed = agreement.facts;

@@ -2,14 +2,14 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../parallel/data/cursor.ts';
 import { ShardCursor } from '../../parallel/data/shardCursor.ts';
-import type { Dealer, DealerOptions, HeldGradient, Turn } from './sampleAssigner.ts';
+import type { SampleAssigner, SampleAssignerOptions, GradientStore, StepAssignment } from './sampleAssigner.ts';
 
-export class ShardDealer implements Dealer {
+export class PartitionedDataAssigner implements SampleAssigner {
   readonly #batchSize: number;
   readonly #seed: number;
   #cursor: ShardCursor;
 
-  constructor({ group, samples, seed, batchSize }: DealerOptions) {
+  constructor({ group, samples, seed, batchSize }: SampleAssignerOptions) {
     this.#batchSize = batchSize;
     this.#seed = seed;
     this.#cursor = this.#cursorOf(group, samples);
@@ -19,19 +19,19 @@ export class ShardDealer implements Dealer {
     this.#cursor = this.#cursorOf(group, samples);
   }
 
-  deal(position: CursorPosition): Turn {
-    const { dataEpoch, offset, size, indices, next } = this.#cursor.windowAt(position, this.#batchSize);
-    return { window: { dataEpoch, offset, size, next }, indices, rounds: 1 };
+  assign(position: CursorPosition): StepAssignment {
+    const { epoch, offset, size, indices, next } = this.#cursor.windowAt(position, this.#batchSize);
+    return { window: { epoch, offset, size, next }, indices, microBatches: 1 };
   }
 
   /** Nothing: with other ranks a step has other samples, and a gradient cannot be taken apart. */
-  holdingOf(): null {
+  retainedGradient(): null {
     return null;
   }
 
-  dealAgain(position: CursorPosition, held: HeldGradient): Turn {
+  reassign(position: CursorPosition, held: GradientStore): StepAssignment {
     held.drop();
-    return this.deal(position);
+    return this.assign(position);
   }
 
   get stepSamples(): number {

@@ -6,16 +6,16 @@ import { openDevice } from '../device/device.ts';
 import { loadJobTask } from '../tasks/loadJobTask.ts';
 import { meshOf, type ReplicaStart } from './replicas.ts';
 import { SYNCING_TIMEOUT_MS } from './runParticipant.ts';
-import { TrainingRun } from './trainingLoop.ts';
+import { TrainingLoop } from './trainingLoop.ts';
 import { transportOf } from '../membership/transport.ts';
 
-async function train({ rank, worldSize, epoch, job, files, baseUrl, ports }: ReplicaStart): Promise<void> {
-  const { mesh } = meshOf(rank, worldSize, epoch, ports);
+async function train({ rank, worldSize, generation, job, files, baseUrl, ports }: ReplicaStart): Promise<void> {
+  const { mesh } = meshOf(rank, worldSize, generation, ports);
   const group = new ProcessGroup(mesh, { clock: systemClock, timeoutMs: SYNCING_TIMEOUT_MS });
   try {
     const opened = await openDevice(systemClock);
     const task = await loadJobTask(job, { files, baseUrl }, worldSize);
-    const run = await TrainingRun.prepare({
+    const run = await TrainingLoop.prepare({
       ...{ plan: job, task, clock: systemClock },
       device: opened.device,
       emit: () => {},

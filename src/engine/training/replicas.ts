@@ -13,7 +13,7 @@ import { PeergradError } from '../../util/errors.ts';
 export interface ReplicaStart {
   rank: number;
   worldSize: number;
-  epoch: number;
+  generation: number;
   job: JobSpec;
   files: File[];
   baseUrl: string;
@@ -31,7 +31,7 @@ export interface Replicas {
 
 /** Starts replicas 1 .. worldSize-1; `onfailure` is called if one of their workers stops. */
 export function startReplicas(
-  { worldSize, epoch, job, files, baseUrl }: Omit<ReplicaStart, 'rank' | 'ports'>,
+  { worldSize, generation, job, files, baseUrl }: Omit<ReplicaStart, 'rank' | 'ports'>,
   onfailure: (error: Error) => void,
 ): Replicas {
   const ports = portsOf(worldSize);
@@ -43,14 +43,14 @@ export function startReplicas(
         new PeergradError(`Replica ${rank} stopped (${message || 'it could not be loaded'}): reload the page.`),
       );
     });
-    const start: ReplicaStart = { rank, worldSize, epoch, job, files, baseUrl, ports: mine };
+    const start: ReplicaStart = { rank, worldSize, generation, job, files, baseUrl, ports: mine };
     worker.postMessage(
       start,
       mine.map(([, port]) => port),
     );
     return worker;
   });
-  const { mesh, links } = meshOf(0, worldSize, epoch, ports[0]!);
+  const { mesh, links } = meshOf(0, worldSize, generation, ports[0]!);
   return {
     mesh,
     links,
@@ -64,11 +64,11 @@ export function startReplicas(
 export function meshOf(
   rank: number,
   worldSize: number,
-  epoch: number,
+  generation: number,
   ports: ReplicaStart['ports'],
 ): Pick<Replicas, 'mesh' | 'links'> {
   const links = new Map(ports.map(([peer, port]) => [peer, createPortLink(port)]));
-  return { mesh: new Mesh({ rank, worldSize, epoch, links }), links };
+  return { mesh: new Mesh({ rank, worldSize, generation, links }), links };
 }
 
 /** Channels between all pairs, by rank. */

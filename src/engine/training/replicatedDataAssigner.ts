@@ -1,25 +1,25 @@
 /** Deals out samples that every rank has: what one did not get to is any other's to do. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { dealWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../parallel/data/cursor.ts';
-import { deal, type Holding } from '../../parallel/recovery/sampleReassignment.ts';
-import type { Dealer, DealerOptions, HeldGradient, Turn } from './sampleAssigner.ts';
+import { splitWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../parallel/data/cursor.ts';
+import { assignSamples, type RetainedGradient } from '../../parallel/recovery/sampleReassignment.ts';
+import type { SampleAssigner, SampleAssignerOptions, GradientStore, StepAssignment } from './sampleAssigner.ts';
 
-/** A part that was dealt to this rank. */
-interface Dealt {
+/** A part that was assigned to this rank. */
+interface Assigned {
   window: SampleWindow;
-  /** Epoch in which the window was first dealt out. */
-  dealtIn: number;
+  /** Generation in which the window was first assigned out. */
+  assignedIn: number;
   /** Of this rank's samples, their places in the window: first those that it holds. */
   positions: Uint32Array;
 }
 
-export class SharedDealer implements Dealer {
+export class ReplicatedDataAssigner implements SampleAssigner {
   readonly #cursor: GlobalCursor;
   readonly #batchSize: number;
   #group: ProcessGroup;
-  #last: Dealt | null = null;
+  #last: Assigned | null = null;
 
-  constructor({ group, samples, seed, batchSize }: DealerOptions) {
+  constructor({ group, samples, seed, batchSize }: SampleAssignerOptions) {
     this.#cursor = new GlobalCursor({ datasetSize: samples[group.rank]!, seed });
     this.#batchSize = batchSize;
     this.#group = group;
@@ -29,55 +29,66 @@ export class SharedDealer implements Dealer {
     this.#group = group;
   }
 
-  deal(position: CursorPosition): Turn {
-    const { epoch, rank, worldSize } = this.#group;
+  assign(position: CursorPosition): StepAssignment {
+    const { generation, rank, worldSize } = this.#group;
     const window = this.#cursor.windowAt(position, this.stepSamples);
     const all = Uint32Array.from(window.indices.keys());
-    return this.#turnOf({ window, dealtIn: epoch, positions: dealWindow(all, rank, worldSize) }, 1);
+    return this.#assignmentOf({ window, assignedIn: generation, positions: splitWindow(all, rank, worldSize) }, 1);
   }
 
-  holdingOf({ heldSamples }: HeldGradient): Holding | null {
+  retainedGradient({ heldSamples }: GradientStore): RetainedGradient | null {
     if (!this.#last || heldSamples === 0) return null;
-    const { window, dealtIn, positions } = this.#last;
-    const { dataEpoch, offset, indices } = window;
+    const { window, assignedIn, positions } = this.#last;
+    const { epoch, offset, indices } = window;
     return {
-      window: { dataEpoch, offset, size: indices.length, dealtIn },
+      window: { epoch, offset, size: indices.length, assignedIn },
       positions: positions.slice(0, heldSamples),
     };
   }
 
-  dealAgain(position: CursorPosition, gradient: HeldGradient, holdings: readonly (Holding | null)[]): Turn {
-    const { epoch, rank } = this.#group;
-    const held = this.holdingOf(gradient);
-    const { dataEpoch, offset, indices } = this.#cursor.windowAt(position, this.stepSamples);
-    const { window, keeps, positions, rounds } = deal(
-      { dataEpoch, offset, size: indices.length, dealtIn: epoch },
-      holdings,
-      { rank, batchSize: this.#batchSize },
-    );
+  reassign(
+    position: CursorPosition,
+    gradient: GradientStore,
+    retainedGradients: readonly (RetainedGradient | null)[],
+  ): StepAssignment {
+    const { generation, rank } = this.#group;
+    const held = this.retainedGradient(gradient);
+    const { epoch, offset, indices } = this.#cursor.windowAt(position, this.stepSamples);
+    const {
+      window,
+      retains: keeps,
+      positions,
+      microBatches: rounds,
+    } = assignSamples({ epoch, offset, size: indices.length, assignedIn: generation }, retainedGradients, {
+      rank,
+      batchSize: this.#batchSize,
+    });
     if (!keeps) gradient.drop();
     const own = keeps && held ? Uint32Array.from([...held.positions, ...positions]) : positions;
-    const { dealtIn } = window;
-    return this.#turnOf({ window: this.#cursor.windowAt(window, window.size), dealtIn, positions: own }, rounds);
+    const { assignedIn } = window;
+    return this.#assignmentOf(
+      { window: this.#cursor.windowAt(window, window.size), assignedIn, positions: own },
+      rounds,
+    );
   }
 
-  stepsLeft({ dataEpoch, offset }: CursorPosition, epochs: number): number {
+  stepsLeft({ epoch, offset }: CursorPosition, epochs: number): number {
     const { datasetSize } = this.#cursor;
     const inPass = Math.ceil((datasetSize - offset) / this.stepSamples);
-    return inPass + (epochs - dataEpoch - 1) * Math.ceil(datasetSize / this.stepSamples);
+    return inPass + (epochs - epoch - 1) * Math.ceil(datasetSize / this.stepSamples);
   }
 
   get stepSamples(): number {
     return this.#batchSize * this.#group.worldSize;
   }
 
-  #turnOf(dealt: Dealt, rounds: number): Turn {
-    this.#last = dealt;
-    const { dataEpoch, offset, indices, next } = dealt.window;
+  #assignmentOf(assigned: Assigned, rounds: number): StepAssignment {
+    this.#last = assigned;
+    const { epoch, offset, indices, next } = assigned.window;
     return {
-      window: { dataEpoch, offset, size: indices.length, next },
-      indices: dealt.positions.map((at) => indices[at]!),
-      rounds,
+      window: { epoch, offset, size: indices.length, next },
+      indices: assigned.positions.map((at) => indices[at]!),
+      microBatches: rounds,
     };
   }
 }

@@ -1,4 +1,4 @@
-/** One tab's part in one run, over all of its epochs: its data, its model, and the group it trains with at present. */
+/** One tab's part in one run, over all of its generations: its data, its model, and the group it trains with at present. */
 import * as tf from '@tensorflow/tfjs';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
 import type { KeptModel } from '../../jobs/index.ts';
@@ -14,18 +14,18 @@ import { unlessAborted } from '../../util/deadline.ts';
 import { asError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { OpenedDevice } from '../device/device.ts';
-import { Author } from '../inference/textGenerator.ts';
+import { TextGenerator } from '../inference/textGenerator.ts';
 import type { JobTask } from '../tasks/jobTask.ts';
 import { loadJobTask } from '../tasks/loadJobTask.ts';
 import { OwnShard } from './ownShard.ts';
 import type { StateReport } from '../membership/membership.ts';
 import { copyModel, type ModelCopy, type TrainedModel } from '../files/modelFiles.ts';
-import type { Epoch } from '../membership/rendezvous.ts';
+import type { Generation } from '../membership/rendezvous.ts';
 import { startReplicas, type Replicas } from './replicas.ts';
-import { Samples } from '../inference/sampleTexts.ts';
+import { SampleTexts } from '../inference/sampleTexts.ts';
 import type { SharedFiles } from '../files/sharedFiles.ts';
-import { SpreadFromHolders } from '../files/fileDistribution.ts';
-import { TrainingRun, type RunState } from './trainingLoop.ts';
+import { FileDistribution } from '../files/fileDistribution.ts';
+import { TrainingLoop, type RunState } from './trainingLoop.ts';
 import { transportOf } from '../membership/transport.ts';
 
 /**
@@ -37,7 +37,7 @@ export const SYNCING_TIMEOUT_MS = 105_000;
 const MIN_SYNCING_TIMEOUT_MS = 10_000;
 
 /** What a tab keeps of a run beside its state: who sets its GPU up anew goes on with it. */
-export interface Keepsakes {
+export interface CarryOver {
   /** The model that tested best, where the job asks for it. */
   best: ModelCopy | null;
   /** Of a language model. */
@@ -46,7 +46,7 @@ export interface Keepsakes {
   weights: WeightsFile | null;
 }
 
-export interface TrainingOptions {
+export interface RunParticipantOptions {
   job: JobSpec;
   /** The room's number for the run. */
   run: number;
@@ -63,7 +63,7 @@ export interface TrainingOptions {
   /** A saved state to go on from. */
   from: RunState | null;
   /** Of the same run, from before. */
-  keepsakes: Keepsakes | null;
+  carryOver: CarryOver | null;
   /** What the model begins with, where it goes on from nothing. */
   weights: WeightsFile | null;
   isHidden: () => boolean;
@@ -75,14 +75,14 @@ export interface TrainingOptions {
 interface Built {
   task: JobTask;
   /** Of a language model. */
-  samples: Samples | null;
-  trainingRun: TrainingRun;
+  samples: SampleTexts | null;
+  trainingLoop: TrainingLoop;
 }
 
-export class Training {
+export class RunParticipant {
   readonly run: number;
-  readonly #options: TrainingOptions;
-  readonly #spreading: SpreadFromHolders | null;
+  readonly #options: RunParticipantOptions;
+  readonly #fileDistribution: FileDistribution | null;
   /** Where every rank has data of its own. */
   readonly #shard: OwnShard | null;
   #building: Promise<Built> | null = null;
@@ -98,16 +98,16 @@ export class Training {
   /** What it goes on from, as long as that is of any use. */
   #from: RunState | null;
 
-  private constructor(options: TrainingOptions) {
+  private constructor(options: RunParticipantOptions) {
     const { run, job, files, shared, clock, emit, from } = options;
     this.run = run;
     this.#options = options;
     this.#from = from;
-    this.#spreading = shared && new SpreadFromHolders({ shared, clock, emit });
+    this.#fileDistribution = shared && new FileDistribution({ shared, clock, emit });
     const begun = { agreed: from?.agreed, vocabulary: options.weights?.vocabulary };
     this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, begun) : null;
     this.#hasState = from !== null || options.weights !== null;
-    this.#best = options.keepsakes?.best ?? null;
+    this.#best = options.carryOver?.best ?? null;
     this.#vocabulary = from?.vocabulary ?? options.weights?.vocabulary ?? null;
   }
 
@@ -117,8 +117,8 @@ export class Training {
    *
    * @throws (rejects) DataError, also where the weights are not this model's; DeviceError.
    */
-  static async prepare(options: TrainingOptions): Promise<Training> {
-    const training = new Training(options);
+  static async prepare(options: RunParticipantOptions): Promise<RunParticipant> {
+    const training = new RunParticipant(options);
     if (training.#shard) await training.#shard.open();
     else if (options.shared === null) await training.#build();
     return training;
@@ -141,15 +141,15 @@ export class Training {
   }
 
   get recording(): FlightRecording | null {
-    return this.#group && { ...this.#group.flightRecording, ...structuredClone(this.#built?.trainingRun.recorded) };
+    return this.#group && { ...this.#group.flightRecording, ...structuredClone(this.#built?.trainingLoop.recorded) };
   }
 
-  get keepsakes(): Keepsakes {
-    const samples = this.#built?.samples?.written ?? this.#options.keepsakes?.samples ?? [];
+  get carryOver(): CarryOver {
+    const samples = this.#built?.samples?.written ?? this.#options.carryOver?.samples ?? [];
     return { best: this.#best, samples: [...samples], weights: this.#options.weights };
   }
 
-  /** Of the latest epoch. */
+  /** Of the latest generation. */
   get worldSize(): number {
     return this.#group?.worldSize ?? this.#options.worldSize;
   }
@@ -157,35 +157,35 @@ export class Training {
   /** To be asked what the model has learned by now; `null` before there is one. */
   get answerer(): TrainedModel | null {
     if (!this.#built) return null;
-    const { task, trainingRun: run } = this.#built;
+    const { task, trainingLoop: run } = this.#built;
     const { job } = this.#options;
-    const standing = () => ({ steps: run.steps, stateHash: run.stateHash() });
-    return { job, model: task.learned, standing, best: this.#best };
+    const progress = () => ({ steps: run.steps, stateHash: run.stateHash() });
+    return { job, model: task.learned, progress, best: this.#best };
   }
 
   /** A copy of the state after the last step that was applied. */
   async snapshot(): Promise<RunState> {
     // What it goes on from, until there is more.
     if (this.#built === null && this.#from) return this.#from;
-    const { task, trainingRun } = await this.#build();
+    const { task, trainingLoop: trainingRun } = await this.#build();
     const state = await trainingRun.snapshot();
     const agreed = this.#shard ? this.#shard.agreed : factsOf(task);
     return {
       ...state,
       ...(agreed && { agreed }),
-      ...(task.learned instanceof Author && { vocabulary: task.learned.vocabulary }),
+      ...(task.learned instanceof TextGenerator && { vocabulary: task.learned.vocabulary }),
     };
   }
 
-  /** SYNCING: makes the epoch's group, gives all ranks the data that is to go round, and makes this rank's state that of the others. */
-  async enter(epoch: Epoch): Promise<StateReport> {
+  /** SYNCING: makes the generation's group, gives all ranks the data that is to go round, and makes this rank's state that of the others. */
+  async enter(generation: Generation): Promise<StateReport> {
     const { job, emit, clock } = this.#options;
     this.#leaveGroup();
-    const world = this.#worldOf(epoch);
+    const world = this.#worldOf(generation);
     const { rank, worldSize, localRank, localWorldSize, members, parted, mesh, links, signal } = world;
     emit({
-      type: 'epoch',
-      epoch: epoch.epoch,
+      type: 'generation',
+      generation: generation.generation,
       run: this.run,
       rank,
       worldSize,
@@ -205,9 +205,9 @@ export class Training {
       const transport = await transportOf(group);
       // Who has the data builds meanwhile, and its failure is heard below.
       this.prepareAhead().catch(() => {});
-      await this.#spreading?.run(group, members);
+      await this.#fileDistribution?.run(group, members);
       // The server counts from then on.
-      if (this.#spreading) begunAt = clock.now();
+      if (this.#fileDistribution) begunAt = clock.now();
       group.timeoutMs = timeLeft();
       const learned = this.#learned;
       if (await this.#shard?.agree(group, learned)) {
@@ -215,8 +215,8 @@ export class Training {
         this.#dropBuilt();
       }
       await unlessAborted(signal, this.#agreeOnTokens(group));
-      // The others do not wait for a rank that compiles for an epoch that has ended.
-      const { trainingRun } = await unlessAborted(signal, this.#build());
+      // The others do not wait for a rank that compiles for a generation that has ended.
+      const { trainingLoop: trainingRun } = await unlessAborted(signal, this.#build());
       group.timeoutMs = timeLeft();
       const state = await trainingRun.enter({ group, transport, signal });
       this.#hasState = true;
@@ -225,10 +225,10 @@ export class Training {
     });
   }
 
-  /** RUNNING: trains to the end of the run, or of the epoch. */
+  /** RUNNING: trains to the end of the run, or of the generation. */
   async train(): Promise<StateReport> {
     return this.#checked(async () => {
-      const { trainingRun } = await this.#build();
+      const { trainingLoop: trainingRun } = await this.#build();
       const trained = await trainingRun.run();
       const result = { ...trained, ...(await this.#written(trained.steps)) };
       this.#result = result;
@@ -250,10 +250,10 @@ export class Training {
       this.dispose();
       return null;
     }
-    const last = answerer.standing();
+    const last = answerer.progress();
     this.#leaveGroup();
-    this.#built.trainingRun.dispose();
-    return { ...answerer, standing: () => last };
+    this.#built.trainingLoop.dispose();
+    return { ...answerer, progress: () => last };
   }
 
   /** A language model that is gone on with has tokens of its own, which who has only the text builds it anew by. */
@@ -261,7 +261,7 @@ export class Training {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;
     const built = await this.#build();
     const { learned } = built.task;
-    if (!(learned instanceof Author)) return;
+    if (!(learned instanceof TextGenerator)) return;
     const { vocabulary } = learned;
     const hash = hashState([new TextEncoder().encode(JSON.stringify(vocabulary))]);
     const told = await group.allGatherObject({ hash, hasState: this.#hasState });
@@ -276,7 +276,7 @@ export class Training {
 
   /** How far its state is, where it has taken a step or goes on from others'. */
   get #learned(): Pick<Progress, 'step' | 'appliedIn'> | null {
-    const reached = this.#built?.trainingRun.reached ?? this.#from?.progress;
+    const reached = this.#built?.trainingLoop.reached ?? this.#from?.progress;
     return reached && (reached.step > 0 || this.#from !== null) ? reached : null;
   }
 
@@ -307,9 +307,9 @@ export class Training {
 
   async #make(): Promise<Built> {
     const { job, worldSize, files, shared, baseUrl, opened, clock, emit, isHidden } = this.#options;
-    const { weights, keepsakes } = this.#options;
+    const { weights, carryOver } = this.#options;
     emit(
-      job.data.kind === 'drawn'
+      job.data.kind === 'synthetic'
         ? { type: 'warmup', stage: 'drawing', message: 'Drawing digits' }
         : { type: 'warmup', stage: 'data', message: 'Loading the data' },
     );
@@ -317,8 +317,8 @@ export class Training {
     const task = this.#shard
       ? await this.#shard.task()
       : await loadJobTask(job, { files: shared?.files() ?? files, baseUrl }, ranks, this.#vocabulary);
-    const writes = task.learned instanceof Author && keepsModel(job);
-    const samples = writes ? new Samples(task.learned, emit, keepsakes?.samples ?? []) : null;
+    const writes = task.learned instanceof TextGenerator && keepsModel(job);
+    const samples = writes ? new SampleTexts(task.learned, emit, carryOver?.samples ?? []) : null;
     const tell = async (event: EngineEvent): Promise<void> => {
       emit(event);
       await samples?.observe(event);
@@ -331,7 +331,7 @@ export class Training {
         if (weights.facts) checkFacts(weights.file, weights.facts, facts);
         setWeights(task.learned.jobModel, weights);
       }
-      const trainingRun = await TrainingRun.prepare({
+      const trainingRun = await TrainingLoop.prepare({
         ...{ plan: job, task, clock, emit: tell, isHidden, from: weights ? 'model' : this.#from },
         device: opened.device,
         checkDevice: () => opened.check(),
@@ -340,7 +340,7 @@ export class Training {
           if (answerer) this.#best = await copyModel(answerer);
         },
       });
-      return { task, samples, trainingRun };
+      return { task, samples, trainingLoop: trainingRun };
     } catch (error) {
       task.dispose();
       throw error;
@@ -350,7 +350,7 @@ export class Training {
   /** What a language model's result has beside the others'. */
   async #written(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
     const { task, samples } = await this.#build();
-    if (!(task.learned instanceof Author) || samples === null) return {};
+    if (!(task.learned instanceof TextGenerator) || samples === null) return {};
     return { bigramLoss: task.learned.bigramLoss, samples: await samples.finish(steps) };
   }
 
@@ -372,29 +372,30 @@ export class Training {
   }
 
   /** The room's ranks; by `data-parallel` this tab's own replicas. */
-  #worldOf(epoch: Epoch): Omit<Epoch, 'epoch' | 'run' | 'job'> {
+  #worldOf(generation: Generation): Omit<Generation, 'generation' | 'run' | 'job'> {
     const { job, files, baseUrl } = this.#options;
-    if (job.strategy !== 'data-parallel') return epoch;
-    if (epoch.worldSize > 1) {
+    if (job.strategy !== 'data-parallel') return generation;
+    if (generation.worldSize > 1) {
       throw new UsageError(
-        `The strategy data-parallel runs in one tab, and this room has ${epoch.worldSize}: choose ring for several tabs.`,
+        `The strategy data-parallel runs in one tab, and this room has ${generation.worldSize}: choose ddp for several tabs.`,
       );
     }
     const lost = new AbortController();
-    this.#replicas = startReplicas({ worldSize: job.replicas, epoch: epoch.epoch, job, files, baseUrl }, (error) =>
-      lost.abort(error),
+    this.#replicas = startReplicas(
+      { worldSize: job.replicas, generation: generation.generation, job, files, baseUrl },
+      (error) => lost.abort(error),
     );
-    const [self] = epoch.members;
+    const [self] = generation.members;
     return {
       ...{ rank: 0, worldSize: job.replicas, localRank: 0, localWorldSize: job.replicas },
       members: Array.from({ length: job.replicas }, (_, i) => ({ ...self!, name: `replica ${i}` })),
       parted: [],
       ...{ mesh: this.#replicas.mesh, links: this.#replicas.links },
-      signal: AbortSignal.any([epoch.signal, lost.signal]),
+      signal: AbortSignal.any([generation.signal, lost.signal]),
     };
   }
 
-  async #tellLinks(links: Epoch['links']): Promise<void> {
+  async #tellLinks(links: Generation['links']): Promise<void> {
     for (const [peerRank, link] of links) {
       const { route, roundTripMs } = await link.describe();
       this.#options.emit({ type: 'link', peerRank, up: link.state === 'open', route, roundTripMs });
@@ -402,14 +403,14 @@ export class Training {
   }
 }
 
-function free({ task, trainingRun }: Built): void {
+function free({ task, trainingLoop: trainingRun }: Built): void {
   trainingRun.dispose();
   task.dispose();
 }
 
 /** The meaning of its samples; `null` where the job defines it. */
 function factsOf({ learned }: JobTask): SampleFacts | null {
-  return learned instanceof Author ? null : learned.facts;
+  return learned instanceof TextGenerator ? null : learned.facts;
 }
 
 /** @throws DataError where they are not of this model. */

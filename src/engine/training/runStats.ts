@@ -5,7 +5,7 @@ import type { StepTimes } from '../../protocol/stepTrace.ts';
 import { median, quantile } from '../../util/statistics.ts';
 import { memoryBytes } from '../device/memory.ts';
 
-export class RunFigures {
+export class RunStats {
   readonly #times: StepTimes[] = [];
   #timesTold = 0;
   #gradientBytes = { sent: 0, received: 0 };

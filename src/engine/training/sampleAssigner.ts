@@ -1,22 +1,22 @@
 /** A rank's part of the next step, and who deals it out. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../parallel/data/cursor.ts';
-import type { Holding } from '../../parallel/recovery/sampleReassignment.ts';
+import type { RetainedGradient } from '../../parallel/recovery/sampleReassignment.ts';
 import type { Ring } from '../../parallel/strategies/index.ts';
 
-export interface Turn {
+export interface StepAssignment {
   /** All ranks' part: where it lies in the pass, how many samples it has, and where the next step begins. */
-  window: { dataEpoch: number; offset: number; size: number; next: CursorPosition };
+  window: { epoch: number; offset: number; size: number; next: CursorPosition };
   /** Samples of this rank: first those whose gradients it holds, then what it is to compute. */
   indices: Uint32Array;
   /** Micro-batches, at least one, the same number on all ranks. */
-  rounds: number;
+  microBatches: number;
 }
 
 /** What a rank holds of a step that was not applied. */
-export type HeldGradient = Pick<Ring, 'heldSamples' | 'drop'>;
+export type GradientStore = Pick<Ring, 'heldSamples' | 'drop'>;
 
-export interface DealerOptions {
+export interface SampleAssignerOptions {
   /** The run's first world. */
   group: ProcessGroup;
   /** Training samples by rank. */
@@ -27,15 +27,19 @@ export interface DealerOptions {
 }
 
 /** Deals out a run's steps in one world after the other, to every rank its own part. */
-export interface Dealer {
+export interface SampleAssigner {
   /** Another world. @param samples by rank. */
   enter(group: ProcessGroup, samples: readonly number[]): void;
   /** Of a step that nobody has tried. */
-  deal(position: CursorPosition): Turn;
+  assign(position: CursorPosition): StepAssignment;
   /** What this rank has of the last step that was dealt, where it was not applied. */
-  holdingOf(held: HeldGradient): Holding | null;
+  retainedGradient(held: GradientStore): RetainedGradient | null;
   /** Deals out a step of which ranks may hold parts, by rank. What this one holds in vain is dropped. */
-  dealAgain(position: CursorPosition, held: HeldGradient, holdings: readonly (Holding | null)[]): Turn;
+  reassign(
+    position: CursorPosition,
+    held: GradientStore,
+    retainedGradients: readonly (RetainedGradient | null)[],
+  ): StepAssignment;
   /** Samples of a step, of all ranks together, where the pass does not end in it. */
   readonly stepSamples: number;
   /** Steps from `position` to the end of so many passes. */

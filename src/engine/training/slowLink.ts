@@ -17,21 +17,21 @@ const LASTING = 2;
 type Of<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 
 export class SlowLink {
-  #epoch: Of<'epoch'> | null = null;
+  #generation: Of<'generation'> | null = null;
   #statistics: Of<'ranks'>['ranks'] = [];
   #times = 0;
 
-  /** Takes the run's events in order. @returns the link, once in each epoch in which it is slow. */
-  observe(event: EngineEvent): { epoch: number; peer: string } | null {
-    if (event.type === 'epoch') {
-      this.#epoch = event;
+  /** Takes the run's events in order. @returns the link, once in each generation in which it is slow. */
+  observe(event: EngineEvent): { generation: number; peer: string } | null {
+    if (event.type === 'generation') {
+      this.#generation = event;
       this.#times = 0;
     }
     if (event.type === 'ranks') this.#statistics = event.ranks;
-    if (event.type !== 'telemetry' || this.#epoch === null) return null;
-    const { epoch, rank, members } = this.#epoch;
+    if (event.type !== 'telemetry' || this.#generation === null) return null;
+    const { generation, rank, members } = this.#generation;
     const found = findStragglers(this.#statistics, event.ranks).find((one) => one.kind === 'link' && one.from === rank);
     this.#times = found && found.ratio >= RATIO ? this.#times + 1 : 0;
-    return this.#times === LASTING ? { epoch, peer: members[rightOf(rank, members.length)]!.member } : null;
+    return this.#times === LASTING ? { generation, peer: members[rightOf(rank, members.length)]!.member } : null;
   }
 }

@@ -1,6 +1,6 @@
 /**
  * One run of a task: prepare it on this rank alone (compile), enter a world (agree), then step after step to the end, by the
- * strategy that was chosen. A world is an epoch's process group; one that ends early is followed by another, in which an elastic
+ * strategy that was chosen. A world is a generation's process group; one that ends early is followed by another, in which an elastic
  * strategy goes on: what was applied stays, and every sample of a pass counts once. What it does is told in events; what it
  * computes with is TensorFlow.js's current backend.
  */
@@ -9,10 +9,10 @@ import { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createOptimizer } from '../../optim/index.ts';
 import { findRate, hasExploded } from '../../optim/rangeTest.ts';
 import { rateAt } from '../../optim/schedule.ts';
-import { holdingsThatCount, type Holding } from '../../parallel/recovery/sampleReassignment.ts';
+import { currentGradients, type RetainedGradient } from '../../parallel/recovery/sampleReassignment.ts';
 import { keepingBuffers } from '../../parallel/ddp/flatten.ts';
 import { allGatherHashes } from '../../parallel/recovery/hashes.ts';
-import { PacedRule } from '../../parallel/strategies/scheduledOptimizer.ts';
+import { ScheduledOptimizer } from '../../parallel/strategies/scheduledOptimizer.ts';
 import type { Pass, PassOptions } from '../../parallel/ddp/pass.ts';
 import {
   advance,
@@ -44,13 +44,13 @@ import { dissenters } from '../../util/majority.ts';
 import { Yielder } from '../../util/yielder.ts';
 import { compareData } from './compareData.ts';
 import { dutiesAfter, joined, NO_DUTIES, testHeldOut, testInterval, type Duties, type Tested } from './evaluation.ts';
-import { RunFigures } from './runStats.ts';
+import { RunStats } from './runStats.ts';
 import { StepLosses } from './stepLosses.ts';
 import { StepTelemetry } from './stepTelemetry.ts';
 import type { Task } from '../tasks/task.ts';
-import { ShardDealer } from './partitionedDataAssigner.ts';
-import { SharedDealer } from './replicatedDataAssigner.ts';
-import type { Dealer, Turn } from './sampleAssigner.ts';
+import { PartitionedDataAssigner } from './partitionedDataAssigner.ts';
+import { ReplicatedDataAssigner } from './replicatedDataAssigner.ts';
+import type { SampleAssigner, StepAssignment } from './sampleAssigner.ts';
 
 /** DiLoCo's outer optimizer, as the paper found best. */
 const OUTER_OPTIMIZER = { learningRate: 0.7, momentum: 0.9 };
@@ -61,7 +61,7 @@ const TIMED_STEPS = 400;
 /** Milliseconds of work between two turns of timers and messages: a rank that is not heard of for seconds is held to be gone. */
 const YIELD_MS = 200;
 
-interface TrainingRunOptions {
+interface TrainingLoopOptions {
   plan: TrainingPlan;
   task: Task;
   device: Device;
@@ -96,31 +96,31 @@ interface World {
 
 /** What ranks tell each other on entering a world, beside their state. */
 interface Note {
-  holding: Holding | null;
+  retained: RetainedGradient | null;
   /** Whether something is left to do after its last step. */
   isDue: boolean;
 }
 
 type AnyStrategy = Awaited<ReturnType<typeof createStrategy>>;
 
-export class TrainingRun {
-  readonly #options: TrainingRunOptions;
+export class TrainingLoop {
+  readonly #options: TrainingLoopOptions;
   readonly #strategy: AnyStrategy;
   /** All that the strategy has made, to be told the rate of a step. */
-  readonly #rules: readonly PacedRule[];
+  readonly #rules: readonly ScheduledOptimizer[];
   readonly #dataHash: string;
   readonly #progress = startOfRun();
   readonly #bounds: RunBounds;
-  readonly #figures = new RunFigures();
+  readonly #figures = new RunStats();
   readonly #telemetry: StepTelemetry;
   readonly #yielder: Yielder;
   readonly #losses: StepLosses;
   #world: World | null = null;
-  #dealer: Dealer | null = null;
+  #sampleAssigner: SampleAssigner | null = null;
   /** Samples of all ranks together. */
   #samples = { train: 0, test: 0 };
   /** Of the next step, once it is dealt out. */
-  #turn: Turn | null = null;
+  #assignment: StepAssignment | null = null;
   #due: Duties = NO_DUTIES;
   #statistics: RankStatistics[] = [];
   #hashes: string[] = [];
@@ -139,9 +139,9 @@ export class TrainingRun {
   #trainedMs = 0;
 
   private constructor(
-    options: TrainingRunOptions,
+    options: TrainingLoopOptions,
     strategy: AnyStrategy,
-    rules: readonly PacedRule[],
+    rules: readonly ScheduledOptimizer[],
     dataHash: string,
   ) {
     this.#options = options;
@@ -167,24 +167,24 @@ export class TrainingRun {
   static async prepare({
     from = null,
     ...options
-  }: TrainingRunOptions & { from?: RunState | 'model' | null }): Promise<TrainingRun> {
+  }: TrainingLoopOptions & { from?: RunState | 'model' | null }): Promise<TrainingLoop> {
     const { plan, task, emit, clock, checkDevice } = options;
     const { optimizer, learningRate, weightDecay, clipNorm } = plan;
     const decay = weightDecay === null ? {} : { weightDecay };
-    const rules: PacedRule[] = [];
+    const rules: ScheduledOptimizer[] = [];
     const dataHash = await task.dataHash();
-    const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 0, links: new Map() }), { clock });
+    const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() }), { clock });
     const strategy = await createStrategy(plan, {
       ...{ model: task.model, group: alone, clock, checkGradients: checkDevice },
       createOptimizer: (size) => {
-        const rule = new PacedRule(createOptimizer(optimizer, { learningRate, ...decay }, size), clipNorm);
+        const rule = new ScheduledOptimizer(createOptimizer(optimizer, { learningRate, ...decay }, size), clipNorm);
         rules.push(rule);
         return rule;
       },
       createOuterOptimizer: (size) => createOptimizer('nesterov', OUTER_OPTIMIZER, size),
     });
     try {
-      const run = new TrainingRun(options, strategy, rules, dataHash);
+      const run = new TrainingLoop(options, strategy, rules, dataHash);
       await emit({ type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' });
       await run.#warmUp();
       if (from === 'model') {
@@ -242,21 +242,21 @@ export class TrainingRun {
     if (this.#worlds > 0 && !isElastic(plan)) {
       throw new PeergradError(
         `Ranks have come or gone, and the strategy ${plan.strategy} cannot go on without those it began with: start again, or ` +
-          'choose ring.',
+          'choose ddp.',
         { rank: group.rank, worldSize: group.worldSize },
       );
     }
-    const dealer = await this.#shareData(group);
+    const assigner = await this.#shareData(group);
     let arrivals: Arrival<Note>[] = [];
     if (strategy instanceof Ring) {
       strategy.rollBack();
       const { samples, comparison } = this.#due;
       const isDue = samples > 0 || comparison;
-      const holding = dealer.holdingOf(strategy);
-      arrivals = await strategy.attach(group, this.#progress, { holding, isDue });
-      this.#turn = this.#isThrough
+      const retained = assigner.retainedGradient(strategy);
+      arrivals = await strategy.attach(group, this.#progress, { retained, isDue });
+      this.#assignment = this.#isThrough
         ? null
-        : dealer.dealAgain(this.#progress.position, strategy, holdingsThatCount(arrivals));
+        : assigner.reassign(this.#progress.position, strategy, currentGradients(arrivals));
     } else {
       await strategy.attach(group);
     }
@@ -270,7 +270,7 @@ export class TrainingRun {
     const progress = this.#progress;
     if (progress.evaluateEvery === 0) {
       const steps = plan.maxMinutes === null ? this.#totalSteps : Math.min(this.#totalSteps, TIMED_STEPS);
-      progress.evaluateEvery = testInterval(this.#samples, plan, dealer.stepSamples, steps);
+      progress.evaluateEvery = testInterval(this.#samples, plan, assigner.stepSamples, steps);
     }
     if (this.#isRangeTest && progress.step === 0) this.#untrained = await this.#ring('tested').snapshot();
     this.#due = this.#isAnyoneDue(arrivals) ? this.#dutiesNow : NO_DUTIES;
@@ -352,7 +352,7 @@ export class TrainingRun {
   /** Steps of the whole run, if the world stays as it is. */
   get #totalSteps(): number {
     const { step, position } = this.#progress;
-    const left = this.#isOver ? 0 : this.#dealer!.stepsLeft(position, this.#bounds.epochs);
+    const left = this.#isOver ? 0 : this.#sampleAssigner!.stepsLeft(position, this.#bounds.epochs);
     return Math.min(step + left, this.#options.plan.maxSteps ?? Infinity);
   }
 
@@ -360,7 +360,7 @@ export class TrainingRun {
   #ring(done: string): Ring {
     if (this.#strategy instanceof Ring) return this.#strategy;
     throw new UsageError(
-      `A run by the strategy ${this.#options.plan.strategy} cannot be ${done}, as ranks have state of their own: choose ring.`,
+      `A run by the strategy ${this.#options.plan.strategy} cannot be ${done}, as ranks have state of their own: choose ddp.`,
     );
   }
 
@@ -373,32 +373,32 @@ export class TrainingRun {
   }
 
   /** Sees to it that samples can be dealt out. */
-  async #shareData(group: ProcessGroup): Promise<Dealer> {
+  async #shareData(group: ProcessGroup): Promise<SampleAssigner> {
     const { plan, task } = this.#options;
     const isFresh = !(this.#strategy instanceof Ring) || this.#strategy.isFresh;
     const { samples, train, test } = await compareData(group, task, { dataHash: this.#dataHash, isFresh });
     this.#samples = { train, test };
-    if (this.#dealer) this.#dealer.enter(group, samples);
+    if (this.#sampleAssigner) this.#sampleAssigner.enter(group, samples);
     else {
       const options = { group, samples, seed: plan.seed, batchSize: plan.batchSize };
-      this.#dealer = task.isShard ? new ShardDealer(options) : new SharedDealer(options);
+      this.#sampleAssigner = task.isShard ? new PartitionedDataAssigner(options) : new ReplicatedDataAssigner(options);
     }
-    return this.#dealer;
+    return this.#sampleAssigner;
   }
 
   async #takeStep(startedAt: number): Promise<void> {
     const { clock, emit } = this.#options;
     const strategy = this.#strategy;
     const { step } = this.#progress;
-    const turn = (this.#turn ??= this.#dealer!.deal(this.#progress.position));
-    const { dataEpoch, offset, size } = turn.window;
-    const samples = strategy.reportsAllRanks ? size : turn.indices.length;
+    const assignment = (this.#assignment ??= this.#sampleAssigner!.assign(this.#progress.position));
+    const { epoch, offset, size } = assignment.window;
+    const samples = strategy.reportsAllRanks ? size : assignment.indices.length;
     await this.#pace();
-    await emit({ type: 'begin', step, dataEpoch, samples });
+    await emit({ type: 'begin', step, epoch, samples });
     const stepAt = clock.now();
     let report: StepReport;
     try {
-      report = await this.#learn(turn);
+      report = await this.#learn(assignment);
       if (this.#isOver) await strategy.synchronize();
     } finally {
       this.#figures.countBytes();
@@ -420,7 +420,7 @@ export class TrainingRun {
       for (const event of this.#telemetry.took({ step, startedAt: stepAt, ms, traces, bucketBytes })) await emit(event);
     }
     const { loss } = report;
-    await emit({ type: 'step', step, dataEpoch, offset, loss, samples: report.samples, ms, at: now - startedAt });
+    await emit({ type: 'step', step, epoch, offset, loss, samples: report.samples, ms, at: now - startedAt });
   }
 
   /**
@@ -458,7 +458,7 @@ export class TrainingRun {
   }
 
   /** Learns from this rank's part of a step, in micro-batches where it is more than fits one. */
-  async #learn({ window, indices, rounds }: Turn): Promise<StepReport> {
+  async #learn({ window, indices, microBatches: rounds }: StepAssignment): Promise<StepReport> {
     const { task, plan } = this.#options;
     const strategy = this.#strategy;
     const todo = indices.slice(strategy instanceof Ring ? strategy.heldSamples : 0);
@@ -475,12 +475,12 @@ export class TrainingRun {
     const take = (pass: Pass): Promise<StepReport> =>
       strategy.step(pass, { ...optionsOf(last), totalSamples: window.size }, ({ loss, samples }) => {
         const progress = this.#progress;
-        advance(progress, this.#here.group.epoch, window.next);
+        advance(progress, this.#here.group.generation, window.next);
         progress.trainedMs = this.#trainedMs;
         if (strategy.reportsAllRanks) progress.losses.push(loss);
         else this.#losses.add(loss, samples);
         this.#due = joined(this.#due, this.#dutiesNow);
-        this.#turn = null;
+        this.#assignment = null;
       });
     return task.withBatch(last, take, step);
   }
@@ -561,7 +561,7 @@ export class TrainingRun {
     if (dissenting.length > 0) {
       const differs = `After step ${step + 1} the state of rank ${dissenting.join(', ')} differs from the others'`;
       const reason = 'that machine computes wrongly or runs another version of the page.';
-      const context = { rank: group.rank, worldSize: group.worldSize, step, odd: dissenting };
+      const context = { rank: group.rank, worldSize: group.worldSize, step, divergent: dissenting };
       if (isElastic(plan)) throw new DivergenceError(`${differs}, and has to be replaced: ${reason}`, context);
       throw new MismatchError(`${differs}, so the run stopped: ${reason}`, context);
     }
@@ -588,7 +588,7 @@ export class TrainingRun {
       adapter: device.adapter,
       transport,
       steps: step,
-      epochs: position.dataEpoch + (position.offset > 0 ? 1 : 0),
+      epochs: position.epoch + (position.offset > 0 ? 1 : 0),
       loss: losses.at(-1)!,
       accuracy: this.#tested?.accuracy ?? null,
       ...(this.#tested?.metrics && { metrics: this.#tested.metrics }),

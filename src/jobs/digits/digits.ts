@@ -41,7 +41,7 @@ const INK = { min: 0.7, max: 1 };
 const GRAIN = 0.08;
 
 /** One split of the drawn digits: label = index % 10, so every ten samples in a row hold each digit once. */
-export class DrawnDigits implements Dataset {
+export class SyntheticDigits implements Dataset {
   readonly size: number;
   readonly inputShape = [SIDE, SIDE, 1] as const;
   readonly classes = CLASSES;

@@ -23,9 +23,9 @@ export async function loadText(
       return checked(fetched, `in ${new URL(data.url, baseUrl).href}`, signal);
     }
     case 'files':
-    case 'spread':
+    case 'shared':
       return checked(files, 'among the files you chose', signal);
-    case 'drawn':
+    case 'synthetic':
     case 'none':
     case 'federated':
       throw new UsageError(`The job ${job} has no text of kind "${data.kind}".`);

@@ -9,7 +9,7 @@ import { checkCount, checkRank } from '../checks.ts';
 /** How far the training data is used up: part of the state that all ranks share and a joiner receives. */
 export interface CursorPosition {
   /** Passes over the data that are done (not a membership epoch). */
-  readonly dataEpoch: number;
+  readonly epoch: number;
   /** Samples of this pass that are done, 0 .. datasetSize-1; where each rank has its own, parts of it. */
   readonly offset: number;
   /** Where each rank has samples of its own: parts that this pass is divided into. */
@@ -18,7 +18,7 @@ export interface CursorPosition {
 
 /** The samples of one step, of all ranks together. */
 export interface SampleWindow {
-  readonly dataEpoch: number;
+  readonly epoch: number;
   /** Samples of the pass that are done before it. */
   readonly offset: number;
   /** 1 .. globalBatch sample indices; fewer than globalBatch only at the end of a pass. */
@@ -49,9 +49,9 @@ export class GlobalCursor {
 
   /** @throws UsageError if `position` lies outside a pass or `globalBatch` is not a count. */
   windowAt(position: CursorPosition, globalBatch: number): SampleWindow {
-    const { dataEpoch, offset } = position;
+    const { epoch, offset } = position;
     checkCount('globalBatch', globalBatch, 1);
-    checkCount('dataEpoch', dataEpoch, 0);
+    checkCount('epoch', epoch, 0);
     checkCount('offset', offset, 0);
     if (offset >= this.datasetSize) {
       throw new UsageError(
@@ -60,17 +60,17 @@ export class GlobalCursor {
     }
     const end = Math.min(offset + globalBatch, this.datasetSize);
     return {
-      dataEpoch,
+      epoch,
       offset,
-      indices: this.#permutationOf(dataEpoch).slice(offset, end),
-      next: end < this.datasetSize ? { dataEpoch, offset: end } : { dataEpoch: dataEpoch + 1, offset: 0 },
+      indices: this.#permutationOf(epoch).slice(offset, end),
+      next: end < this.datasetSize ? { epoch, offset: end } : { epoch: epoch + 1, offset: 0 },
     };
   }
 
-  #permutationOf(dataEpoch: number): Uint32Array {
-    if (this.#order === null || this.#orderEpoch !== dataEpoch) {
-      this.#order = permutation(this.datasetSize, mixSeed(this.seed, dataEpoch));
-      this.#orderEpoch = dataEpoch;
+  #permutationOf(epoch: number): Uint32Array {
+    if (this.#order === null || this.#orderEpoch !== epoch) {
+      this.#order = permutation(this.datasetSize, mixSeed(this.seed, epoch));
+      this.#orderEpoch = epoch;
     }
     return this.#order;
   }
@@ -82,7 +82,7 @@ export class GlobalCursor {
  *
  * @throws UsageError if `rank` is not in 0 .. worldSize-1.
  */
-export function dealWindow(indices: Uint32Array, rank: number, worldSize: number): Uint32Array {
+export function splitWindow(indices: Uint32Array, rank: number, worldSize: number): Uint32Array {
   checkRank(rank, worldSize);
   const out = new Uint32Array(Math.max(0, Math.ceil((indices.length - rank) / worldSize)));
   for (let i = 0; i < out.length; i++) out[i] = indices[rank + i * worldSize]!;

@@ -1,16 +1,16 @@
 /**
  * Files in slices, from the ranks that have them to all: in each round ranks tell which slices they have, come to the same plan
- * (`spreadPlan.ts`) and carry it out. What came is kept, so that after a round that broke off the next one goes on with the rest.
+ * (`distributionPlan.ts`) and carry it out. What came is kept, so that after a round that broke off the next one goes on with the rest.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { PeergradError, TimeoutError } from '../../util/errors.ts';
-import { planSpread, type SpreadPlan, type SpreadReport, type Transfer } from './distributionPlan.ts';
+import { planDistribution, type DistributionPlan, type SliceReport, type SliceTransfer } from './distributionPlan.ts';
 
 /** What a rank has of the files. */
-export interface Slices {
+export interface FileSlices {
   readonly count: number;
   /** Of all slices, one behind the other; `null` until they are known. */
   readonly digests: string | null;
@@ -26,13 +26,13 @@ export interface Slices {
   read(slice: number): Promise<Uint8Array<ArrayBuffer> | null>;
 }
 
-interface SpreadOptions {
+interface DistributeFilesOptions {
   clock: Clock;
   /** Called at once, and then twice a second, on all ranks, with the bytes that each has. */
   onprogress: (heldBytes: readonly number[]) => void;
 }
 
-/** Of slices; any that nothing else in an epoch's beginning takes. */
+/** Of slices; any that nothing else in a generation's beginning takes. */
 const TAG = 2000;
 /**
  * Slices under way to or from a rank at once. A message's second frame waits for the receiver's word, which comes back behind what
@@ -55,7 +55,11 @@ const WATCHED = Infinity;
  * @throws (rejects) PeergradError where a slice comes damaged again and again, TimeoutError where nothing moves, what
  *   collectives reject with. What has come until then stays in `slices`.
  */
-export async function spread(group: ProcessGroup, slices: Slices, options: SpreadOptions): Promise<readonly number[]> {
+export async function distributeFiles(
+  group: ProcessGroup,
+  slices: FileSlices,
+  options: DistributeFilesOptions,
+): Promise<readonly number[]> {
   const damaged = new Damaged(group, slices);
   for (;;) {
     const all = Array.from({ length: slices.count }, (_, slice) => slice);
@@ -68,27 +72,27 @@ export async function spread(group: ProcessGroup, slices: Slices, options: Sprea
       if (slices.digests === null) slices.learn(digests);
     }
     options.onprogress(reports.map((report) => bytesIn(report, slices)));
-    const plan = planSpread(group.rank, reports);
+    const plan = planDistribution(group.rank, reports);
     if (plan.missing.length > 0 || reports.every((report) => isWhole(report))) return plan.missing;
     if (await carryOut(group, slices, plan, damaged, options)) return [];
   }
 }
 
-function bytesIn({ has }: SpreadReport, slices: Slices): number {
+function bytesIn({ has }: SliceReport, slices: FileSlices): number {
   return has.reduce((sum, one, slice) => sum + (one === 1 ? slices.bytesOf(slice) : 0), 0);
 }
 
-function isWhole({ has }: SpreadReport): boolean {
+function isWhole({ has }: SliceReport): boolean {
   return has.every((one) => one === 1);
 }
 
 /** @returns whether all ranks have all slices then. */
 async function carryOut(
   group: ProcessGroup,
-  slices: Slices,
-  plan: SpreadPlan,
+  slices: FileSlices,
+  plan: DistributionPlan,
   damaged: Damaged,
-  { clock, onprogress }: SpreadOptions,
+  { clock, onprogress }: DistributeFilesOptions,
 ): Promise<boolean> {
   let isDone = false;
   const work = transfer(group, slices, plan, damaged).then(() => (isDone = true));
@@ -108,16 +112,25 @@ async function carryOut(
   }
 }
 
-function stalled({ rank, worldSize, epoch }: ProcessGroup, lacking: readonly Transfer[], told: Float64Array[]): Error {
+function stalled(
+  { rank, worldSize, generation }: ProcessGroup,
+  lacking: readonly SliceTransfer[],
+  told: Float64Array[],
+): Error {
   const waiting = told.flatMap((one, other) => (one[2]! > 0 ? [other] : []));
   const missing = [...new Set(lacking.map(({ from }) => from))];
   const what = `for ${STALLED_MS / 1000} s no rank has got anything of the files`;
   const who = waiting.length === 0 ? '' : `; rank ${waiting.join(', ')} waits for the left neighbour`;
-  return new TimeoutError(`Timed out: ${what}${who}.`, { rank, worldSize, epoch, missing });
+  return new TimeoutError(`Timed out: ${what}${who}.`, { rank, worldSize, generation, missing });
 }
 
 /** Sends and receives all of a plan, whose order both ends of a link know. */
-async function transfer(group: ProcessGroup, slices: Slices, plan: SpreadPlan, damaged: Damaged): Promise<void> {
+async function transfer(
+  group: ProcessGroup,
+  slices: FileSlices,
+  plan: DistributionPlan,
+  damaged: Damaged,
+): Promise<void> {
   /** Of what has yet to come: settled once it has, be it damaged. */
   const arrived = new Map(plan.receives.map(({ slice }) => [slice, deferred()]));
   await Promise.all([
@@ -127,8 +140,8 @@ async function transfer(group: ProcessGroup, slices: Slices, plan: SpreadPlan, d
 }
 
 /** What comes from, or goes to, one rank each. */
-function lanesOf(transfers: readonly Transfer[], end: 'from' | 'to'): Transfer[][] {
-  const lanes = new Map<number, Transfer[]>();
+function lanesOf(transfers: readonly SliceTransfer[], end: 'from' | 'to'): SliceTransfer[][] {
+  const lanes = new Map<number, SliceTransfer[]>();
   for (const one of transfers) {
     const lane = lanes.get(one[end]);
     if (lane) lane.push(one);
@@ -139,8 +152,8 @@ function lanesOf(transfers: readonly Transfer[], end: 'from' | 'to'): Transfer[]
 
 async function receiveAll(
   group: ProcessGroup,
-  slices: Slices,
-  lane: readonly Transfer[],
+  slices: FileSlices,
+  lane: readonly SliceTransfer[],
   damaged: Damaged,
   arrived: ReadonlyMap<number, Deferred<void>>,
 ): Promise<void> {
@@ -160,8 +173,8 @@ async function receiveAll(
 
 async function sendAll(
   group: ProcessGroup,
-  slices: Slices,
-  lane: readonly Transfer[],
+  slices: FileSlices,
+  lane: readonly SliceTransfer[],
   arrived: ReadonlyMap<number, Deferred<void>>,
 ): Promise<void> {
   const under: Work<void>[] = [];
@@ -175,31 +188,31 @@ async function sendAll(
   for (const one of under) await one;
 }
 
-/** The slices that came damaged to this rank in this epoch. */
+/** The slices that came damaged to this rank in this generation. */
 class Damaged {
   readonly #group: ProcessGroup;
-  readonly #slices: Slices;
-  #list: SpreadReport['damaged'] = [];
+  readonly #slices: FileSlices;
+  #list: SliceReport['damaged'] = [];
 
-  constructor(group: ProcessGroup, slices: Slices) {
+  constructor(group: ProcessGroup, slices: FileSlices) {
     this.#group = group;
     this.#slices = slices;
   }
 
-  get list(): SpreadReport['damaged'] {
+  get list(): SliceReport['damaged'] {
     return this.#list;
   }
 
   /** @throws PeergradError where there is no use in asking once more. */
-  add({ slice, from }: Transfer): void {
+  add({ slice, from }: SliceTransfer): void {
     const before = this.#list.find((one) => one.slice === slice && one.from === from);
     const times = (before?.times ?? 0) + 1;
     if (times === MAX_TRIES) {
-      const { rank, worldSize, epoch } = this.#group;
+      const { rank, worldSize, generation } = this.#group;
       throw new PeergradError(
         `Slice ${slice + 1} of ${this.#slices.count} of the files has come damaged ${times} times from rank ${from}, and as often ` +
           'from others that have it: reload the page there, and choose the files again.',
-        { rank, worldSize, epoch },
+        { rank, worldSize, generation },
       );
     }
     this.#list = [...this.#list.filter((one) => one !== before), { slice, from, times }];

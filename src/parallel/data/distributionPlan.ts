@@ -8,14 +8,14 @@
 import { modulo } from '../../collectives/plans/ringPlan.ts';
 
 /** What a rank has when a round begins, told to all. */
-export interface SpreadReport {
+export interface SliceReport {
   /** One byte a slice: whether the rank has it. */
   readonly has: Uint8Array;
   /** Who has sent the rank a slice damaged, and how often. */
   readonly damaged: readonly { slice: number; from: number; times: number }[];
 }
 
-export interface Transfer {
+export interface SliceTransfer {
   readonly slice: number;
   readonly from: number;
   readonly to: number;
@@ -23,20 +23,20 @@ export interface Transfer {
   readonly hops: number;
 }
 
-export interface SpreadPlan {
+export interface DistributionPlan {
   /** Of one rank, in the order in which both ends of a link take them. */
-  readonly receives: readonly Transfer[];
-  readonly sends: readonly Transfer[];
+  readonly receives: readonly SliceTransfer[];
+  readonly sends: readonly SliceTransfer[];
   /** Slices that no rank has. */
   readonly missing: readonly number[];
 }
 
 /** @param reports by rank. */
-export function planSpread(rank: number, reports: readonly SpreadReport[]): SpreadPlan {
+export function planDistribution(rank: number, reports: readonly SliceReport[]): DistributionPlan {
   const n = reports.length;
   const damaged = reports.map(damageBySlice);
-  const receives: Transfer[] = [];
-  const sends: Transfer[] = [];
+  const receives: SliceTransfer[] = [];
+  const sends: SliceTransfer[] = [];
   const missing: number[] = [];
   for (let slice = 0; slice < reports[0]!.has.length; slice++) {
     const holders = reports.flatMap(({ has }, holder) => (has[slice] === 1 ? [holder] : []));
@@ -61,14 +61,14 @@ export function planSpread(rank: number, reports: readonly SpreadReport[]): Spre
       else if (from === rank) sends.push(transfer);
     }
   }
-  const inOrder = (a: Transfer, b: Transfer): number => a.hops - b.hops || a.slice - b.slice;
+  const inOrder = (a: SliceTransfer, b: SliceTransfer): number => a.hops - b.hops || a.slice - b.slice;
   return { receives: receives.sort(inOrder), sends: sends.sort(inOrder), missing };
 }
 
 type Times = ReadonlyMap<number, number>;
 
 /** By slice: how often each rank has sent it damaged. */
-function damageBySlice({ damaged }: SpreadReport): Map<number, Times> {
+function damageBySlice({ damaged }: SliceReport): Map<number, Times> {
   const bySlice = new Map<number, Map<number, number>>();
   for (const { slice, from, times } of damaged) {
     bySlice.set(slice, (bySlice.get(slice) ?? new Map<number, number>()).set(from, times));

@@ -10,7 +10,7 @@ import type { CursorPosition } from './cursor.ts';
 
 /** One step. */
 interface ShardWindow {
-  readonly dataEpoch: number;
+  readonly epoch: number;
   /** Samples of the pass that are done before it, of all ranks together. */
   readonly offset: number;
   /** Its samples, of all ranks together: at least one. */
@@ -49,9 +49,9 @@ export class ShardCursor {
   }
 
   /** About as many steps as are left from `position` to the end of so many passes; of passes that nobody comes or goes in exactly. */
-  stepsLeft({ dataEpoch, offset, parts = 1 }: CursorPosition, epochs: number, batchSize: number): number {
+  stepsLeft({ epoch, offset, parts = 1 }: CursorPosition, epochs: number, batchSize: number): number {
     const each = this.partsOf(batchSize);
-    return Math.ceil(((parts - offset) * each) / parts) + (epochs - dataEpoch - 1) * each;
+    return Math.ceil(((parts - offset) * each) / parts) + (epochs - epoch - 1) * each;
   }
 
   /** Steps of a pass of which nothing is done, of batches of `batchSize` for each rank. */
@@ -60,9 +60,9 @@ export class ShardCursor {
   }
 
   /** @throws UsageError if `position` lies outside a pass or `batchSize` is not a count. */
-  windowAt({ dataEpoch, offset, parts: divided }: CursorPosition, batchSize: number): ShardWindow {
+  windowAt({ epoch, offset, parts: divided }: CursorPosition, batchSize: number): ShardWindow {
     checkCount('batchSize', batchSize, 1);
-    checkCount('dataEpoch', dataEpoch, 0);
+    checkCount('epoch', epoch, 0);
     checkCount('offset', offset, 0);
     const before = offset === 0 ? this.partsOf(batchSize) : (divided ?? 0);
     if (offset >= before) {
@@ -81,19 +81,19 @@ export class ShardCursor {
     const counts = countsTo(end);
     const from = start[this.#rank]!;
     return {
-      dataEpoch,
+      epoch,
       offset: sum(start),
       size: sum(counts),
-      indices: this.#permutationOf(dataEpoch).slice(from, from + counts[this.#rank]!),
-      next: end < parts ? { dataEpoch, offset: end, parts } : { dataEpoch: dataEpoch + 1, offset: 0 },
+      indices: this.#permutationOf(epoch).slice(from, from + counts[this.#rank]!),
+      next: end < parts ? { epoch, offset: end, parts } : { epoch: epoch + 1, offset: 0 },
     };
   }
 
   /** Of this rank's samples: by its seed and its size alone, so that it is the same in a world where the rank has another number. */
-  #permutationOf(dataEpoch: number): Uint32Array {
-    if (this.#order === null || this.#orderEpoch !== dataEpoch) {
-      this.#order = permutation(this.#sizes[this.#rank]!, mixSeed(this.#seed, dataEpoch));
-      this.#orderEpoch = dataEpoch;
+  #permutationOf(epoch: number): Uint32Array {
+    if (this.#order === null || this.#orderEpoch !== epoch) {
+      this.#order = permutation(this.#sizes[this.#rank]!, mixSeed(this.#seed, epoch));
+      this.#orderEpoch = epoch;
     }
     return this.#order;
   }

@@ -1,5 +1,5 @@
 /** An array that some ranks have, on all ranks. */
-import { evenCuts } from '../../collectives/plans/plans.ts';
+import { evenDisplacements } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 
 /**
@@ -17,7 +17,7 @@ export async function gatherSlices(
   sources: readonly number[],
 ): Promise<Float32Array<ArrayBuffer>> {
   if (values.length === 0) return new Float32Array();
-  const cuts = evenCuts(values.length, sources.length);
+  const cuts = evenDisplacements(values.length, sources.length);
   const sizes = group.ranks.map(() => 0);
   for (const [i, source] of sources.entries()) sizes[source] = cuts[i + 1]! - cuts[i]!;
   const mine = sources.indexOf(group.rank);

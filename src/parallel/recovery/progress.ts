@@ -17,8 +17,8 @@ export interface Progress {
   /** Steps that are applied. */
   step: number;
   /**
-   * Epoch (of membership) in which the last one was applied, and the one before it; 0: in none of this room's. As a step is applied
-   * once at most in an epoch, and by all its ranks alike, `step` and an epoch other than 0 name one state.
+   * Generation (of membership) in which the last one was applied, and the one before it; 0: in none of this room's. As a step is applied
+   * once at most in a generation, and by all its ranks alike, `step` and a generation other than 0 name one state.
    */
   appliedIn: number;
   previousAppliedIn: number;
@@ -57,7 +57,7 @@ export function shareOfTime(trainedMs: number, { maxMinutes }: Pick<RunBounds, '
 export function isRunOver({ step, position, trainedMs, verdicts }: Progress, bounds: RunBounds): boolean {
   const { epochs, maxSteps, patience } = bounds;
   if ((verdicts.at(-1)?.since ?? 0) >= (patience ?? Infinity)) return true;
-  return position.dataEpoch >= epochs || step >= (maxSteps ?? Infinity) || shareOfTime(trainedMs, bounds) >= 1;
+  return position.epoch >= epochs || step >= (maxSteps ?? Infinity) || shareOfTime(trainedMs, bounds) >= 1;
 }
 
 /**
@@ -76,16 +76,16 @@ export function judge(progress: Progress, loss: number): boolean {
   return isBest;
 }
 
-/** Takes a step into `progress` that was applied in `epoch` (of membership); the next one's window begins at `next`. */
-export function advance(progress: Progress, epoch: number, next: CursorPosition): void {
+/** Takes a step into `progress` that was applied in `generation` (of membership); the next one's window begins at `next`. */
+export function advance(progress: Progress, generation: number, next: CursorPosition): void {
   progress.step += 1;
   progress.previousAppliedIn = progress.appliedIn;
-  progress.appliedIn = epoch;
+  progress.appliedIn = generation;
   progress.position = next;
 }
 
 export function startOfRun(): Progress {
-  const position = { dataEpoch: 0, offset: 0 };
+  const position = { epoch: 0, offset: 0 };
   const applied = { step: 0, appliedIn: 0, previousAppliedIn: 0 };
   return { ...applied, position, losses: [], evaluateEvery: 0, trainedMs: 0, verdicts: [] };
 }

@@ -1,15 +1,15 @@
 /**
- * Ranks that come to a group with different states go on with one. {@link compareStandings} decides whose; here it travels, and
+ * Ranks that come to a group with different states go on with one. {@link electState} decides whose; here it travels, and
  * whatever breaks meanwhile leaves each rank with one whole state and the progress that belongs to it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { allGatherHashes } from './hashes.ts';
 import type { Progress } from './progress.ts';
-import { compareStandings, refuseOdd, type Comparison, type Standing } from './stateElection.ts';
+import { electState, rejectDivergentRanks, type ElectedState, type PeerState } from './stateElection.ts';
 
 /** A rank's state and how it travels. `Head` is the small part of it, which one rank sends; `State` is all of it. */
-export interface Replica<Head, Gradient, State> {
+export interface StateTransfer<Head, Gradient, State> {
   /** Digest of everything that makes two ranks go on alike. */
   digest(): Promise<string>;
   head(): Head;
@@ -29,31 +29,31 @@ export interface Replica<Head, Gradient, State> {
  * Gives all ranks the state that counts. A rank that has the state before its last step gets that step's averaged gradient and
  * applies it; others that lack it get everything, in slices from all that have it. Every rank must call it.
  *
- * @param standings of all ranks, by rank.
+ * @param states of all ranks, by rank.
  * @param progress this rank's; becomes that of the state.
  * @returns all ranks as they came, and whether each had the state that all have now.
  * @throws (rejects) MismatchError on ranks whose state differs in the end, PeergradError on the others, with `context.odd`; what
  *   collectives reject with.
  */
-export async function recover<Arriving extends Standing, Head, Gradient, State>(
+export async function recover<Arriving extends PeerState, Head, Gradient, State>(
   group: ProcessGroup,
-  standings: readonly Arriving[],
-  replica: Replica<Head, Gradient, State>,
+  states: readonly Arriving[],
+  replica: StateTransfer<Head, Gradient, State>,
   progress: Progress,
 ): Promise<(Arriving & { isCurrent: boolean })[]> {
-  const comparison = compareStandings(standings);
+  const comparison = electState(states);
   const { sources } = comparison;
-  if (sources.length < group.worldSize) await equalize(group, standings, comparison, replica, progress);
+  if (sources.length < group.worldSize) await equalize(group, states, comparison, replica, progress);
   // No digest covers them: a test that some ranks repeated in another world came out otherwise by the last bit.
-  progress.verdicts = standings[sources[0]!]!.verdicts;
-  return standings.map((standing, rank) => ({ ...standing, isCurrent: sources.includes(rank) }));
+  progress.verdicts = states[sources[0]!]!.verdicts;
+  return states.map((state, rank) => ({ ...state, isCurrent: sources.includes(rank) }));
 }
 
 async function equalize<Head, Gradient, State>(
   group: ProcessGroup,
-  standings: readonly Standing[],
-  { digest, sources, late, keeper }: Comparison,
-  replica: Replica<Head, Gradient, State>,
+  states: readonly PeerState[],
+  { digest, sources, late, keeper }: ElectedState,
+  replica: StateTransfer<Head, Gradient, State>,
   progress: Progress,
 ): Promise<void> {
   const { rank, ranks } = group;
@@ -62,7 +62,7 @@ async function equalize<Head, Gradient, State>(
     rank === source ? { progress, head: replica.head() } : undefined,
     ranks[source!]!,
   );
-  let digests = standings.map((standing) => standing.digest);
+  let digests = states.map((state) => state.digest);
   if (keeper !== null && late.length > 0) {
     const gradient = await replica.broadcastGradient(keeper);
     const isLate = late.includes(rank);
@@ -83,13 +83,13 @@ async function equalize<Head, Gradient, State>(
     Object.assign(progress, theirs.progress);
   }
   const now = await allGatherHashes(group, await replica.digest());
-  const odd = [...now.keys()].filter((one) => now[one] !== digest);
-  if (odd.length === 0) return;
-  refuseOdd(
+  const divergent = [...now.keys()].filter((one) => now[one] !== digest);
+  if (divergent.length === 0) return;
+  rejectDivergentRanks(
     group,
-    odd,
+    divergent,
     MismatchError,
-    `Rank ${odd.join(', ')} has taken over the others' state, and its own differs from it all the same: that machine ` +
+    `Rank ${divergent.join(', ')} has taken over the others' state, and its own differs from it all the same: that machine ` +
       'computes wrongly or runs another version of the page.',
   );
 }

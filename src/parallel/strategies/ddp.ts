@@ -2,7 +2,7 @@
  * `ring`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops.
  *
  * It is elastic: a step that ends early with its group changes nothing but what the rank holds, and in the next group
- * {@link Ring.attach} makes all ranks' states one. As an update needs everyone's gradient, ranks of one group are one step
+ * {@link Ddp.attach} makes all ranks' states one. As an update needs everyone's gradient, ranks of one group are one step
  * apart at most, so what a rank has to keep for the others is its last averaged gradient.
  */
 import { codecOf } from '../../collectives/codecs.ts';
@@ -17,9 +17,9 @@ import { variablesOf, type ModelVariables } from '../ddp/flatten.ts';
 import type { Pass, PassOptions } from '../ddp/pass.ts';
 import { compressedSize, createPowerSgdHook } from '../ddp/powerSgd.ts';
 import type { Progress } from '../recovery/progress.ts';
-import { recover, type Replica } from '../recovery/recover.ts';
+import { recover, type StateTransfer } from '../recovery/recover.ts';
 import { gatherSlices } from '../recovery/gatherSlices.ts';
-import { oddOnes, refuseOdd, type Standing } from '../recovery/stateElection.ts';
+import { divergentRanks, rejectDivergentRanks, type PeerState } from '../recovery/stateElection.ts';
 import { describeModel, differenceBetween, type ModelDescription } from '../ddp/verifyModel.ts';
 import { AutoBuckets } from './autoBuckets.ts';
 import { AutoCodec } from './autoCodec.ts';
@@ -39,13 +39,13 @@ const CHOSEN_POWER_SGD_RANK = 8;
  */
 const POWER_SGD_START = 2;
 
-interface RingOptions extends StrategyOptions {
+interface DdpOptions extends StrategyOptions {
   codec: PlannedCodec;
   errorFeedback: boolean;
 }
 
 /** What is the same on all ranks after a step, beside the run's {@link Progress}. */
-export interface RingState {
+export interface DdpState {
   /** Parameters, indices in forward order, as they lie in the flat arrays. */
   order: number[];
   parameters: Float32Array<ArrayBuffer>;
@@ -55,23 +55,23 @@ export interface RingState {
 }
 
 /** What one rank sends of a state, for all that have it. */
-type RingHead = Pick<RingState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'> & { learningRate: number };
+type RingHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'> & { learningRate: number };
 
 /** A rank as it came to a group. */
-export interface Arrival<Note> extends Standing {
+export interface Arrival<Note> extends PeerState {
   /** Whether it had the state that all have now. */
   isCurrent: boolean;
   note: Note;
 }
 
-export class Ring implements Strategy {
+export class Ddp implements Strategy {
   readonly reportsAllRanks = true;
   readonly isSynchronized = true;
   readonly #ddp: DistributedDataParallel;
   readonly #variables: ModelVariables;
   readonly #buffers: CommittedBuffers;
   readonly #optimizer: Optimizer;
-  readonly #options: RingOptions;
+  readonly #options: DdpOptions;
   #isFresh = true;
   /** The averaged gradient of the last step, for a rank that did not get as far. */
   #kept: Float32Array<ArrayBuffer> | null = null;
@@ -82,7 +82,7 @@ export class Ring implements Strategy {
   /** Once a codec is chosen. */
   #autoBuckets: AutoBuckets | null = null;
 
-  private constructor(ddp: DistributedDataParallel, options: RingOptions) {
+  private constructor(ddp: DistributedDataParallel, options: DdpOptions) {
     this.#ddp = ddp;
     this.#options = options;
     this.#variables = variablesOf(options.model);
@@ -92,12 +92,12 @@ export class Ring implements Strategy {
     this.#carryBy(this.#codec, POWER_SGD_START);
   }
 
-  static async create(options: RingOptions): Promise<Ring> {
+  static async create(options: DdpOptions): Promise<Ddp> {
     const { model, group, clock, checkGradients, errorFeedback } = options;
     const ddp = await DistributedDataParallel.create(model, group, {
       ...{ clock, checkGradients, keepGradients: true, errorFeedback },
     });
-    return new Ring(ddp, options);
+    return new Ddp(ddp, options);
   }
 
   get size(): number {
@@ -189,7 +189,7 @@ export class Ring implements Strategy {
   }
 
   /** Copies, of when it is called. */
-  async snapshot(): Promise<RingState> {
+  async snapshot(): Promise<DdpState> {
     const { name, scalars, slots } = this.#optimizer.state();
     return {
       order: this.#order,
@@ -200,7 +200,7 @@ export class Ring implements Strategy {
   }
 
   /** Copies nothing that the CPU has. */
-  async #state(): Promise<RingState> {
+  async #state(): Promise<DdpState> {
     const optimizer = this.#optimizer.state();
     return { order: this.#order, parameters: this.#ddp.parameters, optimizer, buffers: await this.#buffers.read() };
   }
@@ -210,7 +210,7 @@ export class Ring implements Strategy {
    *
    * @throws MismatchError where it is of another model or optimizer; nothing was changed.
    */
-  load({ order, parameters, optimizer, buffers }: RingState): void {
+  load({ order, parameters, optimizer, buffers }: DdpState): void {
     const { length } = this.#variables.parameters;
     const bufferSize = this.#variables.buffers.reduce((sum, { size }) => sum + size, 0);
     if (order.length !== length || parameters.length !== this.size || buffers.length !== bufferSize) {
@@ -230,7 +230,7 @@ export class Ring implements Strategy {
 
   /**
    * Goes on in `group`, whose ranks need not have come equally far: all get the state with the most steps (for ties see
-   * `compareStandings`), as {@link recover} says. Every rank must call it. Whatever it is interrupted by, a rank has one whole state,
+   * `electState`), as {@link recover} says. Every rank must call it. Whatever it is interrupted by, a rank has one whole state,
    * and the progress that belongs to it.
    *
    * @param progress this rank's; becomes that of the state.
@@ -246,9 +246,9 @@ export class Ring implements Strategy {
       ...{ digest: await this.#digest(progress), keepsGradient: this.#keepsGradient },
       ...{ model: describeModel(this.#variables, {}), note },
     };
-    const standings = await group.allGatherObject(mine);
-    this.#verifyModels(group, standings);
-    const arrivals = await recover(group, standings, this.#replicaIn(group, progress), progress);
+    const states = await group.allGatherObject(mine);
+    this.#verifyModels(group, states);
+    const arrivals = await recover(group, states, this.#replicaIn(group, progress), progress);
     this.#isFresh = false;
     this.#ddp.regroup(group);
     // Other ranks, other links.
@@ -268,7 +268,7 @@ export class Ring implements Strategy {
    *
    * @param kept the same on each rank that has it.
    */
-  async restore(kept: RingState | null): Promise<void> {
+  async restore(kept: DdpState | null): Promise<void> {
     const { group } = this.#ddp;
     const all = await group.allGatherObject(kept !== null);
     const sources = all.flatMap((has, rank) => (has ? [rank] : []));
@@ -318,22 +318,27 @@ export class Ring implements Strategy {
   /** Of everything that makes two ranks go on alike. */
   async #digest({ step, appliedIn, position, evaluateEvery, trainedMs }: Progress): Promise<string> {
     const order = Int32Array.from(this.#order);
-    const { dataEpoch, offset, parts = 0 } = position;
-    const cursor = Float64Array.of(step, appliedIn, dataEpoch, offset, parts, evaluateEvery, trainedMs);
+    const { epoch, offset, parts = 0 } = position;
+    const cursor = Float64Array.of(step, appliedIn, epoch, offset, parts, evaluateEvery, trainedMs);
     return hashState([cursor, order, ...this.state(), await this.#buffers.read()]);
   }
 
-  #verifyModels(group: ProcessGroup, standings: readonly (Standing & { model: ModelDescription })[]): void {
-    const models = standings.map(({ model }) => model);
+  #verifyModels(group: ProcessGroup, states: readonly (PeerState & { model: ModelDescription })[]): void {
+    const models = states.map(({ model }) => model);
     const votes = models.map((model) => JSON.stringify(model));
-    const fresh = standings.map(({ isFresh }) => isFresh);
-    const odd = oddOnes(votes, fresh);
-    if (odd.length === 0) return;
-    const right = votes.findIndex((_, rank) => !odd.includes(rank));
-    refuseOdd(group, odd, MismatchError, differenceBetween(models, right, odd[0]!, this.#variables)!);
+    const fresh = states.map(({ isFresh }) => isFresh);
+    const divergent = divergentRanks(votes, fresh);
+    if (divergent.length === 0) return;
+    const right = votes.findIndex((_, rank) => !divergent.includes(rank));
+    rejectDivergentRanks(
+      group,
+      divergent,
+      MismatchError,
+      differenceBetween(models, right, divergent[0]!, this.#variables)!,
+    );
   }
 
-  #replicaIn(group: ProcessGroup, progress: Progress): Replica<RingHead, Float32Array<ArrayBuffer>, RingState> {
+  #replicaIn(group: ProcessGroup, progress: Progress): StateTransfer<RingHead, Float32Array<ArrayBuffer>, DdpState> {
     const { rank, ranks } = group;
     return {
       digest: () => this.#digest(progress),
@@ -369,10 +374,10 @@ export class Ring implements Strategy {
 /** A state of the sizes of `mine`, which `sources` have: the small parts as `theirs`, the rest in slices from all of them. */
 async function gatherState(
   group: ProcessGroup,
-  mine: RingState,
-  { order, name, scalars }: Pick<RingState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>,
+  mine: DdpState,
+  { order, name, scalars }: Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>,
   sources: readonly number[],
-): Promise<RingState> {
+): Promise<DdpState> {
   const parameters = await gatherSlices(group, mine.parameters, sources);
   const slots = [];
   for (const slot of mine.optimizer.slots) slots.push(await gatherSlices(group, slot, sources));

@@ -6,11 +6,11 @@ import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { Diloco } from './diloco.ts';
 import { LocalSgd } from './localSgd.ts';
 import { ParameterServer } from './parameterServer.ts';
-import { Ring } from './ddp.ts';
+import { Ddp } from './ddp.ts';
 import type { ReplicaStrategy } from './replicaStrategy.ts';
 import type { StrategyOptions } from './strategy.ts';
 
-export { Ring, type Arrival, type RingState } from './ddp.ts';
+export { Ddp as Ring, type Arrival, type DdpState as RingState } from './ddp.ts';
 export type { StepReport } from './strategy.ts';
 
 /** `data-parallel` is a parameter server whose ranks share a page. */
@@ -27,10 +27,10 @@ const ASYNC_STEPS = 10;
 export function createStrategy(
   { strategy, syncEvery, staleness, codec, errorFeedback }: StrategyChoice,
   options: StrategyOptions & { createOuterOptimizer: (size: number) => Optimizer },
-): Promise<Ring | ReplicaStrategy> {
+): Promise<Ddp | ReplicaStrategy> {
   switch (strategy) {
-    case 'ring':
-      return Ring.create({ ...options, codec, errorFeedback });
+    case 'ddp':
+      return Ddp.create({ ...options, codec, errorFeedback });
     case 'parameter-server':
     case 'data-parallel':
       return ParameterServer.create(options);

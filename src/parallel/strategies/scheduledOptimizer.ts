@@ -6,7 +6,7 @@ import type { Optimizer, OptimizerState } from '../../optim/optimizer.ts';
 import type { Range } from '../../util/range.ts';
 import { clipGradNorm } from '../ddp/clip.ts';
 
-export class PacedRule implements Optimizer {
+export class ScheduledOptimizer implements Optimizer {
   readonly #rule: Optimizer;
   readonly #clipNorm: number | null;
   /** Of the next step. */

@@ -12,7 +12,7 @@ export function record(seq: number, change: Partial<FlightRecord> = {}): FlightR
 
 export function recording(rank: number, change: Partial<FlightRecording> = {}): FlightRecording {
   return {
-    ...{ format: 'peergrad-flight-recording', version: 2, rank, worldSize: 3, epoch: 1 },
+    ...{ format: 'peergrad-flight-recording', version: 2, rank, worldSize: 3, generation: 1 },
     ...{ records: [], traces: [], lanes: [], clocks: [], ...change },
   };
 }

@@ -80,7 +80,7 @@ describe('recordings laid together', () => {
     expect(unrecorded([first, third])).toEqual([1]);
     expect(belongs(recording(1), [first, third])).toBe(true);
     expect(belongs(recording(2), [first, third])).toBe(false);
-    expect(belongs(recording(1, { epoch: 2 }), [first])).toBe(false);
+    expect(belongs(recording(1, { generation: 2 }), [first])).toBe(false);
   });
 
   test('are laid on the first one’s clock, by whichever rank has compared them', () => {

@@ -24,8 +24,8 @@ import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { member, RESULT, stepEvent } from '../events.ts';
 
 const MEMBERS = [member('Ada'), member('Grace'), member('Edsger'), member('Barbara')];
-const EPOCH: EngineEvent = {
-  ...{ type: 'epoch', epoch: 1, run: 1, rank: 0, worldSize: 4, localRank: 0, localWorldSize: 4 },
+const GENERATION: EngineEvent = {
+  ...{ type: 'generation', generation: 1, run: 1, rank: 0, worldSize: 4, localRank: 0, localWorldSize: 4 },
   ...{ members: MEMBERS, job: DEFAULT_JOB },
 };
 
@@ -64,7 +64,7 @@ function statistics(step: number, gradientBytesSent: number): EngineEvent {
 }
 
 function state(name: RankState, change: Partial<RankStatus> = {}): EngineEvent {
-  return { type: 'state', state: name, epoch: 1, detail: '', isServerAway: false, connecting: [], ...change };
+  return { type: 'state', state: name, generation: 1, detail: '', isServerAway: false, connecting: [], ...change };
 }
 
 function room(change: Partial<Lobby>): EngineEvent {
@@ -78,12 +78,12 @@ function said(...events: EngineEvent[]): string {
 }
 
 describe('rates', () => {
-  const run = fold(EPOCH, ...[0, 1, 2, 3, 4].map(stepEvent)).run!;
+  const run = fold(GENERATION, ...[0, 1, 2, 3, 4].map(stepEvent)).run!;
 
   test('samples a second come from the time between steps', () => {
     expect(samplesPerSecond(run)).toBe(2000);
-    expect(samplesPerSecond(fold(EPOCH, stepEvent(0)).run!)).toBe(2500);
-    expect(samplesPerSecond(fold(EPOCH).run!)).toBeNull();
+    expect(samplesPerSecond(fold(GENERATION, stepEvent(0)).run!)).toBe(2500);
+    expect(samplesPerSecond(fold(GENERATION).run!)).toBeNull();
   });
 
   test('time left is the steps left at this pace', () => {
@@ -101,11 +101,11 @@ describe('rates', () => {
 
   test('talking is a share of the step, hidden a share of the talking', () => {
     expect(talking(run)).toEqual({ share: 0.25, hidden: 0.6 });
-    expect(talking(fold(EPOCH).run!)).toBeNull();
+    expect(talking(fold(GENERATION).run!)).toBeNull();
   });
 
   test('an edge’s rate is what went over it in the time spent talking', () => {
-    const later = fold(EPOCH, statistics(19, 1_000_000), statistics(39, 3_000_000));
+    const later = fold(GENERATION, statistics(19, 1_000_000), statistics(39, 3_000_000));
     expect(edgeRates(later.run!)).toEqual([10, null, null, null]);
   });
 
@@ -151,7 +151,7 @@ describe('starting', () => {
 
   test('needs files, where the host hands them on', () => {
     const file = { name: 'a', size: 3, hash: '0'.repeat(16) };
-    const of = (files: (typeof file)[]) => parseJob({ job: 'mnist', data: { kind: 'spread', files } });
+    const of = (files: (typeof file)[]) => parseJob({ job: 'mnist', data: { kind: 'shared', files } });
     const members = [member('Ada', false)];
     expect(startObstacle(lobby({ job: of([]), members }), ada!.member)).toContain('Choose the data files');
     expect(startObstacle(lobby({ job: of([file]), members }), ada!.member)).toContain('still getting ready');
@@ -194,28 +194,28 @@ describe('starting', () => {
 
 const GRACE: EngineEvent = { type: 'admitted', member: 'member-grace', room: 'K7F3QX', hostKey: null };
 
-function spread(epoch: number, held: number[]): EngineEvent {
-  return { type: 'spread', epoch, total: 9, held };
+function spread(generation: number, held: number[]): EngineEvent {
+  return { type: 'file-distribution', generation, total: 9, held };
 }
 
 describe('spoken states', () => {
   test('say what is compiled, and when training is on', () => {
     const warm: EngineEvent = { type: 'warmup', stage: 'compiling', message: 'Compiling' };
-    expect(said(EPOCH, state('SYNCING'), warm)).toBe('warming up: compiling the model for this GPU');
-    expect(said(EPOCH, warm, state('RUNNING'))).toBe('training');
+    expect(said(GENERATION, state('SYNCING'), warm)).toBe('warming up: compiling the model for this GPU');
+    expect(said(GENERATION, warm, state('RUNNING'))).toBe('training');
     const connecting = [
       { rank: 3, isRelayed: false },
       { rank: 1, isRelayed: true },
     ];
-    expect(said(EPOCH, state('RUNNING', { connecting }))).toBe('training; others are joining');
-    expect(said(EPOCH, state('RUNNING', { isServerAway: true }))).toContain('the signaling server is away');
+    expect(said(GENERATION, state('RUNNING', { connecting }))).toBe('training; others are joining');
+    expect(said(GENERATION, state('RUNNING', { isServerAway: true }))).toContain('the signaling server is away');
     expect(said(state('LINKING', { connecting }))).toBe('connecting to rank 3 and rank 1 over a relay');
   });
 
   test('say that files go round, until all ranks have them', () => {
-    const begun = [EPOCH, state('SYNCING'), spread(1, [9, 4, 0, 0])];
+    const begun = [GENERATION, state('SYNCING'), spread(1, [9, 4, 0, 0])];
     expect(said(...begun)).toBe('syncing: the files go from tab to tab');
-    // What is left of an epoch that is over says nothing of this one.
+    // What is left of a generation that is over says nothing of this one.
     expect(said(...begun, spread(0, [9, 9, 9, 9]))).toBe('syncing: the files go from tab to tab');
     expect(said(...begun, spread(1, [9, 9, 9, 9]))).toBe('syncing: all must start from the same numbers');
   });
@@ -241,7 +241,7 @@ describe('spoken states', () => {
   });
 
   test('say why a run that has begun does not go on', () => {
-    const inRun = [GRACE, EPOCH, stepEvent(0)];
+    const inRun = [GRACE, GENERATION, stepEvent(0)];
     const rest = MEMBERS.filter(({ name }) => name !== 'Edsger');
     const gone = room({ phase: 'LINKING', members: rest });
     expect(said(...inRun, state('WAITING'), gone)).toBe('rejoining: rank 2 left, finding together again');
@@ -261,21 +261,21 @@ describe('spoken states', () => {
   test('are of somebody else where this tab only watches', () => {
     const watcher: EngineEvent = { type: 'admitted', member: 'wu', room: 'AAAAAA', hostKey: null };
     const spectators = [{ member: 'wu', name: 'Wu' }];
-    const inRun = [watcher, EPOCH, stepEvent(0), state('WAITING')];
+    const inRun = [watcher, GENERATION, stepEvent(0), state('WAITING')];
     expect(said(watcher, state('WAITING'), room({ spectators }))).toBe('watching: nothing trains yet');
     expect(said(...inRun, room({ spectators, phase: 'RUNNING' }))).toBe('watching');
     expect(said(...inRun, room({ spectators, phase: 'PAUSED', isHeld: true }))).toBe('paused by the host');
     const view = fold(...inRun, room({ spectators, phase: 'RUNNING' }));
     expect([ownRank(view, view.run!), isTraining(view)]).toEqual([null, true]);
-    const trainer = fold(GRACE, EPOCH, state('WAITING'), room({ spectators, phase: 'RUNNING' }));
+    const trainer = fold(GRACE, GENERATION, state('WAITING'), room({ spectators, phase: 'RUNNING' }));
     expect([ownRank(trainer, trainer.run!), isTraining(trainer)]).toEqual([0, false]);
   });
 
   test('are over with the run', () => {
     const stopped: EngineEvent = { type: 'failed', name: 'PeergradError', message: 'x', fatal: false };
-    expect(said(GRACE, EPOCH, room({}), state('WAITING'), stopped)).toBe('stopped');
+    expect(said(GRACE, GENERATION, room({}), state('WAITING'), stopped)).toBe('stopped');
     const finished: EngineEvent = { type: 'finished', result: RESULT };
-    expect(said(GRACE, EPOCH, room({ phase: 'LINKING' }), state('WAITING'), finished)).toBe('finished');
+    expect(said(GRACE, GENERATION, room({ phase: 'LINKING' }), state('WAITING'), finished)).toBe('finished');
   });
 });
 
@@ -306,18 +306,18 @@ describe('a room that trains, from its lobby', () => {
 });
 
 test('ranks that have left are known by their absence from the room, until the run is over', () => {
-  const view = fold(EPOCH, room({ members: MEMBERS.slice(1) }));
+  const view = fold(GENERATION, room({ members: MEMBERS.slice(1) }));
   expect(goneRanks(view.run!, view.lobby)).toEqual([0]);
   expect(goneRanks({ ...view.run!, result: RESULT }, view.lobby)).toEqual([]);
 });
 
 test('a tab that nobody looks at is called by how far it is', () => {
-  const training = fold(GRACE, room({ phase: 'RUNNING' }), EPOCH, stepEvent(119), state('RUNNING'));
+  const training = fold(GRACE, room({ phase: 'RUNNING' }), GENERATION, stepEvent(119), state('RUNNING'));
   const sizes = { parameters: 1, gradientBytes: 4, bucketBytes: [4], totalSteps: 315, trainSamples: 1, testSamples: 1 };
   const view = reduce(training, { type: 'model', ...sizes });
   expect(titleOf(view, 'K7F3QX', true)).toBe('Step 120 of 315, training in the background · K7F-3QX · peergrad');
   expect(titleOf(view, 'K7F3QX', false)).toBe('K7F-3QX · peergrad');
-  const done = fold(GRACE, EPOCH, state('WAITING'), { type: 'finished', result: RESULT });
+  const done = fold(GRACE, GENERATION, state('WAITING'), { type: 'finished', result: RESULT });
   expect(titleOf(done, 'K7F3QX', true)).toBe('Finished · K7F-3QX · peergrad');
   expect(titleOf(initialView, null, true)).toContain('train one model');
 });

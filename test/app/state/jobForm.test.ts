@@ -20,16 +20,16 @@ describe('another strategy', () => {
   test.each(STRATEGY_NAMES)('%s is the job that its name alone would give, and back again', (strategy) => {
     const job = withStrategy(DEFAULT_JOB, strategy);
     expect(job).toEqual(parseJob({ strategy }));
-    expect(withStrategy(job, 'ring')).toEqual(DEFAULT_JOB);
+    expect(withStrategy(job, 'ddp')).toEqual(DEFAULT_JOB);
   });
 
   test('leaves an optimizer that somebody chose', () => {
     const chosen = withOptimizer(DEFAULT_JOB, 'sgd');
     expect(withStrategy(chosen, 'diloco')).toMatchObject({ optimizer: 'sgd', learningRate: 0.1 });
     const inner = withOptimizer(withStrategy(DEFAULT_JOB, 'diloco'), 'momentum');
-    expect(withStrategy(inner, 'ring').optimizer).toBe('momentum');
+    expect(withStrategy(inner, 'ddp').optimizer).toBe('momentum');
     const gpt = parseJob({ job: 'gpt' });
-    expect(withStrategy(withStrategy(gpt, 'diloco'), 'ring')).toEqual(gpt);
+    expect(withStrategy(withStrategy(gpt, 'diloco'), 'ddp')).toEqual(gpt);
   });
 
   test('takes no settings of the last one along, and picking the same keeps them', () => {
@@ -37,12 +37,12 @@ describe('another strategy', () => {
     expect(withStrategy(set, 'diloco').syncEvery).toBeNull();
     expect(withStrategy(set, 'local-sgd')).toBe(set);
     const workers = { ...withStrategy(DEFAULT_JOB, 'data-parallel'), replicas: 8 };
-    expect(withStrategy(workers, 'ring').replicas).toBe(DEFAULT_JOB.replicas);
+    expect(withStrategy(workers, 'ddp').replicas).toBe(DEFAULT_JOB.replicas);
   });
 
   test('in one tab takes the files of that tab, and hands none on', () => {
-    const spread = withSource(withJob(DEFAULT_JOB, 'mnist', null), 'spread', '/data/');
-    expect(spread.data).toEqual({ kind: 'spread', files: [] });
+    const spread = withSource(withJob(DEFAULT_JOB, 'mnist', null), 'shared', '/data/');
+    expect(spread.data).toEqual({ kind: 'shared', files: [] });
     expect(parseJob({ ...withStrategy(spread, 'data-parallel') }).data).toEqual({ kind: 'files' });
     const own = parseJob({ job: 'table', data: { kind: 'federated' } });
     expect(parseJob({ ...withStrategy(own, 'data-parallel') }).data).toEqual({ kind: 'files' });
@@ -84,8 +84,8 @@ describe('another job', () => {
   test('of a text takes it from all the places that there are', () => {
     const gpt = parseJob({ job: 'gpt' });
     const folder = '/data/';
-    const places = (['files', 'spread', 'url'] as const).map((kind) => withSource(gpt, kind, folder));
-    const data = [{ kind: 'files' }, { kind: 'spread', files: [] }, { kind: 'url', url: folder }];
+    const places = (['files', 'shared', 'url'] as const).map((kind) => withSource(gpt, kind, folder));
+    const data = [{ kind: 'files' }, { kind: 'shared', files: [] }, { kind: 'url', url: folder }];
     expect(places.map((job) => parseJob(job).data)).toEqual(data);
     for (const job of places) expect(withSource(job, 'built-in', folder)).toEqual(gpt);
     expect(withJob(places[1]!, 'digits', null)).toEqual(DEFAULT_JOB);
@@ -107,7 +107,7 @@ describe('another job', () => {
 describe('a job in words', () => {
   test('says which strategy runs, and what was set of it', () => {
     const rest = '; 1 pass over the data, 32 samples per step and tab, Adam at 0.002';
-    expect(described({})).toBe(`Ring${rest}`);
+    expect(described({})).toBe(`DDP${rest}`);
     expect(described({ strategy: 'parameter-server' })).toBe(`Parameter server${rest}`);
     expect(described({ strategy: 'async-parameter-server', staleness: 1, syncEvery: 10 })).toBe(
       `Parameter server, no waiting, at most 1 step ahead, all wait every 10 steps${rest}`,
@@ -117,7 +117,7 @@ describe('a job in words', () => {
     expect(described({ strategy: 'diloco', syncEvery: 50, maxSteps: 200 })).toBe(
       'DiLoCo, an exchange every 50 steps; 1 pass over the data, at most 200 steps, 32 samples per step and tab, AdamW at 0.002',
     );
-    expect(described({ transport: 'auto' })).toBe(`Ring${rest}; tabs of one browser linked in memory`);
+    expect(described({ transport: 'auto' })).toBe(`DDP${rest}; tabs of one browser linked in memory`);
     expect(described({ strategy: 'data-parallel', replicas: 2 })).toBe(
       '2 workers in one tab; 1 pass over the data, 32 samples per step and worker, Adam at 0.002',
     );
@@ -159,7 +159,7 @@ describe('a run that looks for a rate', () => {
 
   test('is described as what it is', () => {
     expect(described({ schedule: 'range-test' })).toBe(
-      'Ring; looks for a learning rate in at most 100 steps, 32 samples per step and tab, Adam',
+      'DDP; looks for a learning rate in at most 100 steps, 32 samples per step and tab, Adam',
     );
   });
 });

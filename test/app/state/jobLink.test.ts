@@ -21,7 +21,7 @@ test.each([
   { seed: 7, model: 'cnn', batchSize: 8, learningRate: 0.01 },
   { job: 'mnist', data: { kind: 'files' }, maxSteps: 40 },
   { job: 'images', data: { kind: 'federated' }, side: 64 },
-  { job: 'mnist', data: { kind: 'spread', files: [] } },
+  { job: 'mnist', data: { kind: 'shared', files: [] } },
   { job: 'mnist', data: { kind: 'url', url: 'https://example.org/a?b=c&d' }, epochs: 3 },
   { job: 'table', data: { kind: 'files' }, target: 'price & tax', task: 'regression' },
   { job: 'table', data: { kind: 'files' }, loss: 'huber', metrics: ['mae', 'r2'] },
@@ -34,7 +34,7 @@ test.each([
   { model: OWN, seed: 7 },
   { job: 'gpt' },
   { job: 'gpt', maxSteps: null, clipNorm: null, maxMinutes: 15, schedule: 'constant', data: { kind: 'files' } },
-  { job: 'gpt', data: { kind: 'spread', files: [] } },
+  { job: 'gpt', data: { kind: 'shared', files: [] } },
   {
     job: 'gpt',
     data: { kind: 'url', url: '/data/a b.txt' },

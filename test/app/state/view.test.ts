@@ -22,8 +22,8 @@ const ROOM: EngineEvent = {
   spectators: [],
   waitingFor: 0,
 };
-const EPOCH: EngineEvent = {
-  ...{ type: 'epoch', epoch: 1, run: 1, rank: 1, worldSize: 3, localRank: 1, localWorldSize: 3 },
+const GENERATION: EngineEvent = {
+  ...{ type: 'generation', generation: 1, run: 1, rank: 1, worldSize: 3, localRank: 1, localWorldSize: 3 },
   ...{ members: MEMBERS, job: DEFAULT_JOB },
 };
 
@@ -42,8 +42,13 @@ function trace(step: number, hops: number): EngineEvent {
   return { type: 'trace', step, bucket: 0, bytes: 1, startedAt: 0, hops: all };
 }
 
-function world(epoch: number, members: RosterEntry[]): EngineEvent {
-  return { ...(EPOCH as Extract<EngineEvent, { type: 'epoch' }>), epoch, members, worldSize: members.length };
+function world(generation: number, members: RosterEntry[]): EngineEvent {
+  return {
+    ...(GENERATION as Extract<EngineEvent, { type: 'generation' }>),
+    generation,
+    members,
+    worldSize: members.length,
+  };
 }
 
 function lane(step: number, duration: number): StepLane {
@@ -89,28 +94,40 @@ describe('the room', () => {
 });
 
 describe('the run', () => {
-  test('begins with an epoch; what comes before it is dropped', () => {
+  test('begins with a generation; what comes before it is dropped', () => {
     expect(fold(stepEvent(0)).run).toBeNull();
-    expect(fold(EPOCH).run).toMatchObject({ rank: 1, worldSize: 3, trace: null, result: null });
+    expect(fold(GENERATION).run).toMatchObject({ rank: 1, worldSize: 3, trace: null, result: null });
   });
 
   test('collects losses and the last steps, bounded', () => {
-    const view = fold(EPOCH, ...Array.from({ length: 100 }, (_, step) => stepEvent(step)));
+    const view = fold(GENERATION, ...Array.from({ length: 100 }, (_, step) => stepEvent(step)));
     expect(view.run!.losses.points).toHaveLength(100);
     expect(view.run!.recent).toHaveLength(RECENT_STEPS);
     expect(view.run!.recent.at(-1)!.step).toBe(99);
   });
 
-  test('goes on over a new epoch, with links and traces of the new ring only', () => {
+  test('goes on over a new generation, with links and traces of the new ring only', () => {
     const link: EngineEvent = { type: 'link', peerRank: 2, up: true, route: 'direct', roundTripMs: 1 };
-    const view = fold(EPOCH, link, stepEvent(0), stepEvent(1), trace(1, 4), { ...EPOCH, epoch: 2, worldSize: 2 });
+    const view = fold(GENERATION, link, stepEvent(0), stepEvent(1), trace(1, 4), {
+      ...GENERATION,
+      generation: 2,
+      worldSize: 2,
+    });
     expect(view.run!.losses.points).toHaveLength(2);
     expect(view.run).toMatchObject({ trace: null, links: {}, worldSize: 2 });
   });
 
   test('marks where ranks came or went, at the last step before', () => {
-    const smaller: EngineEvent = { ...EPOCH, epoch: 2, worldSize: 2, members: MEMBERS.slice(0, 2) };
-    const view = fold(smaller, stepEvent(0), stepEvent(1), EPOCH, { ...EPOCH, epoch: 3 }, stepEvent(2), smaller);
+    const smaller: EngineEvent = { ...GENERATION, generation: 2, worldSize: 2, members: MEMBERS.slice(0, 2) };
+    const view = fold(
+      smaller,
+      stepEvent(0),
+      stepEvent(1),
+      GENERATION,
+      { ...GENERATION, generation: 3 },
+      stepEvent(2),
+      smaller,
+    );
     expect(view.run!.changes).toEqual([
       { step: 1, at: 50, from: 2, to: 3, joined: ['Edsger'], returned: [], left: [] },
       { step: 2, at: 100, from: 3, to: 2, joined: [], returned: [], left: ['Edsger'] },
@@ -130,120 +147,120 @@ describe('the run', () => {
   });
 
   test('marks what was saved, where it was', () => {
-    expect(fold(EPOCH, stepEvent(0), { type: 'saved', step: 1 }).run!.saves).toEqual([{ step: 0, at: 0 }]);
+    expect(fold(GENERATION, stepEvent(0), { type: 'saved', step: 1 }).run!.saves).toEqual([{ step: 0, at: 0 }]);
   });
 
   test('keeps the last steps of all ranks, bounded, and its own as exactly as it knows them', () => {
     const steps = Array.from({ length: 40 }, (_, step) => step);
     const own = steps.map((step): EngineEvent => ({ type: 'segments', lane: lane(step, 1) }));
-    const { lanes } = fold(EPOCH, ...own, telemetry(steps.map((step) => lane(step, 2)))).run!;
+    const { lanes } = fold(GENERATION, ...own, telemetry(steps.map((step) => lane(step, 2)))).run!;
     expect(lanes.map((one) => one.length)).toEqual([LANE_STEPS, LANE_STEPS, LANE_STEPS]);
     expect(lanes.map((one) => one.at(-1))).toEqual([lane(39, 2), lane(39, 1), lane(39, 2)]);
   });
 
-  test('counts rates anew in a new epoch, and still knows the last step', () => {
-    const view = fold(EPOCH, stepEvent(0), stepEvent(1), { ...EPOCH, epoch: 2 });
+  test('counts rates anew in a new generation, and still knows the last step', () => {
+    const view = fold(GENERATION, stepEvent(0), stepEvent(1), { ...GENERATION, generation: 2 });
     expect(view.run!.recent).toEqual([]);
     expect(view.run!.last).toMatchObject({ step: 1 });
     expect(reduce(view, stepEvent(2)).run!.recent).toHaveLength(1);
   });
 
   test('goes on after a failure of this tab’s, which is over then', () => {
-    const view = fold(EPOCH, stepEvent(0), failed(false), { ...EPOCH, epoch: 2 });
+    const view = fold(GENERATION, stepEvent(0), failed(false), { ...GENERATION, generation: 2 });
     expect(view.failure).toBeNull();
     expect(view.run!.losses.points).toHaveLength(1);
   });
 
   test('of one who joins late begins at the step it joined', () => {
-    const view = fold(EPOCH, stepEvent(40), stepEvent(41));
+    const view = fold(GENERATION, stepEvent(40), stepEvent(41));
     expect(view.run).toMatchObject({ firstStep: 40, changes: [] });
     expect(view.run!.losses.points.map(({ step }) => step)).toEqual([40, 41]);
   });
 
   test('has one clock, also where the engine’s begins anew', () => {
-    const view = fold(EPOCH, stepEvent(0), stepEvent(2), { ...stepEvent(3), at: 10 }, { ...stepEvent(4), at: 60 });
+    const view = fold(GENERATION, stepEvent(0), stepEvent(2), { ...stepEvent(3), at: 10 }, { ...stepEvent(4), at: 60 });
     expect(view.run!.losses.points.map(({ at }) => at)).toEqual([0, 100, 110, 160]);
   });
 
   test('takes the weights that the room begins with, unless it only looks for a rate', () => {
     const weights: EngineEvent = { type: 'weights', file: 'a.safetensors' };
     const job = parseJob({ schedule: 'range-test' });
-    const search: EngineEvent = { ...EPOCH, job };
+    const search: EngineEvent = { ...GENERATION, job };
     expect(fold(ADMITTED, ROOM, weights, search).beginsWith).toBe('a.safetensors');
-    expect(fold(ADMITTED, ROOM, weights, search, EPOCH).beginsWith).toBeNull();
+    expect(fold(ADMITTED, ROOM, weights, search, GENERATION).beginsWith).toBeNull();
   });
 
   test('starts afresh after a result', () => {
     const finished: EngineEvent = { type: 'finished', result: RESULT };
-    const done = fold(EPOCH, stepEvent(0), finished);
+    const done = fold(GENERATION, stepEvent(0), finished);
     expect(done.run!.result).toBe(RESULT);
-    const again = reduce(done, { ...EPOCH, epoch: 2, run: 2 });
+    const again = reduce(done, { ...GENERATION, generation: 2, run: 2 });
     expect(again.run!.result).toBeNull();
     expect(again.run!.losses.points).toHaveLength(0);
   });
 
   test('a step that is made again replaces the one before, and what was measured after it', () => {
     const evaluation: EngineEvent = { type: 'evaluation', step: 2, loss: 1, accuracy: 0.5, samples: 10 };
-    const view = fold(EPOCH, stepEvent(0), stepEvent(1), stepEvent(2), evaluation, stepEvent(1));
+    const view = fold(GENERATION, stepEvent(0), stepEvent(1), stepEvent(2), evaluation, stepEvent(1));
     expect(view.run!.recent.map((one) => one.step)).toEqual([0, 1]);
     expect(view.run!.evaluations).toEqual([]);
   });
 
   test('shows which class was taken for which when it was last counted, and not of a step that is made again', () => {
-    const view = fold(EPOCH, stepEvent(0), counted(0), stepEvent(1), counted(1));
+    const view = fold(GENERATION, stepEvent(0), counted(0), stepEvent(1), counted(1));
     expect(view.run!.confusion).toMatchObject({ step: 1, classes: ['cats', 'dogs'], counts: [[1, 0], [1, 2]] }); // prettier-ignore
-    expect(reduce(view, { ...EPOCH, epoch: 2 }).run!.confusion).toMatchObject({ step: 1 });
+    expect(reduce(view, { ...GENERATION, generation: 2 }).run!.confusion).toMatchObject({ step: 1 });
     expect(reduce(view, stepEvent(0)).run!.confusion).toBeNull();
-    expect(reduce(view, { ...EPOCH, epoch: 2, run: 2 }).run!.confusion).toBeNull();
+    expect(reduce(view, { ...GENERATION, generation: 2, run: 2 }).run!.confusion).toBeNull();
   });
 
   test('has no point for a test of what nothing classifies', () => {
     const evaluation: EngineEvent = { type: 'evaluation', step: 0, loss: 1, accuracy: null, samples: 10 };
-    expect(fold(EPOCH, stepEvent(0), evaluation).run!.evaluations).toEqual([]);
+    expect(fold(GENERATION, stepEvent(0), evaluation).run!.evaluations).toEqual([]);
   });
 
   test('shows complete traces only: all 2(n-1) ring steps', () => {
-    expect(fold(EPOCH, trace(0, 3)).run!.trace).toBeNull();
-    const view = fold(EPOCH, trace(0, 4), trace(1, 2));
+    expect(fold(GENERATION, trace(0, 3)).run!.trace).toBeNull();
+    const view = fold(GENERATION, trace(0, 4), trace(1, 2));
     expect(view.run!.trace!.step).toBe(0);
   });
 
   test('a codec that ranks chose is kept with its reason, and a ring that is over is not shown on', () => {
-    expect(fold(EPOCH, trace(0, 4), chosen('int8')).run).toMatchObject({
+    expect(fold(GENERATION, trace(0, 4), chosen('int8')).run).toMatchObject({
       choice: { codec: 'int8' },
       trace: { step: 0 },
     });
-    expect(fold(EPOCH, trace(0, 4), chosen('powersgd')).run).toMatchObject({
+    expect(fold(GENERATION, trace(0, 4), chosen('powersgd')).run).toMatchObject({
       choice: { codec: 'powersgd' },
       trace: null,
     });
   });
 
   test('can be closed', () => {
-    const view = fold(ADMITTED, ROOM, EPOCH, { type: 'failed', name: 'TimeoutError', message: 'x', fatal: false });
+    const view = fold(ADMITTED, ROOM, GENERATION, { type: 'failed', name: 'TimeoutError', message: 'x', fatal: false });
     expect(withoutRun(view)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });
   });
 });
 
 test('a flight recording is kept over a failure, and goes with the next run', () => {
   const recording: FlightRecording = {
-    ...{ format: 'peergrad-flight-recording', version: 2, rank: 1, worldSize: 3, epoch: 1 },
+    ...{ format: 'peergrad-flight-recording', version: 2, rank: 1, worldSize: 3, generation: 1 },
     ...{ records: [], traces: [], lanes: [], clocks: [] },
   };
-  const view = fold(ADMITTED, EPOCH, { type: 'recording', recording }, failed(true));
+  const view = fold(ADMITTED, GENERATION, { type: 'recording', recording }, failed(true));
   expect(view.recording).toBe(recording);
-  expect(reduce(view, { ...EPOCH, epoch: 2 }).recording).toBeNull();
+  expect(reduce(view, { ...GENERATION, generation: 2 }).recording).toBeNull();
 });
 
 test('a warm-up is over with the first step', () => {
-  const warm = fold(EPOCH, { type: 'warmup', stage: 'compiling', message: 'compiling' });
+  const warm = fold(GENERATION, { type: 'warmup', stage: 'compiling', message: 'compiling' });
   expect(warm.warmup).toBe('compiling');
   expect(reduce(warm, stepEvent(0)).warmup).toBeNull();
 });
 
 test('a recorded list of events is left as it was', () => {
   const event = Object.freeze(stepEvent(0));
-  const before = fold(EPOCH);
+  const before = fold(GENERATION);
   Object.freeze(before.run);
   expect(() => reduce(before, event)).not.toThrow();
 });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
-import { SpreadFromHolders } from '../../../src/engine/files/fileDistribution.ts';
+import { FileDistribution } from '../../../src/engine/files/fileDistribution.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../../src/protocol/frame.ts';
 import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
@@ -18,14 +18,14 @@ import { changingFile, contentOf, fileOf } from './testFiles.ts';
 interface Rank {
   readonly name: string;
   readonly shared: SharedFiles;
-  readonly spreading: SpreadFromHolders;
-  readonly events: Extract<EngineEvent, { type: 'spread' }>[];
+  readonly spreading: FileDistribution;
+  readonly events: Extract<EngineEvent, { type: 'file-distribution' }>[];
 }
 
 function rankOf(name: string, shared: SharedFiles, clock: Clock = systemClock): Rank {
   const events: Rank['events'] = [];
-  const emit = (event: EngineEvent): void => void (event.type === 'spread' && events.push(event));
-  return { name, shared, events, spreading: new SpreadFromHolders({ shared, clock, emit }) };
+  const emit = (event: EngineEvent): void => void (event.type === 'file-distribution' && events.push(event));
+  return { name, shared, events, spreading: new FileDistribution({ shared, clock, emit }) };
 }
 
 /** The first has the files, the others nothing. */
@@ -35,7 +35,7 @@ async function ranksWith(files: readonly File[], n: number): Promise<Rank[]> {
   return [rankOf('host', source), ...others];
 }
 
-let epoch = 0;
+let generation = 0;
 
 interface Fault {
   /** Whether a link's frame of a slice is damaged: `link` is the rank that sends to the next. */
@@ -49,8 +49,8 @@ const isOfSlice = (frame: ArrayBuffer): boolean => {
   return kind === FrameKind.DATA && op === OpCode.SEND && count > 0 && frame.byteLength > FRAME_HEADER_BYTES;
 };
 
-/** Has ranks hand on what they have in one epoch. @returns by rank, what it rejected with; bytes of slices that crossed links. */
-async function runEpoch(
+/** Has ranks hand on what they have in one generation. @returns by rank, what it rejected with; bytes of slices that crossed links. */
+async function runGeneration(
   ranks: readonly Rank[],
   { damages = () => false, dies }: Fault = {},
 ): Promise<{ errors: (Error | null)[]; sliceBytes: number }> {
@@ -86,7 +86,7 @@ async function runEpoch(
       }
       return pair;
     },
-    ++epoch,
+    ++generation,
   );
   const members = ranks.map(({ name }) => ({ member: name, name, device: null, browser: 0, rank: null }));
   const groups = meshes.map((mesh) => new ProcessGroup(mesh, { timeoutMs: 4000 }));
@@ -128,7 +128,7 @@ describe('files of one rank', () => {
       sizes.map((size, i) => fileOf(`f${i}`, size, i + 1)),
       4,
     );
-    const { errors, sliceBytes } = await runEpoch(ranks);
+    const { errors, sliceBytes } = await runGeneration(ranks);
     expect(errors).toEqual(NONE(4));
     await expectAllWhole(ranks);
     const total = sizes.reduce((sum, size) => sum + size, 0);
@@ -141,19 +141,19 @@ describe('files of one rank', () => {
 
   test('come to the other of two, and are there alone', async () => {
     const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 2);
-    expect((await runEpoch(ranks)).errors).toEqual([null, null]);
+    expect((await runGeneration(ranks)).errors).toEqual([null, null]);
     await expectAllWhole(ranks);
-    expect((await runEpoch([ranks[1]!])).errors).toEqual([null]);
+    expect((await runGeneration([ranks[1]!])).errors).toEqual([null]);
   });
 
   test('are not sent again to those who have them, only to who joins', async () => {
     const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 3);
-    await runEpoch(ranks);
-    expect((await runEpoch(ranks)).sliceBytes).toBe(0);
+    await runGeneration(ranks);
+    expect((await runGeneration(ranks)).sliceBytes).toBe(0);
     const joiner = rankOf('joiner', SharedFiles.awaited(ranks[0]!.shared.manifest));
     // Also where the host has left.
     const grown = [ranks[1]!, joiner, ranks[2]!];
-    const { errors, sliceBytes } = await runEpoch(grown);
+    const { errors, sliceBytes } = await runGeneration(grown);
     expect(errors).toEqual(NONE(3));
     expect(sliceBytes).toBe(5 * SLICE_BYTES);
     await expectAllWhole(grown);
@@ -163,14 +163,14 @@ describe('files of one rank', () => {
 describe('a slice that came damaged', () => {
   test('is asked for again, from another where another has it', async () => {
     const ranks = await ranksWith([fileOf('a', 6 * SLICE_BYTES)], 4);
-    const { errors } = await runEpoch(ranks, { damages: (link, frame) => link === 1 && frame === 3 });
+    const { errors } = await runGeneration(ranks, { damages: (link, frame) => link === 1 && frame === 3 });
     expect(errors).toEqual(NONE(4));
     await expectAllWhole(ranks);
   });
 
   test('again and again ends it with a word on who sent it', async () => {
     const ranks = await ranksWith([fileOf('a', 2 * SLICE_BYTES)], 2);
-    const { errors } = await runEpoch(ranks, { damages: (link) => link === 0 });
+    const { errors } = await runGeneration(ranks, { damages: (link) => link === 0 });
     expect(errors[1]!.message).toMatch(/^Slice \d of 2 of the files has come damaged 3 times from rank 0/);
     expect(errors[0]).not.toBeNull();
     expect(ranks[1]!.shared.isWhole).toBe(false);
@@ -183,13 +183,13 @@ describe('ranks that go', () => {
   test('midway leave the others with what they have: only the rest is sent then, also to who joins', async () => {
     for (const frame of [50, 90]) {
       const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES - 99)], 4);
-      const { errors } = await runEpoch(ranks, { dies: { rank: 2, frame } });
+      const { errors } = await runGeneration(ranks, { dies: { rank: 2, frame } });
       expect(errors.every((error) => error !== null)).toBe(true);
       const joiner = rankOf('joiner', SharedFiles.awaited(ranks[0]!.shared.manifest));
       const rest = [ranks[0]!, ranks[1]!, ranks[3]!, joiner];
       const had = rest.reduce((sum, { shared }) => sum + shared.heldBytes, 0);
       expect(had).toBeGreaterThan(ranks[0]!.shared.totalBytes);
-      const { errors: later, sliceBytes } = await runEpoch(rest);
+      const { errors: later, sliceBytes } = await runGeneration(rest);
       expect(later).toEqual(NONE(4));
       await expectAllWhole(rest);
       expect(sliceBytes).toBe(4 * ranks[0]!.shared.totalBytes - had);
@@ -199,14 +199,14 @@ describe('ranks that go', () => {
   test('with all of the files are not needed where the others have every slice', async () => {
     const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES)], 3);
     const [host, first, second] = ranks as [Rank, Rank, Rank];
-    // What an epoch that broke off may leave: each has what the other lacks.
+    // What a generation that broke off may leave: each has what the other lacks.
     first.shared.learn(host.shared.digests!);
     second.shared.learn(host.shared.digests!);
     for (let slice = 0; slice < SLICES; slice++) {
       const { shared } = slice % 3 === 0 ? first : second;
       shared.put(slice, (await host.shared.read(slice))!);
     }
-    const { errors, sliceBytes } = await runEpoch([first, second]);
+    const { errors, sliceBytes } = await runGeneration([first, second]);
     expect(errors).toEqual([null, null]);
     expect(sliceBytes).toBe(SLICES * SLICE_BYTES);
     await expectAllWhole([host, first, second]);
@@ -214,18 +214,18 @@ describe('ranks that go', () => {
 
   test('with what nobody else has are named, and what has come stays for when they are back', async () => {
     const ranks = await ranksWith([fileOf('train.bin', SLICES * SLICE_BYTES)], 3);
-    await runEpoch(ranks, { dies: { rank: 0, frame: 40 } });
+    await runGeneration(ranks, { dies: { rank: 0, frame: 40 } });
     const [host, ...others] = ranks as [Rank, ...Rank[]];
     const held = others.map(({ shared }) => shared.heldBytes);
     expect(held[0]).toBeGreaterThan(0);
-    const { errors } = await runEpoch(others);
+    const { errors } = await runGeneration(others);
     for (const error of errors) {
       expect(error!.message).toMatch(
         /^host, who had all of it, has left\. Nobody here has all of train\.bin: \d+ of 24 parts are/,
       );
     }
     expect(others.map(({ shared }) => shared.heldBytes)).toEqual(held);
-    const { sliceBytes } = await runEpoch([host, ...others]);
+    const { sliceBytes } = await runGeneration([host, ...others]);
     await expectAllWhole(ranks);
     expect(sliceBytes).toBeLessThan(2 * SLICES * SLICE_BYTES);
   });
@@ -233,7 +233,7 @@ describe('ranks that go', () => {
 
 test('files that nobody has are none, on every rank', async () => {
   const [, ...others] = await ranksWith([fileOf('train.bin', 10)], 3);
-  for (const error of (await runEpoch(others)).errors) {
+  for (const error of (await runGeneration(others)).errors) {
     expect(error!.message).toMatch(/^Nobody here has all of train\.bin: 1 of 1 parts are missing/);
   }
 });
@@ -242,7 +242,7 @@ test('a file that changes while it goes round is told, and what came of it befor
   const { file, change } = changingFile('a', 20 * SLICE_BYTES);
   const ranks = await ranksWith([file], 2);
   change();
-  const { errors } = await runEpoch(ranks);
+  const { errors } = await runGeneration(ranks);
   for (const error of errors) expect(error!.message).toMatch(/Nobody here has all of a: 1 of 20 parts are missing/);
   expect(errors[0]!.message).toMatch(/^Changed, moved or deleted since it was chosen here: a\. /);
   expect(ranks[1]!.shared.heldBytes).toBe(19 * SLICE_BYTES);
@@ -254,7 +254,7 @@ test('nobody waits for ever for a rank that is stuck', async () => {
   const clock = new ManualClock();
   const ranks = [rankOf('host', source, clock), rankOf('guest', SharedFiles.awaited(source.manifest), clock)];
   const over = new AbortController();
-  const run = runEpoch(ranks).finally(() => over.abort());
+  const run = runGeneration(ranks).finally(() => over.abort());
   while (!over.signal.aborted) {
     clock.advance(500);
     for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));

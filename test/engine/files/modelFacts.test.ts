@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { exportModel, readOrigin } from '../../../src/engine/files/modelFiles.ts';
-import type { Training } from '../../../src/engine/training/runParticipant.ts';
+import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
 import { loadData } from '../../../src/jobs/index.ts';
 import { readSafetensors, writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
 import type { WeightsFile } from '../../../src/jobs/weights/index.ts';
@@ -11,7 +11,7 @@ import { WEIGHTS_FORMATS, type WeightsFormat } from '../../../src/spec/modelFile
 import { DataError } from '../../../src/util/errors.ts';
 import { npyFile } from '../../jobs/formats/npyFiles.ts';
 import { zipFile } from '../../jobs/formats/zipFiles.ts';
-import { inEpoch, prepareTraining } from '../trainings.ts';
+import { inGeneration, prepareTraining } from '../trainings.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -49,10 +49,10 @@ const images = (labels: readonly number[], type: 'u1' | 'f4' = 'u1'): File => {
   return new File([zipFile({ 'x.npy': x, 'y.npy': y })], 'a.npz');
 };
 
-const prepare = (job: JobSpec, file: File, weights: WeightsFile | null = null): Promise<Training> =>
+const prepare = (job: JobSpec, file: File, weights: WeightsFile | null = null): Promise<RunParticipant> =>
   prepareTraining({ job, worldSize: 1, files: [file], weights });
 
-async function exported(training: Training, format: WeightsFormat): Promise<File> {
+async function exported(training: RunParticipant, format: WeightsFormat): Promise<File> {
   const event = await exportModel({ type: 'export', id: 1, format, which: 'last' }, training.answerer, null);
   if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
   return new File([event.file.bytes], event.file.name);
@@ -72,13 +72,13 @@ async function modelOf(job: JobSpec, file: File, format: WeightsFormat = 'safete
   return weights;
 }
 
-const valuesOf = ({ answerer }: Training): number[][] =>
+const valuesOf = ({ answerer }: RunParticipant): number[][] =>
   answerer!.model.jobModel.variables.map((variable) => Array.from(variable.dataSync()));
 
 describe.each(WEIGHTS_FORMATS)('%s', (format) => {
   test('of a table says its columns, their scales and values, and the classes, and begins a run on them', async () => {
     const training = await prepare(TABLE, buyers);
-    await inEpoch([training], 1, TABLE, (one) => one.train());
+    await inGeneration([training], 1, TABLE, (one) => one.train());
     const weights = await weightsOf(await exported(training, format));
     expect(weights.facts).toEqual({
       kind: 'table',
@@ -129,7 +129,7 @@ test('of data that stay in their tabs, a model has the facts of all of them', as
   const cats = table('weight,animal', (i) => [4 + (i % 3), 'cat']);
   const dogs = table('weight,animal', (i) => [20 + (i % 9), 'dog']);
   const trainings = await Promise.all([cats, dogs].map((file) => prepareTraining({ job, files: [file] })));
-  await inEpoch(trainings, 1, job, (one) => one.train());
+  await inGeneration(trainings, 1, job, (one) => one.train());
   for (const training of trainings) {
     const { facts } = await weightsOf(await exported(training, 'safetensors'));
     expect(facts).toMatchObject({ columns: [{ sums: { count: 64 } }, { name: 'animal', values: ['cat', 'dog'] }] });
@@ -201,7 +201,7 @@ test.each<[string, JobSpec, File, File, string]>([
 
 test('a checkpoint goes on with its own data, and not with others', async () => {
   const training = await prepare(TABLE, buyers);
-  await inEpoch([training], 1, TABLE, (one) => one.train());
+  await inGeneration([training], 1, TABLE, (one) => one.train());
   const about = { room: 'K7F3QX', job: TABLE, savedAt: 1, worldSize: 1 };
   const run = { snapshot: () => training.snapshot(), about, member: 'm' };
   const event = await exportModel({ type: 'export', id: 1, format: 'checkpoint', which: 'last' }, null, run);
@@ -210,7 +210,7 @@ test('a checkpoint goes on with its own data, and not with others', async () => 
   if (origin.kind !== 'checkpoint') throw new Error(origin.kind);
   const goOn = (file: File) => prepareTraining({ job: TABLE, worldSize: 1, files: [file], from: origin.state });
   const next = await goOn(buyers);
-  await inEpoch([next], 1, TABLE, () => {});
+  await inGeneration([next], 1, TABLE, () => {});
   expect(valuesOf(next)).toEqual(valuesOf(training));
   for (const one of [next, training]) one.dispose();
   await expect(

@@ -3,14 +3,14 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { exportModel, readOrigin, type OpenRun } from '../../../src/engine/files/modelFiles.ts';
-import { Training } from '../../../src/engine/training/runParticipant.ts';
+import { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
 import { decodeWeights, type WeightsFile } from '../../../src/jobs/weights/index.ts';
 import type { EngineEvent, ModelFile } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { WEIGHTS_FORMATS, type ModelFormat } from '../../../src/spec/modelFile.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { DataError } from '../../../src/util/errors.ts';
-import { COUNTING_PLAN, createCountingTask, createMember, runEpoch } from '../worlds.ts';
+import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
 
 // Whole runs on the CPU.
 vi.setConfig({ testTimeout: 60_000 });
@@ -22,37 +22,41 @@ beforeAll(async () => {
 /** A run of one rank that is ready to begin. */
 async function prepare(
   fields: Record<string, unknown>,
-  { weights = null, onstep = () => {} }: { weights?: WeightsFile | null; onstep?: (now: Training) => void } = {},
-): Promise<Training> {
+  { weights = null, onstep = () => {} }: { weights?: WeightsFile | null; onstep?: (now: RunParticipant) => void } = {},
+): Promise<RunParticipant> {
   const job = parseJob(fields);
   const emit = (event: EngineEvent): void => {
     if (event.type === 'step') onstep(training);
   };
-  const training: Training = await Training.prepare({
+  const training: RunParticipant = await RunParticipant.prepare({
     ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
-    ...{ clock: systemClock, emit, from: null, weights, keepsakes: null },
+    ...{ clock: systemClock, emit, from: null, weights, carryOver: null },
     isHidden: () => false,
     opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
   });
   const rank = { rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1 };
-  const mesh = new Mesh({ rank: 0, worldSize: 1, epoch: 1, links: new Map<number, never>() });
+  const mesh = new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map<number, never>() });
   const { signal } = new AbortController();
   const links = new Map<number, never>();
-  await training.enter({ ...rank, epoch: 1, run: 1, job, members: [], parted: [], mesh, links, signal });
+  await training.enter({ ...rank, generation: 1, run: 1, job, members: [], parted: [], mesh, links, signal });
   return training;
 }
 
 const FIELDS = { maxSteps: 3, hashEvery: 1, batchSize: 4, hidden: 6 };
 
-const weightsOf = ({ answerer }: Training): number[][] =>
+const weightsOf = ({ answerer }: RunParticipant): number[][] =>
   answerer!.model.jobModel.variables.map((variable) => Array.from(variable.dataSync()));
 
-const openRun = (training: Training): OpenRun => ({
+const openRun = (training: RunParticipant): OpenRun => ({
   ...{ snapshot: () => training.snapshot(), member: 'm' },
   about: { room: 'K7F3QX', job: parseJob(FIELDS), savedAt: 1, worldSize: 1 },
 });
 
-async function exported(format: ModelFormat, training: Training, which: 'last' | 'best' = 'last'): Promise<ModelFile> {
+async function exported(
+  format: ModelFormat,
+  training: RunParticipant,
+  which: 'last' | 'best' = 'last',
+): Promise<ModelFile> {
   const event = await exportModel({ type: 'export', id: 7, format, which }, training.answerer, openRun(training));
   if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
   expect(event.id).toBe(7);
@@ -115,7 +119,7 @@ describe('a model', () => {
     const weights = await weightsFrom(asFile(await exported('safetensors', training)));
     training.dispose();
     await expect(prepare({ ...FIELDS, strategy: 'local-sgd' }, { weights })).rejects.toThrow(
-      /cannot be begun with a file, as ranks have state of their own: choose ring/,
+      /cannot be begun with a file, as ranks have state of their own: choose ddp/,
     );
   });
 
@@ -127,7 +131,7 @@ describe('a model', () => {
       variable!.assign(tf.fill(variable!.shape, 10 + i));
       members.push(await createMember(`m${i}`, task, COUNTING_PLAN, i === 1 ? { from: 'model' } : {}));
     }
-    await runEpoch(members, { end: { rank: 0, step: 0, frame: 0 } });
+    await runGeneration(members, { end: { rank: 0, step: 0, frame: 0 } });
     for (const member of members) {
       expect(member.values()[0]).toBe(11);
       member.dispose();
@@ -148,7 +152,7 @@ describe('a checkpoint', () => {
       meta: expect.objectContaining({
         id: 'K7F3QX-m-3',
         step: 3,
-        stateHash: training.answerer!.standing().stateHash,
+        stateHash: training.answerer!.progress().stateHash,
       }) as unknown,
       state: { ...state, progress: { ...state.progress, appliedIn: 0, previousAppliedIn: 0 } },
     });

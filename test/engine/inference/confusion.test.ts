@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { testHeldOut } from '../../../src/engine/training/evaluation.ts';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { createTensorTask } from '../../../src/engine/tasks/tensorTask.ts';
-import { DrawnDigits } from '../../../src/jobs/digits/digits.ts';
+import { SyntheticDigits } from '../../../src/jobs/digits/digits.ts';
 import { sampleLength, type Dataset } from '../../../src/jobs/index.ts';
 import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from '../../../src/protocol/confusion.ts';
 import { parseJob } from '../../../src/spec/job.ts';
@@ -22,7 +22,7 @@ const total = (counts: readonly number[][]): number => counts.flat().reduce((sum
 
 /** No multiple of ranks, of what a test within a pass has, or of a batch. */
 const HELD_OUT = 643;
-const heldOut = new DrawnDigits(1, 'test');
+const heldOut = new SyntheticDigits(1, 'test');
 const { inputShape, classes } = heldOut;
 const some: Dataset = { inputShape, classes, size: HELD_OUT, read: heldOut.read.bind(heldOut) };
 
@@ -30,7 +30,7 @@ describe.each([1, 3])('in a world of %i', (n) => {
   test('each held-out sample is counted once, as it is by hand', async () => {
     const job = parseJob({ job: 'digits', hidden: 8 });
     const all = await runWorld(n, async (group) => {
-      const task = await createJobTask(job, { train: new DrawnDigits(1, 'train'), test: some }, n);
+      const task = await createJobTask(job, { train: new SyntheticDigits(1, 'train'), test: some }, n);
       expect(HELD_OUT % task.testBatch).not.toBe(0);
       const { confusion, accuracy } = await testHeldOut(group, task, HELD_OUT);
       const byHand = zeros(10);

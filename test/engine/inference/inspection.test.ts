@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { imageOf } from '../../../src/app/inspection/drawing.ts';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { answer, LearnedModel } from '../../../src/engine/inference/inspection.ts';
-import { Training } from '../../../src/engine/training/runParticipant.ts';
+import { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
 import { buildModel, loadData } from '../../../src/jobs/index.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { IMAGE_SIDE, type Learned } from '../../../src/spec/inspection.ts';
@@ -19,7 +19,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-const standing = () => ({ steps: 7, stateHash: 'ab'.repeat(8) });
+const progress = () => ({ steps: 7, stateHash: 'ab'.repeat(8) });
 
 /** An untrained model that answers. */
 async function untrained(model: 'mlp' | 'cnn') {
@@ -27,7 +27,7 @@ async function untrained(model: 'mlp' | 'cnn') {
   const { test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
   const built = buildModel(job, heldOut);
   const learned = await LearnedModel.create(built, heldOut, job);
-  return { built, heldOut, answerer: { model: learned, standing } };
+  return { built, heldOut, answerer: { model: learned, progress } };
 }
 
 async function examine(answerer: Parameters<typeof answer>[1]): Promise<Learned> {
@@ -112,23 +112,23 @@ test('without a model, with one that cannot be read, or whose weights are no num
 });
 
 /** A run of one rank; `onstep` is waited for by nobody, as a page's questions are. */
-async function trainAlone(fields: Record<string, unknown>, onstep: (training: Training, step: number) => void) {
+async function trainAlone(fields: Record<string, unknown>, onstep: (training: RunParticipant, step: number) => void) {
   const job = parseJob(fields);
   const rank = { rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1 };
-  let training: Training | null = null;
+  let training: RunParticipant | null = null;
   const emit = (event: EngineEvent): void => {
     if (event.type === 'step') onstep(training!, event.step);
   };
-  training = await Training.prepare({
+  training = await RunParticipant.prepare({
     ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
-    ...{ clock: systemClock, emit, from: null, weights: null, keepsakes: null },
+    ...{ clock: systemClock, emit, from: null, weights: null, carryOver: null },
     isHidden: () => false,
     opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
   });
   const links = new Map<number, never>();
-  const mesh = new Mesh({ rank: 0, worldSize: 1, epoch: 1, links });
+  const mesh = new Mesh({ rank: 0, worldSize: 1, generation: 1, links });
   const { signal } = new AbortController();
-  await training.enter({ ...rank, epoch: 1, run: 1, job, members: [], parted: [], mesh, links, signal });
+  await training.enter({ ...rank, generation: 1, run: 1, job, members: [], parted: [], mesh, links, signal });
   await training.train();
   return { training, result: training.result! };
 }

@@ -52,11 +52,11 @@ interface World {
   ended: Promise<unknown[]>;
   /** The links of a rank break. */
   drop: (rank: number) => void;
-  /** As the server does with everybody when another epoch begins. */
+  /** As the server does with everybody when another generation begins. */
   abort: () => void;
 }
 
-let epoch = 0;
+let generation = 0;
 const opened: World[] = [];
 afterEach(async () => {
   for (const { abort } of opened) abort();
@@ -65,14 +65,14 @@ afterEach(async () => {
 
 /** Has the pupils enter a world and run in it. */
 async function meet(pupils: readonly Pupil[]): Promise<World> {
-  const { meshes, links, close } = createMeshes(pupils.length, undefined, ++epoch);
+  const { meshes, links, close } = createMeshes(pupils.length, undefined, ++generation);
   const abort = new AbortController();
   const members = pupils.map(({ id }, i) => {
     return { member: id, name: id.slice(7), device: null, browser: i, rank: null };
   });
   const entered = pupils.map(({ run }, rank) =>
     run.enter({
-      ...{ epoch, run: 1, rank, worldSize: pupils.length, localRank: 0, localWorldSize: 1, members, parted: [] },
+      ...{ generation, run: 1, rank, worldSize: pupils.length, localRank: 0, localWorldSize: 1, members, parted: [] },
       ...{ job: parseJob({ job: 'lesson' }), mesh: meshes[rank]!, links: links[rank]!, signal: abort.signal },
     }),
   );
@@ -83,7 +83,7 @@ async function meet(pupils: readonly Pupil[]): Promise<World> {
     ended,
     drop: (rank) => links[rank]!.forEach((link) => link.close()),
     abort: () => {
-      abort.abort(new PeergradError('Another epoch begins.'));
+      abort.abort(new PeergradError('Another generation begins.'));
       close();
     },
   };
@@ -249,12 +249,12 @@ describe('a lesson', () => {
     expect(late.state.change).toEqual({ left: [], joined: [], isRestarted: true });
   });
 
-  test('takes from whoever has it a step that the last epoch ended in the middle of', async () => {
+  test('takes from whoever has it a step that the last generation ended in the middle of', async () => {
     const pupils = pupilsOf(2);
     const first = await meet(pupils);
     await all(pupils, () => true);
     lead(pupils, { type: 'steps', count: 1 });
-    // The first to know of the step is the only one to keep it, if the epoch ends now.
+    // The first to know of the step is the only one to keep it, if the generation ends now.
     await Promise.race(pupils.map((pupil) => pupil.until(({ round }) => round.steps.length === 1)));
     first.abort();
     await first.ended;

@@ -1,7 +1,7 @@
-/** The links of one epoch, between ranks whose signals and connections a test makes: what they do over connections that are dead. */
+/** The links of one generation, between ranks whose signals and connections a test makes: what they do over connections that are dead. */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import { EpochLinks } from '../../../src/engine/membership/generationLinks.ts';
+import { GenerationLinks } from '../../../src/engine/membership/generationLinks.ts';
 import { LINKING_TIMEOUT_MS, type PeerConnector } from '../../../src/engine/membership/linkAttempt.ts';
 import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import type { RosterEntry } from '../../../src/protocol/control.ts';
@@ -12,18 +12,18 @@ import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 
-const EPOCH = 7;
+const GENERATION = 7;
 /** Time that a signal takes. */
 const SIGNAL_MS = 10;
 
-/** What stands between ranks 0 and 2 from the epoch before. */
+/** What stands between ranks 0 and 2 from the generation before. */
 type Between = 'nothing' | 'a connection' | 'an end at rank 0' | 'an end at rank 2' | 'two dead ends';
 
 /** All that is under way between promises and microtasks happens. */
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 interface World {
-  links: EpochLinks[];
+  links: GenerationLinks[];
   groups: ProcessGroup[];
   /** Whether the server passes signals on. */
   signals: { arrive: boolean };
@@ -73,10 +73,10 @@ async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {
     };
   };
 
-  const links: EpochLinks[] = members.map(
+  const links: GenerationLinks[] = members.map(
     ({ member }, rank) =>
-      new EpochLinks({
-        ...{ room: 'K7F3QX', epoch: EPOCH, rank, members, iceServers: [], connectPeer },
+      new GenerationLinks({
+        ...{ room: 'K7F3QX', generation: GENERATION, rank, members, iceServers: [], connectPeer },
         ...{ connectTab: null, pool: pools[rank]!, relayed: [], relayOnly: false, clock },
         server: () => ({
           isOpen: true,
@@ -126,7 +126,7 @@ const CASES = BETWEEN.flatMap((between) =>
   [false, true].flatMap((isReversed) => SENDS.map((sends) => ({ between, isReversed, sends }))),
 );
 
-describe('EpochLinks', () => {
+describe('GenerationLinks', () => {
   test.each(CASES)(
     'links ranks that send while they greet over $between (ids reversed: $isReversed, $sends)',
     async ({ between, isReversed, sends }) => {
@@ -168,8 +168,8 @@ describe('EpochLinks', () => {
     const members = [0, 1, 2, 3].map((rank): RosterEntry => {
       return { member: `member-${rank}`, name: 'tab', device: null, browser: rank, rank: null };
     });
-    const links = new EpochLinks({
-      ...{ room: 'K7F3QX', epoch: EPOCH, rank: 1, members, iceServers: [], connectTab: null },
+    const links = new GenerationLinks({
+      ...{ room: 'K7F3QX', generation: GENERATION, rank: 1, members, iceServers: [], connectTab: null },
       connectPeer: () => ({ link: deferred<Link>().promise, signal: () => {}, abort: () => {} }),
       ...{ pool: new LinkPool(() => {}), relayed: [], relayOnly: false, clock, server: () => null },
     });

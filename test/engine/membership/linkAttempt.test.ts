@@ -15,8 +15,8 @@ import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 
-const alice: Hello = { room: 'K7F3QX', epoch: 3, member: 'alice-id', rank: 0 };
-const bob: Hello = { room: 'K7F3QX', epoch: 3, member: 'bob-id-1', rank: 1 };
+const alice: Hello = { room: 'K7F3QX', generation: 3, member: 'alice-id', rank: 0 };
+const bob: Hello = { room: 'K7F3QX', generation: 3, member: 'bob-id-1', rank: 1 };
 
 /** Lets everything that is under way between promises and microtasks happen. */
 const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
@@ -38,16 +38,16 @@ interface PairOptions {
   /** Both are tabs of one browser: whether its broker brings them together. */
   broker?: 'joins' | 'does not answer' | 'is missing';
   relayOnly?: boolean;
-  epoch?: number;
-  /** Connections of the epoch before. */
+  generation?: number;
+  /** Connections of the generation before. */
   pools?: { alice: LinkPool; bob: LinkPool };
 }
 
 /** Two edges that signal to each other; attempt k of both opens when `opens(k)` says so. */
 function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
-  const { broker, relayOnly = false, epoch = alice.epoch } = options;
+  const { broker, relayOnly = false, generation = alice.generation } = options;
   const { pools = { alice: new LinkPool(() => {}), bob: new LinkPool(() => {}) } } = options;
-  const [self, peer] = [alice, bob].map((hello) => ({ ...hello, epoch })) as [Hello, Hello];
+  const [self, peer] = [alice, bob].map((hello) => ({ ...hello, generation })) as [Hello, Hello];
   const clock = new ManualClock();
   const attempts: { alice: Attempt[]; bob: Attempt[] } = { alice: [], bob: [] };
   const connector =
@@ -182,10 +182,10 @@ describe('Edge', () => {
   ])('over a relay only: %s, then %s, makes %i new connections', async (before, after, made) => {
     const first = pair(() => true, { relayOnly: before });
     const [older] = await Promise.all([first.alice.link(), first.bob.link()]);
-    const second = pair(() => true, { relayOnly: after, epoch: alice.epoch + 1, pools: first.pools });
+    const second = pair(() => true, { relayOnly: after, generation: alice.generation + 1, pools: first.pools });
     await Promise.all([second.alice.link(), second.bob.link()]);
     expect(second.attempts.alice).toHaveLength(made);
-    // The epoch before trains on over the connection that the next one uses.
+    // The generation before trains on over the connection that the next one uses.
     expect(older.state).toBe(made === 0 ? 'open' : 'closed');
   });
 });

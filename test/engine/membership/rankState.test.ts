@@ -8,23 +8,27 @@ import {
 import { rankStateOf } from '../../../src/engine/membership/rankState.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 
-const HERE = { isServerAway: false, outcome: null, watches: false };
-const prepare = (epoch: number, ...ids: string[]): MembershipEvent => ({
-  ...{ type: 'prepare', epoch, run: 1, job: DEFAULT_JOB, relayed: [], parted: [] },
+const HERE = { isServerAway: false, outcome: null, isSpectator: false };
+const prepare = (generation: number, ...ids: string[]): MembershipEvent => ({
+  ...{ type: 'prepare', generation, run: 1, job: DEFAULT_JOB, relayed: [], parted: [] },
   members: ids.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
 });
 const after = (...events: MembershipEvent[]): MembershipState =>
   events.reduce((state, event) => advance(state, event).state, OUTSIDE);
 
 const LINKING = [{ type: 'admitted', member: 'Ada' }, prepare(1, 'Ada', 'Bo')] as const;
-const SYNCING = [...LINKING, { type: 'linked', epoch: 1 }, { type: 'sync', epoch: 1 }] as const;
-const RUNNING = [...SYNCING, { type: 'entered', epoch: 1, step: 0, stateHash: 'x' }, { type: 'go', epoch: 1 }] as const;
+const SYNCING = [...LINKING, { type: 'linked', generation: 1 }, { type: 'sync', generation: 1 }] as const;
+const RUNNING = [
+  ...SYNCING,
+  { type: 'entered', generation: 1, step: 0, stateHash: 'x' },
+  { type: 'go', generation: 1 },
+] as const;
 
 test.each<[string, readonly MembershipEvent[], Partial<typeof HERE> | { outcome: string }, string, string]>([
   ['nobody yet', [], {}, 'OFFLINE', 'not connected'],
   ['a member before a run', LINKING.slice(0, 1), {}, 'WAITING', 'waiting for the run to start'],
   ['a member after one', LINKING.slice(0, 1), { outcome: 'It has finished.' }, 'WAITING', 'It has finished.'],
-  ['one who only watches', LINKING.slice(0, 1), { watches: true }, 'WAITING', 'watching'],
+  ['one who only watches', LINKING.slice(0, 1), { isSpectator: true }, 'WAITING', 'watching'],
   ['one of two that link', LINKING, {}, 'LINKING', 'connecting to the other rank'],
   ['one that compares states', SYNCING, {}, 'SYNCING', 'loading the job and comparing states'],
   ['one that trains', RUNNING, {}, 'RUNNING', 'training'],
@@ -37,21 +41,21 @@ test.each<[string, readonly MembershipEvent[], Partial<typeof HERE> | { outcome:
   ],
   [
     'one whose neighbour has gone',
-    [...RUNNING, { type: 'broken', epoch: 1, peers: ['Bo'] }],
+    [...RUNNING, { type: 'broken', generation: 1, peers: ['Bo'] }],
     {},
     'WAITING',
     'a rank has gone: finding together again',
   ],
   [
     'one of too few',
-    [...RUNNING, { type: 'pause', run: 1, epoch: 1, waitingFor: 2 }],
+    [...RUNNING, { type: 'pause', run: 1, generation: 1, waitingFor: 2 }],
     {},
     'WAITING',
     'paused: waiting for 2 more',
   ],
   [
     'one that the host holds',
-    [...RUNNING, { type: 'pause', run: 1, epoch: 1, waitingFor: 0 }],
+    [...RUNNING, { type: 'pause', run: 1, generation: 1, waitingFor: 0 }],
     {},
     'WAITING',
     'paused by the host',

@@ -68,7 +68,7 @@ class FakeSocket extends EventTarget {
       ...{ iceServers: [], bootId: 'boot', heartbeatMs: 600_000 },
     });
     this.says({
-      ...{ type: 'room', phase: 'FORMING', run: 0, epoch: 0, hosts: [MEMBER], members: [], spectators: [] },
+      ...{ type: 'room', phase: 'FORMING', run: 0, generation: 0, hosts: [MEMBER], members: [], spectators: [] },
       ...{ job: DEFAULT_JOB, startAt: null, nodes: { min: 1, max: 8 }, isLocked: false, isHeld: false, waitingFor: 0 },
     });
   }
@@ -78,7 +78,7 @@ class FakeSocket extends EventTarget {
   }
 }
 
-const EPOCH = 3;
+const GENERATION = 3;
 /** The member is rank 2 of these. Its id is the lowest, so it initiates all its links. */
 const RING = ['member-1111', 'member-2222', MEMBER, 'member-3333'].map((member): RosterEntry => ({
   member,
@@ -205,7 +205,7 @@ describe('a member that returns', () => {
     first.closed();
     (await connection(2)).refuses('rate-limited');
     const third = await connection(3);
-    expect(third.sent).toEqual([expect.objectContaining({ type: 'return', member: MEMBER })]);
+    expect(third.sent).toEqual([expect.objectContaining({ type: 'reconnect', member: MEMBER })]);
     third.admits();
     expect(fatal).toEqual([]);
   });
@@ -249,7 +249,7 @@ describe('a rank whose training fails', () => {
   /** The other ends of its links. */
   let ends: [member: string, link: Link][];
 
-  /** What the member has reported of its epoch since it trains. */
+  /** What the member has reported of its generation since it trains. */
   const reports = (): ClientMessage[] =>
     socket.sent.filter(({ type }) => ['broken', 'late', 'failed', 'finished'].includes(type));
 
@@ -268,7 +268,7 @@ describe('a rank whose training fails', () => {
     });
     socket.admits();
     socket.says({
-      ...{ type: 'prepare', epoch: EPOCH, run: 1, members: RING, job: parseJob({ transport: 'webrtc' }) },
+      ...{ type: 'prepare', generation: GENERATION, run: 1, members: RING, job: parseJob({ transport: 'webrtc' }) },
       ...{ relayed: [], parted: [] },
     });
     await settle();
@@ -276,15 +276,20 @@ describe('a rank whose training fails', () => {
       if (message.type !== 'signal' || message.signal.type !== 'offer') continue;
       const [mine, theirs] = createMemoryLinkPair();
       attempts[Number(message.signal.sdp)]!.resolve(mine);
-      const helloOf = (rank: number): Hello => ({ room: 'K7F3QX', epoch: EPOCH, member: RING[rank]!.member, rank });
+      const helloOf = (rank: number): Hello => ({
+        room: 'K7F3QX',
+        generation: GENERATION,
+        member: RING[rank]!.member,
+        rank,
+      });
       const peer = RING.findIndex(({ member }) => member === message.to);
       ends.push([message.to, theirs]);
       await handshake(theirs, helloOf(peer), helloOf(RANK), { timeoutMs: 1000, clock });
     }
     await settle();
-    socket.says({ type: 'sync', epoch: EPOCH });
+    socket.says({ type: 'sync', generation: GENERATION });
     await settle();
-    socket.says({ type: 'go', epoch: EPOCH });
+    socket.says({ type: 'go', generation: GENERATION });
     await settle();
     expect(socket.sent.map(({ type }) => type)).toEqual(expect.arrayContaining(['linked', 'synced']));
   });
@@ -295,7 +300,7 @@ describe('a rank whose training fails', () => {
     clock.advance(499);
     expect(reports()).toEqual([]);
     clock.advance(1);
-    expect(reports()).toEqual([{ type: 'broken', epoch: EPOCH, peers: ['member-2222'] }]);
+    expect(reports()).toEqual([{ type: 'broken', generation: GENERATION, peers: ['member-2222'] }]);
   });
 
   test.each([
@@ -308,47 +313,50 @@ describe('a rank whose training fails', () => {
     expect(reports()).toEqual([]);
     // That rank may be gone by now.
     clock.advance(100);
-    expect(reports()).toEqual([{ type: 'failed', epoch: EPOCH, message: error.message, scope: 'epoch' }]);
+    expect(reports()).toEqual([
+      { type: 'failed', generation: GENERATION, message: error.message, scope: 'generation' },
+    ]);
   });
 
   test('reports the ranks that its deadline names', async () => {
     training.reject(new TimeoutError('Timed out: rank 2 waited.', { rank: RANK, missing: [0, RANK, 3] }));
     await settle();
-    expect(reports()).toEqual([{ type: 'late', epoch: EPOCH, peers: ['member-1111', 'member-3333'] }]);
+    expect(reports()).toEqual([{ type: 'late', generation: GENERATION, peers: ['member-1111', 'member-3333'] }]);
   });
 
   test('begins to compare states once it has ended what it did before', async () => {
-    const begun = (): number[] => socket.sent.flatMap((message) => (message.type === 'syncing' ? [message.epoch] : []));
-    expect(begun()).toEqual([EPOCH]);
-    // While its epoch lasts it may say what it likes.
+    const begun = (): number[] =>
+      socket.sent.flatMap((message) => (message.type === 'syncing' ? [message.generation] : []));
+    expect(begun()).toEqual([GENERATION]);
+    // While its generation lasts it may say what it likes.
     await rendezvous.freed();
-    const next = EPOCH + 1;
+    const next = GENERATION + 1;
     const members = RING.filter(({ member }) => member !== 'member-1111');
     const job = parseJob({ transport: 'webrtc' });
-    socket.says({ type: 'prepare', epoch: next, run: 1, members, job, relayed: [], parted: [] });
+    socket.says({ type: 'prepare', generation: next, run: 1, members, job, relayed: [], parted: [] });
     await settle();
     for (const [peer, theirs] of ends) {
       const helloOf = (member: string): Hello => {
-        return { room: 'K7F3QX', epoch: next, member, rank: members.findIndex((one) => one.member === member) };
+        return { room: 'K7F3QX', generation: next, member, rank: members.findIndex((one) => one.member === member) };
       };
       await handshake(theirs, helloOf(peer), helloOf(MEMBER), { timeoutMs: 1000, clock });
     }
     await settle();
-    socket.says({ type: 'sync', epoch: next });
+    socket.says({ type: 'sync', generation: next });
     await settle();
     let isFree = false;
     void rendezvous.freed().then(() => (isFree = true));
     await settle();
-    expect([begun(), isFree]).toEqual([[EPOCH], false]);
-    training.reject(new PeerGoneError('The epoch is over.'));
+    expect([begun(), isFree]).toEqual([[GENERATION], false]);
+    training.reject(new PeerGoneError('The generation is over.'));
     await settle();
-    expect([begun(), isFree]).toEqual([[EPOCH, next], true]);
+    expect([begun(), isFree]).toEqual([[GENERATION, next], true]);
   });
 
-  test('is in no epoch any more once it is suspended, and says why', async () => {
-    socket.says({ type: 'suspended', run: 1, epoch: EPOCH + 1, message: 'The others waited for it.' });
+  test('is in no generation any more once it is suspended, and says why', async () => {
+    socket.says({ type: 'suspended', run: 1, generation: GENERATION + 1, message: 'The others waited for it.' });
     expect(suspended).toEqual(['The others waited for it.']);
-    training.reject(new PeerGoneError('The epoch is over.'));
+    training.reject(new PeerGoneError('The generation is over.'));
     await settle();
     clock.advance(5_000);
     expect(reports()).toEqual([]);

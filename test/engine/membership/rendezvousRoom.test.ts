@@ -1,8 +1,8 @@
-/** Members of one of the server's own rooms: the epochs that they enter, and how these end. */
+/** Members of one of the server's own rooms: the generations that they enter, and how these end. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import type { StateReport } from '../../../src/engine/membership/membership.ts';
-import { Rendezvous, type Epoch, type RendezvousOptions } from '../../../src/engine/membership/rendezvous.ts';
+import { Rendezvous, type Generation, type RendezvousOptions } from '../../../src/engine/membership/rendezvous.ts';
 import { PROTOCOL_VERSION, type RosterEntry } from '../../../src/protocol/control.ts';
 import type { RankStatus } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
@@ -19,9 +19,9 @@ class Member {
   readonly name: string;
   readonly port: Port;
   readonly rendezvous: Rendezvous;
-  /** The epochs that it entered, and those that it trained in. */
-  readonly entered: Epoch[] = [];
-  readonly trained: Epoch[] = [];
+  /** The generations that it entered, and those that it trained in. */
+  readonly entered: Generation[] = [];
+  readonly trained: Generation[] = [];
   readonly statuses: RankStatus[] = [];
   readonly ended: { outcome: string; message: string }[] = [];
   readonly refused: Error[] = [];
@@ -29,10 +29,10 @@ class Member {
   member = '';
   room = '';
   roster: readonly RosterEntry[] = [];
-  /** What its state is as it enters an epoch. */
+  /** What its state is as it enters a generation. */
   state = START;
   /** What an error of its own means for the others. */
-  scope: 'rank' | 'epoch' | 'run' = 'run';
+  scope: 'rank' | 'generation' | 'run' = 'run';
   #training: Deferred<StateReport> = deferred();
 
   constructor(name: string, world: SignalingWorld, hello: RendezvousOptions['hello']) {
@@ -55,15 +55,15 @@ class Member {
       },
       onroom: ({ members }) => (this.roster = members),
       onstate: (status) => this.statuses.push(status),
-      enter: (epoch) => {
-        this.entered.push(epoch);
+      enter: (generation) => {
+        this.entered.push(generation);
         return Promise.resolve(this.state);
       },
-      train: (epoch) => {
-        this.trained.push(epoch);
+      train: (generation) => {
+        this.trained.push(generation);
         this.#training = deferred();
         const { promise, reject } = this.#training;
-        epoch.signal.addEventListener('abort', () => reject(epoch.signal.reason));
+        generation.signal.addEventListener('abort', () => reject(generation.signal.reason));
         return promise;
       },
       scopeOf: () => this.scope,
@@ -78,8 +78,8 @@ class Member {
     this.rendezvous.send({ type: 'ready', device: { backend: 'cpu', adapter: 'test' }, holds: null });
   }
 
-  /** The epoch that it trains in, or trained in last. */
-  get epoch(): Epoch {
+  /** The generation that it trains in, or trained in last. */
+  get generation(): Generation {
     return this.trained.at(-1)!;
   }
 
@@ -114,7 +114,7 @@ function enter(name: string, hello: Unnamed<RendezvousOptions['hello']>): Member
   return member;
 }
 
-/** Members train in one epoch: the first has opened the room, and has started the run. */
+/** Members train in one generation: the first has opened the room, and has started the run. */
 async function training(
   names: readonly string[],
   nodes: { min: number; max: number } | null = ELASTIC,
@@ -127,23 +127,23 @@ async function training(
   return members;
 }
 
-/** Resolves once all of `some` train in an epoch that is their own. */
-async function trainTogether(some: readonly Member[], epochs: number): Promise<void> {
-  const isOn = ({ trained, epoch }: Member): boolean =>
-    trained.length >= epochs && !epoch.signal.aborted && epoch.worldSize === some.length;
+/** Resolves once all of `some` train in a generation that is their own. */
+async function trainTogether(some: readonly Member[], generations: number): Promise<void> {
+  const isOn = ({ trained, generation }: Member): boolean =>
+    trained.length >= generations && !generation.signal.aborted && generation.worldSize === some.length;
   await world.until('all train', () => some.every(isOn));
 }
 
-describe('an epoch', () => {
+describe('a generation', () => {
   test('has its ranks linked in the order of the room, until all have finished', async () => {
     const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
     for (const [rank, member] of members.entries()) {
-      expect(member.epoch).toMatchObject({ run: 1, rank, worldSize: 3, localRank: 0, localWorldSize: 1 });
-      expect(member.epoch.members.map(({ name }) => name)).toEqual(['Ada', 'Bo', 'Cy']);
-      expect(member.epoch.links.size).toBe(2);
+      expect(member.generation).toMatchObject({ run: 1, rank, worldSize: 3, localRank: 0, localWorldSize: 1 });
+      expect(member.generation.members.map(({ name }) => name)).toEqual(['Ada', 'Bo', 'Cy']);
+      expect(member.generation.links.size).toBe(2);
       expect(member.status.state).toBe('RUNNING');
     }
-    const groups = members.map(({ epoch }) => new ProcessGroup(epoch.mesh, { clock: world.clock }));
+    const groups = members.map(({ generation }) => new ProcessGroup(generation.mesh, { clock: world.clock }));
     const gathered: unknown[] = [];
     for (const group of groups) void group.allGatherObject(group.rank).then((all) => gathered.push(all));
     await world.until('all have heard', () => gathered.length === 3);
@@ -158,10 +158,10 @@ describe('an epoch', () => {
     expect(ada.ended).toEqual([]);
     cy.finish();
     await world.until('the run ends', () => members.every(({ ended }) => ended.length === 1));
-    for (const { ended, status, epoch } of members) {
+    for (const { ended, status, generation } of members) {
       expect(ended).toMatchObject([{ outcome: 'finished' }]);
       expect(status.state).toBe('WAITING');
-      expect(epoch.signal.aborted).toBe(true);
+      expect(generation.signal.aborted).toBe(true);
     }
   });
 
@@ -169,12 +169,12 @@ describe('an epoch', () => {
     const [ada, bo, cy] = (await training(['Ada', 'Bo', 'Cy'])) as [Member, Member, Member];
     const [before] = ada.trained;
     bo.rendezvous.leave();
-    expect(bo.status).toMatchObject({ state: 'OFFLINE', epoch: 0 });
+    expect(bo.status).toMatchObject({ state: 'OFFLINE', generation: 0 });
     await trainTogether([ada, cy], 2);
     expect(before!.signal.aborted).toBe(true);
-    expect(bo.epoch.signal.aborted).toBe(true);
-    expect(cy.epoch).toMatchObject({ run: 1, rank: 1, worldSize: 2 });
-    expect(cy.epoch.epoch).toBeGreaterThan(before!.epoch);
+    expect(bo.generation.signal.aborted).toBe(true);
+    expect(cy.generation).toMatchObject({ run: 1, rank: 1, worldSize: 2 });
+    expect(cy.generation.generation).toBeGreaterThan(before!.generation);
     expect(bo.fatal).toEqual([]);
   });
 
@@ -183,7 +183,7 @@ describe('an epoch', () => {
     const cy = enter('Cy', { type: 'join', room: ada.room });
     await trainTogether([ada, bo, cy], 1);
     expect(ada.trained).toHaveLength(2);
-    expect(cy.epoch).toMatchObject({ run: 1, rank: 2 });
+    expect(cy.generation).toMatchObject({ run: 1, rank: 2 });
   });
 
   test('ends the run where its ranks begin with different states', async () => {
@@ -210,9 +210,9 @@ describe('an error in training', () => {
     await trainTogether([ada, bo, cy], 2);
   });
 
-  test('of the epoch is followed by another with the same ranks', async () => {
+  test('of the generation is followed by another with the same ranks', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
-    bo.scope = 'epoch';
+    bo.scope = 'generation';
     bo.fail(new PeergradError('A state differs.'));
     await trainTogether([ada, bo], 2);
     expect([...ada.ended, ...bo.ended]).toEqual([]);
@@ -235,9 +235,9 @@ describe('without the server', () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     world.stopServer();
     await world.pass(90_000);
-    for (const { status, epoch, fatal } of members) {
+    for (const { status, generation, fatal } of members) {
       expect(status).toMatchObject({ state: 'RUNNING', isServerAway: true });
-      expect(epoch.signal.aborted).toBe(false);
+      expect(generation.signal.aborted).toBe(false);
       expect(fatal).toEqual([]);
     }
     ada.finish();
@@ -286,7 +286,7 @@ describe('a member', () => {
     bo.rendezvous.send({ type: 'stop' });
     await world.until('Bo is refused', () => bo.refused.length === 1);
     expect([...ada.ended, ...bo.fatal]).toEqual([]);
-    expect(bo.epoch.signal.aborted).toBe(false);
+    expect(bo.generation.signal.aborted).toBe(false);
   });
 
   test('leaves once, and knows when the server has heard', async () => {

@@ -39,7 +39,7 @@ function host(server: string, clock: ManualClock) {
     openSocket: (url) => new WebSocket(url) as SignalingSocket,
     hello: { type: 'create', version: PROTOCOL_VERSION, name: 'Ada', job: DEFAULT_JOB, startAt: null, nodes: null },
     ...{ connectPeer: never('links'), connectTab: never('links') },
-    ...{ enter: never('an epoch'), train: never('a run'), scopeOf: never('failures') },
+    ...{ enter: never('a generation'), train: never('a run'), scopeOf: never('failures') },
     ...{ onstate: () => {}, onended: () => {}, onrefused: () => {} },
     onadmitted: (message) => heard.admitted.push(message),
     onhostkey: (_, key) => heard.keys.push(key),

@@ -1,22 +1,22 @@
 /** What those who watch are told, and what becomes of it. */
 import { describe, expect, test } from 'vitest';
 import { Spectator } from '../../../src/engine/spectators/spectator.ts';
-import { Teller } from '../../../src/engine/spectators/spectatorFeed.ts';
+import { SpectatorFeed } from '../../../src/engine/spectators/spectatorFeed.ts';
 import { initialView, reduce } from '../../../src/app/state/view.ts';
 import { samplesPerSecond, timeLeft } from '../../../src/app/state/derive.ts';
 import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from '../../../src/protocol/confusion.ts';
-import { MAX_NEWS_LENGTH, MAX_WORLD_SIZE, type RosterEntry } from '../../../src/protocol/control.ts';
+import { MAX_UPDATE_LENGTH, MAX_WORLD_SIZE, type RosterEntry } from '../../../src/protocol/control.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { HopEvent } from '../../../src/protocol/stepTrace.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
-import { newsOf, parseNews } from '../../../src/protocol/spectatorUpdate.ts';
+import { spectatorEventOf, parseSpectatorUpdate } from '../../../src/protocol/spectatorUpdate.ts';
 import { member, RESULT, stepEvent } from '../../app/events.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 const people = (n: number): RosterEntry[] =>
   Array.from({ length: n }, (_, i) => ({ ...member('Ada'), name: `Ada ${i}` }));
-const epochEvent = (epoch: number, n = 2, rank = 0, run = 1): EngineEvent => ({
-  ...{ type: 'epoch', epoch, run, rank, worldSize: n, localRank: 0, localWorldSize: n },
+const generationEvent = (generation: number, n = 2, rank = 0, run = 1): EngineEvent => ({
+  ...{ type: 'generation', generation, run, rank, worldSize: n, localRank: 0, localWorldSize: n },
   ...{ members: people(n), job: DEFAULT_JOB },
 });
 const MODEL: EngineEvent = {
@@ -51,7 +51,7 @@ const trace = (step: number, n: number): EngineEvent => {
 function telling(...events: EngineEvent[]) {
   const clock = new ManualClock();
   const digests: string[] = [];
-  const teller = new Teller({ clock, send: (digest) => digests.push(digest) });
+  const teller = new SpectatorFeed({ clock, send: (update) => digests.push(update) });
   const see = (...more: EngineEvent[]): void => more.forEach((event) => teller.observe(event));
   see(...events);
   return { clock, digests, teller, see };
@@ -64,26 +64,31 @@ function watching() {
   const stepsShown = (): number[] => events.flatMap((event) => (event.type === 'step' ? [event.step] : []));
   return { events, spectator, stepsShown };
 }
-const typesOf = (digest: string): string[] => parseNews(digest).map(({ type }) => type);
+const typesOf = (update: string): string[] => parseSpectatorUpdate(update).map(({ type }) => type);
 
 describe('a rank', () => {
   test('tells nothing while nobody watches, and all that is kept to who comes', () => {
-    const { clock, digests, teller, see } = telling(epochEvent(1), MODEL);
+    const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     for (let step = 0; step < 1000; step++) see(stepEvent(step));
     see(tested(999), hashes(999));
     clock.advance(60_000);
     expect(digests).toEqual([]);
     teller.audience = ['wu'];
     clock.advance(0);
-    expect(typesOf(digests[0]!).filter((type) => type !== 'step')).toEqual(['epoch', 'model', 'evaluation', 'hashes']);
-    const steps = parseNews(digests[0]!).flatMap((event) => (event.type === 'step' ? [event.step] : []));
+    expect(typesOf(digests[0]!).filter((type) => type !== 'step')).toEqual([
+      'generation',
+      'model',
+      'evaluation',
+      'hashes',
+    ]);
+    const steps = parseSpectatorUpdate(digests[0]!).flatMap((event) => (event.type === 'step' ? [event.step] : []));
     expect(steps.length).toBeGreaterThan(30);
     expect([steps[0], steps.at(-1)]).toEqual([expect.any(Number), 999]);
     expect(steps[0]).toBeLessThan(50);
   });
 
   test('tells at most once a second, of many steps a few, and the newest of the rest', () => {
-    const { clock, digests, teller, see } = telling(epochEvent(1), MODEL);
+    const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
     for (let step = 0; step < 100; step++) see(stepEvent(step), trace(step, 2));
@@ -92,7 +97,7 @@ describe('a rank', () => {
     clock.advance(1);
     expect(digests).toHaveLength(2);
     expect(
-      parseNews(digests[1]!)
+      parseSpectatorUpdate(digests[1]!)
         .map((event) => ('step' in event ? event.step : event.type))
         .slice(-3),
     ).toEqual([93, 99, 99]);
@@ -102,50 +107,52 @@ describe('a rank', () => {
   });
 
   test('tells the end at once', () => {
-    const { clock, digests, teller, see } = telling(epochEvent(1), MODEL);
+    const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
     see(stepEvent(0), { type: 'finished', result: { ...RESULT, losses: [2, 1] } });
     expect(typesOf(digests[1]!)).toEqual(['step', 'finished']);
-    expect(parseNews(digests[1]!)[1]).toMatchObject({ result: { losses: [], steps: RESULT.steps } });
+    expect(parseSpectatorUpdate(digests[1]!)[1]).toMatchObject({ result: { losses: [], steps: RESULT.steps } });
   });
 
   test('tells a learning rate that was found, however low', () => {
-    const { clock, digests, teller, see } = telling(epochEvent(1), MODEL);
+    const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
     const rateTest = { rates: [1e-7, 1e-6], losses: [2, 1], suggested: 1.2e-7, reason: null };
     see(stepEvent(0), { type: 'finished', result: { ...RESULT, rateTest } });
-    expect(parseNews(digests[1]!)[1]).toMatchObject({ result: { rateTest: { ...rateTest, rates: [], losses: [] } } });
+    expect(parseSpectatorUpdate(digests[1]!)[1]).toMatchObject({
+      result: { rateTest: { ...rateTest, rates: [], losses: [] } },
+    });
   });
 
   test('tells nothing unless it is rank 0', () => {
-    const { clock, digests, teller, see } = telling(epochEvent(1, 2, 1), MODEL, stepEvent(0));
+    const { clock, digests, teller, see } = telling(generationEvent(1, 2, 1), MODEL, stepEvent(0));
     teller.audience = ['wu'];
     clock.advance(2_000);
-    see(epochEvent(2, 2, 0), stepEvent(1));
+    see(generationEvent(2, 2, 0), stepEvent(1));
     clock.advance(2_000);
     // It knows of what was before.
-    expect(parseNews(digests.join()).map((event) => ('step' in event ? event.step : event.type))).toEqual([
-      'epoch',
+    expect(parseSpectatorUpdate(digests.join()).map((event) => ('step' in event ? event.step : event.type))).toEqual([
+      'generation',
       0,
       1,
     ]);
   });
 
-  test('tells all anew now and then, for whom a digest did not reach', () => {
-    const { clock, digests, teller, see } = telling(epochEvent(1), MODEL);
+  test('tells all anew now and then, for whom a update did not reach', () => {
+    const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     for (let step = 0; step < 32; step++) {
       see(stepEvent(step));
       clock.advance(1_000);
     }
-    expect(digests.filter((digest) => typesOf(digest)[0] === 'epoch')).toHaveLength(3);
+    expect(digests.filter((update) => typesOf(update)[0] === 'generation')).toHaveLength(3);
   });
 
-  test('of the largest world tells no more than a digest holds, the rest with the next, and some of the curve at once', () => {
+  test('of the largest world tells no more than a update holds, the rest with the next, and some of the curve at once', () => {
     const n = MAX_WORLD_SIZE;
-    const { clock, digests, teller, see } = telling(epochEvent(1, n), MODEL);
+    const { clock, digests, teller, see } = telling(generationEvent(1, n), MODEL);
     for (let step = 0; step < 5000; step++) see(stepEvent(step), tested(step));
     see(hashes(4999, n), ranks(4999, n), trace(4999, n), confusion(4999, MAX_CONFUSED_CLASSES));
     teller.audience = ['wu'];
@@ -155,25 +162,25 @@ describe('a rank', () => {
       see(stepEvent(step));
       clock.advance(1_000);
     }
-    for (const digest of digests) expect(digest.length).toBeLessThanOrEqual(MAX_NEWS_LENGTH);
+    for (const update of digests) expect(update.length).toBeLessThanOrEqual(MAX_UPDATE_LENGTH);
     expect(new Set(digests.flatMap(typesOf))).toEqual(
-      new Set(['epoch', 'model', 'step', 'evaluation', 'confusion', 'hashes', 'ranks', 'trace']),
+      new Set(['generation', 'model', 'step', 'evaluation', 'confusion', 'hashes', 'ranks', 'trace']),
     );
   });
 
   test('leaves out what is not fit to be told', () => {
-    expect(newsOf({ ...stepEvent(0), loss: Number.NaN })).toBeNull();
-    expect(newsOf({ type: 'note', message: 'x' })).toBeNull();
-    const { clock, digests, teller } = telling(epochEvent(1), { ...stepEvent(0), loss: Infinity }, stepEvent(1));
+    expect(spectatorEventOf({ ...stepEvent(0), loss: Number.NaN })).toBeNull();
+    expect(spectatorEventOf({ type: 'note', message: 'x' })).toBeNull();
+    const { clock, digests, teller } = telling(generationEvent(1), { ...stepEvent(0), loss: Infinity }, stepEvent(1));
     teller.audience = ['wu'];
     clock.advance(0);
-    expect(typesOf(digests[0]!)).toEqual(['epoch', 'step']);
+    expect(typesOf(digests[0]!)).toEqual(['generation', 'step']);
   });
 });
 
 describe('a tab that watches', () => {
   test('shows what the rank shows, each of it once', () => {
-    const { clock, digests, teller, see } = telling(epochEvent(1), MODEL);
+    const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     const { events, spectator, stepsShown } = watching();
     teller.audience = ['wu'];
     clock.advance(0);
@@ -182,20 +189,20 @@ describe('a tab that watches', () => {
       if (step % 5 === 4) see(tested(step), hashes(step));
       clock.advance(1_000);
     }
-    for (const digest of digests) spectator.receive(digest);
-    for (const digest of digests) spectator.receive(digest);
+    for (const update of digests) spectator.receive(update);
+    for (const update of digests) spectator.receive(update);
     expect(stepsShown()).toEqual(Array.from({ length: 20 }, (_, step) => step));
-    expect(events.filter(({ type }) => type === 'epoch' || type === 'hashes')).toHaveLength(1 + 4);
+    expect(events.filter(({ type }) => type === 'generation' || type === 'hashes')).toHaveLength(1 + 4);
   });
 
   test('knows the pace though it is not told of every step', () => {
-    const { clock, digests, teller, see } = telling(epochEvent(1), MODEL);
+    const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);
     for (let step = 0; step < 100; step++) see(stepEvent(step));
     clock.advance(1_000);
     const { events, spectator } = watching();
-    for (const digest of digests) spectator.receive(digest);
+    for (const update of digests) spectator.receive(update);
     const { run } = events.reduce(reduce, initialView);
     // A step of 100 samples every 50 ms.
     expect(samplesPerSecond(run!)).toBeCloseTo(2000, 0);
@@ -204,13 +211,13 @@ describe('a tab that watches', () => {
 
   test('waits until it is told what it is about, and believes nothing that does not fit', () => {
     const { events, spectator } = watching();
-    for (const odd of ['', '{}', 'null', '[1,null,{"type":"epoch"}]', `[${JSON.stringify(stepEvent(3))}]`]) {
-      spectator.receive(odd);
+    for (const divergent of ['', '{}', 'null', '[1,null,{"type":"generation"}]', `[${JSON.stringify(stepEvent(3))}]`]) {
+      spectator.receive(divergent);
     }
     expect(events).toEqual([]);
     const broken = { ...stepEvent(3), ms: null };
-    spectator.receive(JSON.stringify([epochEvent(4), broken, { ...stepEvent(5), more: 'x' }]));
-    expect(events).toEqual([epochEvent(4), stepEvent(5)]);
+    spectator.receive(JSON.stringify([generationEvent(4), broken, { ...stepEvent(5), more: 'x' }]));
+    expect(events).toEqual([generationEvent(4), stepEvent(5)]);
     const uneven = { ...confusion(5, 2), counts: [[1, 2], [3]] };
     spectator.receive(JSON.stringify([uneven, confusion(5, MAX_CONFUSED_CLASSES + 1), confusion(5, 2)]));
     expect(events.slice(2)).toEqual([confusion(5, 2)]);
@@ -218,7 +225,7 @@ describe('a tab that watches', () => {
 
   test('shows how the run ended, or that it has', () => {
     const room = { run: 1, phase: 'FORMING' } as Parameters<Spectator['follow']>[0];
-    const finished = JSON.stringify([epochEvent(1), { type: 'finished', result: RESULT }]);
+    const finished = JSON.stringify([generationEvent(1), { type: 'finished', result: RESULT }]);
     const last = (end: (spectator: Spectator) => void): unknown => {
       const { events, spectator } = watching();
       spectator.receive(finished);

@@ -55,7 +55,7 @@ function run(step: number) {
       step,
       appliedIn: 1,
       previousAppliedIn: 1,
-      position: { dataEpoch: 0, offset: step },
+      position: { epoch: 0, offset: step },
       losses: [],
       evaluateEvery: 1,
       verdicts: [],

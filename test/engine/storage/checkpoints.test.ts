@@ -44,7 +44,7 @@ function metaOf(step: number, room = 'K7F3QX'): CheckpointMeta {
       job: parseJob({}),
       savedAt: step,
       step,
-      position: { dataEpoch: 0, offset: step },
+      position: { epoch: 0, offset: step },
     },
     ...{ evaluateEvery: 5, verdicts: [], trainedMs: 0, losses: [], stateHash: '0123456789abcdef', worldSize: 2 },
   };

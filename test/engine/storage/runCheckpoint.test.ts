@@ -32,7 +32,7 @@ async function stateAfterTraining(): Promise<{ state: RunState; hash: string }> 
 test('it comes back as it was, and says the hash that ranks compare', async () => {
   const { state, hash } = await stateAfterTraining();
   const checkpoint = toCheckpoint(state, ABOUT);
-  expect(checkpoint.meta).toMatchObject({ ...ABOUT, step: 3, position: { dataEpoch: 0, offset: 24 }, stateHash: hash });
+  expect(checkpoint.meta).toMatchObject({ ...ABOUT, step: 3, position: { epoch: 0, offset: 24 }, stateHash: hash });
   expect(checkpoint.meta.losses).toHaveLength(3);
   expect(v.parse(CheckpointMeta, checkpoint.meta)).toEqual(checkpoint.meta);
   expect(fromCheckpoint(checkpoint)).toEqual({

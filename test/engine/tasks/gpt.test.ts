@@ -1,9 +1,9 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import type { Author } from '../../../src/engine/inference/textGenerator.ts';
+import type { TextGenerator } from '../../../src/engine/inference/textGenerator.ts';
 import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
-import { Samples } from '../../../src/engine/inference/sampleTexts.ts';
-import { TrainingRun } from '../../../src/engine/training/trainingLoop.ts';
+import { SampleTexts } from '../../../src/engine/inference/sampleTexts.ts';
+import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';
 import { countAmongFirst, createCorpus, Network, rowsFor } from '../../../src/jobs/index.ts';
@@ -23,15 +23,15 @@ async function train(
   fields: Record<string, unknown>,
   model: Partial<GptModel> = {},
   length = 3000,
-): Promise<{ results: RunResult[]; events: EngineEvent[][]; authors: Author[] }> {
+): Promise<{ results: RunResult[]; events: EngineEvent[][]; authors: TextGenerator[] }> {
   const job = parseJob({ job: 'gpt', ...fields, gpt: { ...TINY, ...model } });
   const text = plainText(writeFables().slice(0, length));
   const events: EngineEvent[][] = Array.from({ length: n }, () => []);
-  const authors: Author[] = [];
+  const authors: TextGenerator[] = [];
   const results = await runWorld(n, async (group) => {
     const task = createGptTask(job, await createCorpus(text, job.gpt));
-    authors[group.rank] = task.learned as Author;
-    const run = await TrainingRun.prepare({
+    authors[group.rank] = task.learned as TextGenerator;
+    const run = await TrainingLoop.prepare({
       ...{ plan: job, task, clock: systemClock },
       device: { backend: 'cpu', adapter: 'test' },
       emit: (event) => void events[group.rank]!.push(event),
@@ -80,10 +80,10 @@ test('a run whose time is over ends on all ranks after the same step, by the clo
 test('samples are written after 1, 2, 5, 10, .. steps and at the end, by the weights of then', async () => {
   const { authors } = await train(1, { maxSteps: 1, batchSize: 1 });
   const told: EngineEvent[] = [];
-  const samples = new Samples(authors[0]!, (event) => void told.push(event), []);
+  const samples = new SampleTexts(authors[0]!, (event) => void told.push(event), []);
   const ms = { total: 1, compute: 1, readback: 0, communicate: 0, exposed: 0, update: 0 };
   for (let step = 0; step < 25; step++) {
-    await samples.observe({ type: 'step', step, dataEpoch: 0, offset: 0, loss: step, samples: 1, ms, at: step });
+    await samples.observe({ type: 'step', step, epoch: 0, offset: 0, loss: step, samples: 1, ms, at: step });
   }
   const written = await samples.finish(25);
   expect(written.map(({ steps, loss }) => [steps, loss])).toEqual(
@@ -127,7 +127,7 @@ test.each([
   const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
   const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
   const task = createGptTask(job, corpus);
-  const { jobModel } = task.learned as Author;
+  const { jobModel } = task.learned as TextGenerator;
   // Inputs and outputs share it.
   const embedding = jobModel.variables[jobModel.names.indexOf('embedding/weight')]!;
   embedding.assign(tf.fill(embedding.shape, weight));

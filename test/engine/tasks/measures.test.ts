@@ -10,7 +10,7 @@ import { parseJob } from '../../../src/spec/job.ts';
 import { AMOUNT_LOSSES, type AmountLoss } from '../../../src/spec/measures.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
-import { createMember, planOf, runEpoch } from '../worlds.ts';
+import { createMember, planOf, runGeneration } from '../worlds.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -72,7 +72,7 @@ describe.each<[AmountLoss, (distance: number) => number]>([
         ),
       );
       const before = members[0]!.values();
-      const { results } = await runEpoch(members);
+      const { results } = await runGeneration(members);
       for (const result of results) expect(result).not.toBeInstanceOf(Error);
       values.push(members[0]!.values());
       expect(values.at(-1)).not.toEqual(before);

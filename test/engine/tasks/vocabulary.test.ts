@@ -1,15 +1,15 @@
 /** A language model goes on by its own tokens: from a file, from a checkpoint, and on ranks that have neither. CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import type { Author } from '../../../src/engine/inference/textGenerator.ts';
+import type { TextGenerator } from '../../../src/engine/inference/textGenerator.ts';
 import { exportModel, readOrigin, type Origin } from '../../../src/engine/files/modelFiles.ts';
-import type { Training } from '../../../src/engine/training/runParticipant.ts';
+import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
 import { readSafetensors, writeSafetensors } from '../../../src/jobs/weights/safetensors.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import type { ModelFormat } from '../../../src/spec/modelFile.ts';
 import type { Vocabulary } from '../../../src/spec/vocabulary.ts';
 import { DataError } from '../../../src/util/errors.ts';
-import { inEpoch, prepareTraining } from '../trainings.ts';
+import { inGeneration, prepareTraining } from '../trainings.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -25,7 +25,7 @@ const jobOf = (gpt: Partial<JobSpec['gpt']> = {}): JobSpec =>
     gpt: { ...DEFAULT_JOB.gpt, width: 8, context: 8, ...gpt },
   });
 
-function prepare(job: JobSpec, text: string, origin: Origin | null = null): Promise<Training> {
+function prepare(job: JobSpec, text: string, origin: Origin | null = null): Promise<RunParticipant> {
   return prepareTraining({
     ...{ job, worldSize: 1, files: [new File([text], 'a.txt')] },
     from: origin?.kind === 'checkpoint' ? origin.state : null,
@@ -36,7 +36,7 @@ function prepare(job: JobSpec, text: string, origin: Origin | null = null): Prom
 /** A file of a model that was trained on the first text. */
 async function trained(job: JobSpec, format: ModelFormat): Promise<{ file: File; vocabulary: Vocabulary }> {
   const training = await prepare(job, FIRST);
-  await inEpoch([training], 1, job, (one) => one.train());
+  await inGeneration([training], 1, job, (one) => one.train());
   const about = { room: 'K7F3QX', job, savedAt: 1, worldSize: 1 };
   const run = { snapshot: () => training.snapshot(), about, member: 'm' };
   const event = await exportModel({ type: 'export', id: 1, format, which: 'last' }, training.answerer, run);
@@ -46,7 +46,7 @@ async function trained(job: JobSpec, format: ModelFormat): Promise<{ file: File;
   return { file: new File([event.file.bytes], event.file.name), vocabulary };
 }
 
-const vocabularyOf = ({ answerer }: Training): Vocabulary => (answerer!.model as Author).vocabulary;
+const vocabularyOf = ({ answerer }: RunParticipant): Vocabulary => (answerer!.model as TextGenerator).vocabulary;
 
 test.each([
   ['safetensors', {}],
@@ -61,9 +61,9 @@ test.each([
   const [host, guest] = [await prepare(longer, SECOND, origin), await prepare(longer, SECOND)];
   expect(vocabularyOf(host)).toEqual(vocabulary);
   expect(vocabularyOf(guest)).not.toEqual(vocabulary);
-  expect(await inEpoch([guest, host], 1, longer, ({ hasState }) => hasState)).toEqual([true, true]);
+  expect(await inGeneration([guest, host], 1, longer, ({ hasState }) => hasState)).toEqual([true, true]);
   const joiner = await prepare(longer, SECOND);
-  const ends = await inEpoch([joiner, guest, host], 2, longer, (one) => one.train());
+  const ends = await inGeneration([joiner, guest, host], 2, longer, (one) => one.train());
   const { stateHash } = ends[0] as { stateHash: string };
   for (const end of ends) expect(end).toMatchObject({ step: 4, stateHash });
   for (const one of [host, guest, joiner]) {

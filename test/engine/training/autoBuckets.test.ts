@@ -1,7 +1,7 @@
 /** Runs that choose how much a bucket holds: all ranks the same, before the same step, and again where the world is another. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { COUNTING_PLAN, createCountingTask, createMember, runEpoch, type Member } from '../worlds.ts';
+import { COUNTING_PLAN, createCountingTask, createMember, runGeneration, type Member } from '../worlds.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -22,8 +22,8 @@ const timedOf = ({ events }: Member) =>
 test('with the codec ranks choose the cap, the same, and again in another world, and stay equal', async () => {
   const all = await createMembers(3, PLAN);
   try {
-    expect((await runEpoch(all, { end: { rank: 2, step: CHOSEN_BY + 2, frame: 5 } })).isBroken).toBe(true);
-    const { results } = await runEpoch(all.slice(0, 2));
+    expect((await runGeneration(all, { end: { rank: 2, step: CHOSEN_BY + 2, frame: 5 } })).isBroken).toBe(true);
+    const { results } = await runGeneration(all.slice(0, 2));
     const choices = all.map(choicesOf);
     expect(choices.map(({ length }) => length)).toEqual(all.map(timedOf));
     expect(choices[1]).toEqual(choices[0]);
@@ -41,7 +41,7 @@ test.each([
 ])('%s nobody chooses', async (_, n, plan) => {
   const all = await createMembers(n, plan);
   try {
-    await runEpoch(all);
+    await runGeneration(all);
     expect(all.map(choicesOf)).toEqual(all.map(() => []));
   } finally {
     for (const member of all) member.dispose();

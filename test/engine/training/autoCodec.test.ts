@@ -4,7 +4,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { CODEC_NAMES, parseJob } from '../../../src/spec/job.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { train } from '../train.ts';
-import { COUNTING_PLAN, createCountingTask, createMember, runEpoch } from '../worlds.ts';
+import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -51,8 +51,8 @@ test('in another world ranks time steps and choose anew, and stay equal', async 
     Array.from({ length: 3 }, (_, i) => createMember(`m${i}`, createCountingTask({ samples: 80 }), plan)),
   );
   try {
-    expect((await runEpoch(members, { end: { rank: 2, step: 6, frame: 5 } })).isBroken).toBe(true);
-    const { results } = await runEpoch(members.slice(0, 2));
+    expect((await runGeneration(members, { end: { rank: 2, step: 6, frame: 5 } })).isBroken).toBe(true);
+    const { results } = await runGeneration(members.slice(0, 2));
     const chosenAt = members.map(({ events }) => events.filter(({ type }) => type === 'codec').length);
     expect(chosenAt).toEqual([2, 2, 1]);
     for (const result of results) expect(result).not.toBeInstanceOf(Error);

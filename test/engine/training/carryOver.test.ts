@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { exportModel } from '../../../src/engine/files/modelFiles.ts';
 import { parseJob } from '../../../src/spec/job.ts';
-import { inEpoch, prepareTraining } from '../trainings.ts';
+import { inGeneration, prepareTraining } from '../trainings.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -22,21 +22,21 @@ test('the model that tested best and what was written go on, though the GPU had 
   };
   const job = parseJob({ job: 'gpt', gpt, batchSize: 2, maxSteps: 2, patience: 5 });
   const first = await prepareTraining({ job });
-  await inEpoch([first], 1, job, (training) => training.train());
-  const { keepsakes } = first;
-  expect(keepsakes.best!.steps).toBe(2);
-  expect(keepsakes.samples.map(({ steps }) => steps)).toEqual([1, 2]);
+  await inGeneration([first], 1, job, (training) => training.train());
+  const { carryOver } = first;
+  expect(carryOver.best!.steps).toBe(2);
+  expect(carryOver.samples.map(({ steps }) => steps)).toEqual([1, 2]);
   const longer = { ...job, maxSteps: 3 };
-  const second = await prepareTraining({ job: longer, from: await first.snapshot(), keepsakes });
+  const second = await prepareTraining({ job: longer, from: await first.snapshot(), carryOver });
   first.dispose();
-  expect(second.keepsakes).toEqual(keepsakes);
+  expect(second.carryOver).toEqual(carryOver);
   const saved = await exportModel(
     { type: 'export', id: 1, format: 'safetensors', which: 'best' },
     second.answerer,
     null,
   );
   expect(saved).toMatchObject({ type: 'exported', problem: null, file: { step: 2 } });
-  await inEpoch([second], 2, longer, (training) => training.train());
+  await inGeneration([second], 2, longer, (training) => training.train());
   expect(second.result!.samples!.map(({ steps }) => steps)).toEqual([1, 2, 3]);
   second.dispose();
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Hold } from '../../../src/engine/training/checkpointBarrier.ts';
+import { CheckpointBarrier } from '../../../src/engine/training/checkpointBarrier.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 /** Whether a run goes on by now. */
@@ -8,7 +8,7 @@ async function goesOn(held: Promise<void>): Promise<boolean> {
 }
 
 test('a run waits until what it is after a step is kept, and not where that was told before it came there', async () => {
-  const hold = new Hold(new ManualClock());
+  const hold = new CheckpointBarrier(new ManualClock());
   const first = hold.until(9);
   expect(await goesOn(first)).toBe(false);
   hold.release(8);
@@ -23,7 +23,7 @@ test('a run waits until what it is after a step is kept, and not where that was 
 
 test('who keeps nothing is not waited for for ever', async () => {
   const clock = new ManualClock();
-  const held = new Hold(clock).until(9);
+  const held = new CheckpointBarrier(clock).until(9);
   clock.advance(9_999);
   expect(await goesOn(held)).toBe(false);
   clock.advance(1);

@@ -12,7 +12,7 @@ import {
   createMember,
   isLoss,
   planOf,
-  runEpoch,
+  runGeneration,
   stepsOf,
   type Member,
 } from '../worlds.ts';
@@ -96,14 +96,14 @@ describe('when ranks come and go', () => {
     // The last of a step's 24, the tally's included, decide who has applied it.
     for (const frame of [0, 5, 13, 19, 20, 21, 22, 23, 24]) {
       const members = await counters(3, codec);
-      const first = await runEpoch(members, { end: { rank: 2, step: 1, frame } });
+      const first = await runGeneration(members, { end: { rank: 2, step: 1, frame } });
       for (const result of first.results) expect(result instanceof Error ? isLoss(result) : true).toBe(true);
       const survivors = members.slice(0, 2);
       const applied = survivors.map(({ events }) => events.filter(({ type }) => type === 'step').length);
       if (applied[0] !== applied[1]) late += 1;
       const [newcomer] = await counters(1, codec);
       const all = [newcomer!, ...survivors];
-      const { results } = await runEpoch(all);
+      const { results } = await runGeneration(all);
       for (const result of results) expect(result).toMatchObject({ worldSize: 3 });
       expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
       // A sample's weight rises by 1 / (samples of its window).
@@ -126,10 +126,10 @@ describe('when ranks come and go', () => {
       return createMember(name, task, planOf(job));
     };
     const members = await Promise.all(['a', 'b', 'c'].map(make));
-    await runEpoch(members, { end: { rank: 1, step: 3, frame: 9 } });
+    await runGeneration(members, { end: { rank: 1, step: 3, frame: 9 } });
     const joiner = await make('d');
     const all = [members[0]!, joiner, members[2]!];
-    const { results } = await runEpoch(all);
+    const { results } = await runGeneration(all);
     for (const result of results) {
       expect(result).toMatchObject({ steps: 8, worldSize: 3 });
       if (!(result instanceof Error)) expect(new Set(result.stateHash).size).toBe(1);

@@ -29,7 +29,7 @@ import {
   createCountingTask,
   createMember,
   isLoss,
-  runEpoch,
+  runGeneration,
   planOf,
   stepsOf,
   type Member,
@@ -85,7 +85,7 @@ const weightsOf = ({ task }: Member) =>
 
 /** What all of `members` reject with. */
 const rejections = async (members: readonly Member[]): Promise<PeergradError[]> => {
-  const { results } = await runEpoch(members);
+  const { results } = await runGeneration(members);
   expect(results.every((result) => result instanceof PeergradError)).toBe(true);
   return results as unknown as PeergradError[];
 };
@@ -96,7 +96,7 @@ describe('a run', () => {
     async (rank) => {
       for (let frame = 0; ; frame++) {
         const members = await counters(3);
-        const { isBroken, results } = await runEpoch(members, { end: { rank, frame } });
+        const { isBroken, results } = await runGeneration(members, { end: { rank, frame } });
         if (!isBroken) {
           expectCountedOnce(members);
           dispose(members);
@@ -105,7 +105,7 @@ describe('a run', () => {
         }
         for (const result of results) expect(result instanceof Error ? isLoss(result) : true).toBe(true);
         const survivors = members.filter((_, i) => i !== rank);
-        const second = await runEpoch(survivors);
+        const second = await runGeneration(survivors);
         for (const result of second.results) expect(result).toMatchObject({ accuracy: 1, worldSize: 2 });
         expectCountedOnce(survivors);
         dispose(members);
@@ -120,12 +120,12 @@ describe('a run', () => {
       // The last of a step's 16.
       for (let frame = 12; frame < 18; frame++) {
         const members = await counters(3, { optimizer, learningRate: 0.5 });
-        await runEpoch(members, { end: { rank: 2, step: 1, frame } });
+        await runGeneration(members, { end: { rank: 2, step: 1, frame } });
         const survivors = members.slice(0, 2);
         const [a, b] = survivors.map(appliedBy);
         if (a !== b) late += 1;
         expect(Math.abs(a! - b!)).toBeLessThanOrEqual(1);
-        const { entered } = await runEpoch(survivors);
+        const { entered } = await runGeneration(survivors);
         expect(entered[0]).toEqual(entered[1]);
         expect(entered[0]!.step).toBe(Math.max(a!, b!));
         expect(areContiguous(stepsOf(survivors), SAMPLES)).toBe(true);
@@ -139,12 +139,12 @@ describe('a run', () => {
   test.each([1, 2])('takes %i more ranks in the middle of a step', async (more) => {
     for (let frame = 20; frame < 70; frame += 7) {
       const members = await counters(2);
-      const first = await runEpoch(members, { end: { rank: 1, frame } });
+      const first = await runGeneration(members, { end: { rank: 1, frame } });
       expect(first.isBroken).toBe(true);
       const joiners = await counters(more);
       // Ahead of those whose state they take, too.
       const all = [joiners[0]!, ...members, ...joiners.slice(1)];
-      const { entered, results } = await runEpoch(all);
+      const { entered, results } = await runGeneration(all);
       for (const one of entered) expect(one).toEqual(entered[0]);
       for (const result of results) expect(result).toMatchObject({ worldSize: 2 + more, losses: expect.any(Array) });
       const losses = results.map((result) => (result instanceof Error ? [] : result.losses));
@@ -156,10 +156,10 @@ describe('a run', () => {
 
   test('brings a member up that comes back 5 steps behind', async () => {
     const members = await counters(3, { optimizer: 'adam', batchSize: 1 }, { samples: 40 });
-    await runEpoch(members, { end: { rank: 2, step: 2, frame: 0 } });
-    await runEpoch(members.slice(0, 2), { end: { rank: 0, step: 7, frame: 0 } });
+    await runGeneration(members, { end: { rank: 2, step: 2, frame: 0 } });
+    await runGeneration(members.slice(0, 2), { end: { rank: 0, step: 7, frame: 0 } });
     expect(members.map(appliedBy)).toEqual([7, 7, 2]);
-    const { entered, results } = await runEpoch(members);
+    const { entered, results } = await runGeneration(members);
     for (const one of entered) expect(one).toEqual({ ...entered[0], step: 7 });
     for (const result of results) expect(result).toMatchObject({ worldSize: 3 });
     expect(areContiguous(stepsOf(members), 40)).toBe(true);
@@ -171,34 +171,34 @@ describe('a run', () => {
     for (let frame = 0; ; frame += 4) {
       const members = await shardCounters();
       const [a, b, c, d] = members as [Member, Member, Member, Member];
-      await runEpoch([a, b, c], { end: { rank: 0, step: 1, frame: 0 } });
+      await runGeneration([a, b, c], { end: { rank: 0, step: 1, frame: 0 } });
       // The second step is taken twice: by two of them, and by the third with somebody else, who then goes.
-      await runEpoch([a, b], { end: { rank: 0, step: 2, frame: 0 } });
-      await runEpoch([c, d], { end: { rank: 0, step: 3, frame: 0 } });
+      await runGeneration([a, b], { end: { rank: 0, step: 2, frame: 0 } });
+      await runGeneration([c, d], { end: { rank: 0, step: 3, frame: 0 } });
       expect(members.map(({ run }) => run.steps)).toEqual([2, 2, 3, 3]);
       const learned = c.values();
-      await runEpoch([c, a, b], { end: { rank: 0, frame } });
+      await runGeneration([c, a, b], { end: { rank: 0, frame } });
       if (c.run.steps > 3) {
         expect(frame).toBeGreaterThan(20);
         dispose(members);
         return;
       }
-      const { entered } = await runEpoch([c, a, b], { end: { rank: 0, step: 3, frame: 0 } });
+      const { entered } = await runGeneration([c, a, b], { end: { rank: 0, step: 3, frame: 0 } });
       for (const one of entered) expect(one).toMatchObject({ step: 3, values: learned });
       dispose(members);
     }
   }, 60_000);
 
-  test('goes by the epoch of its last step also where a rank has set its GPU up again', async () => {
+  test('goes by the generation of its last step also where a rank has set its GPU up again', async () => {
     const members = await shardCounters();
     const [a, b, c, d] = members as [Member, Member, Member, Member];
-    await runEpoch(members, { end: { rank: 0, step: 1, frame: 0 } });
-    await runEpoch([a, b], { end: { rank: 0, step: 2, frame: 0 } });
-    await runEpoch([c, d], { end: { rank: 0, step: 2, frame: 0 } });
+    await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
+    await runGeneration([a, b], { end: { rank: 0, step: 2, frame: 0 } });
+    await runGeneration([c, d], { end: { rank: 0, step: 2, frame: 0 } });
     const learned = c.values();
     expect(a.values()).not.toEqual(learned);
     const again = await createMember('again', c.task, SHARD_FIELDS, { from: await c.run.snapshot() });
-    const { entered } = await runEpoch([a, again], { end: { rank: 0, step: 2, frame: 0 } });
+    const { entered } = await runGeneration([a, again], { end: { rank: 0, step: 2, frame: 0 } });
     for (const one of entered) expect(one).toMatchObject({ step: 2, values: learned });
     again.run.dispose();
     dispose(members);
@@ -206,30 +206,32 @@ describe('a run', () => {
 
   test('sets a member right whose memory is no longer that of the others', async () => {
     const members = await counters(3);
-    await runEpoch(members, { end: { rank: 0, step: 1, frame: 0 } });
+    await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
     const state = await members[1]!.run.snapshot();
     state.ring.parameters[3]! += 1;
     const fields = { ...COUNTING_PLAN };
-    const odd = await createMember('odd', createCountingTask({ samples: SAMPLES }), fields, { from: state });
+    const divergent = await createMember('divergent', createCountingTask({ samples: SAMPLES }), fields, {
+      from: state,
+    });
     // The lowest rank is not right for being the lowest.
-    const all = [odd, members[0]!, members[2]!];
-    await runEpoch(all);
+    const all = [divergent, members[0]!, members[2]!];
+    await runGeneration(all);
     expectCountedOnce(all);
-    dispose([...members, odd]);
+    dispose([...members, divergent]);
   });
 
-  test('asks for another epoch where states differ in the middle of a run, and goes on in it', async () => {
+  test('asks for another generation where states differ in the middle of a run, and goes on in it', async () => {
     const members = await counters(3);
     const { run } = members[1]!;
     const original = run.stateHash.bind(run);
     run.stateHash = () => original().replace(/^../, (byte) => (byte === '00' ? '01' : '00'));
-    const { results } = await runEpoch(members);
+    const { results } = await runGeneration(members);
     for (const result of results) {
       expect(result).toBeInstanceOf(DivergenceError);
-      expect((result as DivergenceError).context.odd).toEqual([1]);
+      expect((result as DivergenceError).context.divergent).toEqual([1]);
     }
     run.stateHash = original;
-    await runEpoch(members);
+    await runGeneration(members);
     expectCountedOnce(members);
     dispose(members);
   });
@@ -237,10 +239,10 @@ describe('a run', () => {
   test('goes on when all have gone but one, which then computes several batches for a step', async () => {
     for (const frame of [0, 30, 41, 50, 60]) {
       const members = await counters(3);
-      const first = await runEpoch(members, { end: { rank: 1, frame } });
+      const first = await runGeneration(members, { end: { rank: 1, frame } });
       expect(first.isBroken).toBe(true);
       const [last] = members;
-      const { results } = await runEpoch([last!]);
+      const { results } = await runGeneration([last!]);
       expect(results[0]).toMatchObject({ worldSize: 1, accuracy: 1 });
       expectCountedOnce([last!]);
       dispose(members);
@@ -258,17 +260,17 @@ describe('a run', () => {
       const everyone = [...present];
       /** The steps that made a member's state. A step that was applied by nobody who stayed is taken anew. */
       const histories = new Map<Member, Step[]>(present.map((member) => [member, []]));
-      for (let epoch = 0; ; epoch++) {
+      for (let generation = 0; ; generation++) {
         const known = present.map((member) => histories.get(member)!);
         const historyOf = (values: readonly number[]): Step[] => {
           const counts = values.slice(0, samples);
           const history = known.find((steps) => isDeepStrictEqual(countedOnce(steps, samples), counts));
-          expect(history, `of seed ${seed}, epoch ${epoch}`).toBeDefined();
+          expect(history, `of seed ${seed}, generation ${generation}`).toBeDefined();
           return history!;
         };
         const told = new Map(present.map((member) => [member, member.events.length]));
-        const end = epoch < 12 ? { rank: rng.below(present.length), frame: rng.below(120) } : null;
-        const { results, entered } = await runEpoch(present, { end, delays: rng.below(2) === 0 ? rng : null });
+        const end = generation < 12 ? { rank: rng.below(present.length), frame: rng.below(120) } : null;
+        const { results, entered } = await runGeneration(present, { end, delays: rng.below(2) === 0 ? rng : null });
         for (const [rank, member] of present.entries()) {
           const start = historyOf(entered[rank]?.values ?? member.values());
           if (entered[rank]) expect(start).toHaveLength(entered[rank].step);
@@ -279,7 +281,7 @@ describe('a run', () => {
         for (const result of results) expect(result instanceof Error ? isLoss(result) : true).toBe(true);
         if (present.length > 1 && rng.below(2) === 0) away.push(...present.splice(rng.below(present.length), 1));
         if (rng.below(3) === 0) {
-          const joiner = await make(`j${epoch}`);
+          const joiner = await make(`j${generation}`);
           everyone.push(joiner);
           histories.set(joiner, []);
           present.splice(rng.below(present.length + 1), 0, joiner);
@@ -299,7 +301,7 @@ describe('a run', () => {
 
   test('goes on from a saved state, in a world of another size', async () => {
     const members = await counters(3, { optimizer: 'sgd', epochs: 2 });
-    await runEpoch(members, { end: { rank: 1, step: 4, frame: 0 } });
+    await runGeneration(members, { end: { rank: 1, step: 4, frame: 0 } });
     const saved = await members[0]!.run.snapshot();
     dispose(members);
     const told = members[0]!.events;
@@ -307,7 +309,7 @@ describe('a run', () => {
       createMember(`r${i}`, createCountingTask({ samples: SAMPLES }), { ...COUNTING_PLAN, epochs: 2 }, { from: saved });
     const resumed = [await make(0), await make(1), await counter('new', { epochs: 2 })];
     for (const { events } of resumed) events.unshift(...told);
-    const { entered, results } = await runEpoch([...resumed].reverse());
+    const { entered, results } = await runGeneration([...resumed].reverse());
     for (const one of entered) expect(one!.step).toBe(4);
     for (const result of results) expect(result).toMatchObject({ epochs: 2, accuracy: 1, restarts: 0 });
     expectCountedOnce(resumed);
@@ -316,11 +318,11 @@ describe('a run', () => {
 
   test('goes on from a state that was saved after the last step: only to test and to compare', async () => {
     const members = await counters(2);
-    const { results: before } = await runEpoch(members);
+    const { results: before } = await runGeneration(members);
     const saved = await members[1]!.run.snapshot();
     dispose(members);
     const one = await createMember('r', createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { from: saved });
-    const { results } = await runEpoch([one]);
+    const { results } = await runGeneration([one]);
     const { stateHash, losses } = before[0] as { stateHash: string[]; losses: number[] };
     expect(results[0]).toMatchObject({ stateHash: [stateHash[0]], losses, accuracy: 1 });
     expect(appliedBy(one)).toBe(0);
@@ -329,9 +331,9 @@ describe('a run', () => {
 
   test('gives a result also to who comes when the last step is taken', async () => {
     const members = await counters(2);
-    await runEpoch(members);
+    await runGeneration(members);
     const all = [...members, await counter()];
-    const { results } = await runEpoch(all);
+    const { results } = await runGeneration(all);
     for (const result of results) expect(result).toMatchObject({ accuracy: 1, steps: 4, worldSize: 3 });
     expectCountedOnce(all);
     dispose(all);
@@ -339,8 +341,8 @@ describe('a run', () => {
 
   test('counts what it sends in all worlds', async () => {
     const members = await counters(2, { batchSize: 1 });
-    await runEpoch(members, { end: { rank: 0, step: 4, frame: 0 } });
-    const { results } = await runEpoch(members);
+    await runGeneration(members, { end: { rank: 0, step: 4, frame: 0 } });
+    const { results } = await runGeneration(members);
     const [result] = results;
     if (!result || result instanceof Error) throw new Error('It was to end.');
     const { bytesSentPerRank, gradientBytes, steps } = result;
@@ -367,10 +369,10 @@ describe('a run', () => {
       members[broken] = await createMember('weak', task, COUNTING_PLAN, { checkDevice });
       // In the second bucket of the second step.
       failsAt = checks + 4;
-      const { results } = await runEpoch(members);
+      const { results } = await runGeneration(members);
       expect(results[broken]).toBeInstanceOf(DeviceError);
       expect(isLoss(results[1 - broken]!)).toBe(true);
-      await runEpoch(members);
+      await runGeneration(members);
       expectCountedOnce(members);
       dispose(members);
     }
@@ -379,9 +381,9 @@ describe('a run', () => {
   test('undoes what a pass in vain did to buffers', async () => {
     for (let frame = 16; frame < 90; frame += 3) {
       const members = await counters(3, {}, { buffer: true });
-      const { isBroken } = await runEpoch(members, { end: { rank: 1, frame } });
+      const { isBroken } = await runGeneration(members, { end: { rank: 1, frame } });
       const survivors = isBroken ? [members[0]!, members[2]!] : members;
-      if (isBroken) await runEpoch(survivors);
+      if (isBroken) await runGeneration(survivors);
       expectCountedOnce(survivors);
       // Rank 0's passes, of the steps that were applied.
       for (const member of survivors) expect(member.values().at(-1)).toBe(stepsOf(survivors).length);
@@ -407,9 +409,9 @@ describe('a run', () => {
     };
     for (let frame = 20; frame < 100; frame += 9) {
       const members = await Promise.all([0, 1, 2].map(make));
-      const { isBroken } = await runEpoch(members, { end: { rank: 2, frame } });
+      const { isBroken } = await runGeneration(members, { end: { rank: 2, frame } });
       const survivors = isBroken ? members.slice(0, 2) : members;
-      if (isBroken) await runEpoch(survivors);
+      if (isBroken) await runGeneration(survivors);
       expect(areContiguous(stepsOf(survivors), 18)).toBe(true);
       for (const member of survivors) expect(weightsOf(member)).toEqual(weightsOf(survivors[0]!));
       dispose(members);
@@ -424,13 +426,13 @@ describe('a run', () => {
     const make = async (i: number) =>
       createMember(`m${i}`, await createJobTask(job, { train: data.train, test: heldOut }, 3), planOf(job));
     const undisturbed = await Promise.all([0, 1, 2].map(make));
-    await runEpoch(undisturbed);
+    await runGeneration(undisturbed);
     const whole = stepsOf(undisturbed);
     const members = await Promise.all([0, 1, 2].map(make));
     // In the middle of the second step.
-    await runEpoch(members, { end: { rank: 1, step: 1, frame: 3 } });
+    await runGeneration(members, { end: { rank: 1, step: 1, frame: 3 } });
     const survivors = [members[0]!, members[2]!];
-    await runEpoch(survivors);
+    await runGeneration(survivors);
     const steps = stepsOf(survivors);
     expect(steps.slice(0, 2).map(({ samples }) => samples)).toEqual([12, 12]);
     expect(steps.slice(2).map(({ samples }) => samples)).toEqual([8, 8]);
@@ -443,41 +445,41 @@ describe('a run', () => {
 
 describe('entering a world', () => {
   test('tells a rank that has other data so, and the others who it is', async () => {
-    const odd = await counter('odd', {}, { dataHash: '11'.repeat(8) });
-    const members = [...(await counters(2)), odd];
+    const divergent = await counter('divergent', {}, { dataHash: '11'.repeat(8) });
+    const members = [...(await counters(2)), divergent];
     const errors = await rejections(members);
     expect(errors.map(({ name }) => name)).toEqual(['PeergradError', 'PeergradError', 'DataError']);
     for (const error of errors) {
       expect(error.message).toBe('Rank 2 has other data than the others: count again.');
-      expect(error.context.odd).toEqual([2]);
+      expect(error.context.divergent).toEqual([2]);
     }
-    await runEpoch(members.slice(0, 2));
+    await runGeneration(members.slice(0, 2));
     expectCountedOnce(members.slice(0, 2));
     dispose(members);
   });
 
   test('holds a joiner to the data of who trains already, however many joiners there are', async () => {
     const [member] = await counters(1);
-    await runEpoch([member!], { end: { rank: 0, step: 2, frame: 0 } });
-    const odd = await counters(2, {}, { dataHash: '11'.repeat(8) });
-    const errors = await rejections([...odd, member!]);
+    await runGeneration([member!], { end: { rank: 0, step: 2, frame: 0 } });
+    const divergent = await counters(2, {}, { dataHash: '11'.repeat(8) });
+    const errors = await rejections([...divergent, member!]);
     expect(errors[0]).toBeInstanceOf(DataError);
-    expect(errors[2]!.context.odd).toEqual([0, 1]);
-    dispose([member!, ...odd]);
+    expect(errors[2]!.context.divergent).toEqual([0, 1]);
+    dispose([member!, ...divergent]);
   });
 
   test('tells a rank that has another model what differs', async () => {
     const members = await counters(2);
     const other = await createMember('other', createCountingTask({ samples: SAMPLES + 4 }), COUNTING_PLAN);
     const same = { ...other.task, trainSamples: SAMPLES };
-    const odd = await createMember('odd', same, COUNTING_PLAN);
-    const errors = await rejections([odd, ...members]);
+    const divergent = await createMember('divergent', same, COUNTING_PLAN);
+    const errors = await rejections([divergent, ...members]);
     expect(errors[0]).toBeInstanceOf(MismatchError);
     expect(errors[1]).not.toBeInstanceOf(MismatchError);
     for (const { message } of errors) {
       expect(message).toMatch(/^The parameter 0 .* of rank 0, float32 \[9\], appears not to match that of rank 1/);
     }
-    odd.run.dispose();
+    divergent.run.dispose();
     dispose([...members, other]);
   });
 
@@ -485,7 +487,7 @@ describe('entering a world', () => {
     'a second time is refused by %s',
     async (strategy) => {
       const members = await counters(2, { strategy });
-      const { results } = await runEpoch(members);
+      const { results } = await runGeneration(members);
       for (const result of results) expect(result).toMatchObject({ accuracy: 1 });
       const errors = await rejections(members);
       for (const error of errors) expect(error.message).toContain(`the strategy ${strategy} cannot go on without`);

@@ -1,15 +1,15 @@
 /** Training where every rank has files of its own, over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import type { Author } from '../../../src/engine/inference/textGenerator.ts';
+import type { TextGenerator } from '../../../src/engine/inference/textGenerator.ts';
 import { exportModel } from '../../../src/engine/files/modelFiles.ts';
 import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
-import type { Training } from '../../../src/engine/training/runParticipant.ts';
+import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
 import { decodeWeights } from '../../../src/jobs/weights/index.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { DataError, PeerGoneError } from '../../../src/util/errors.ts';
-import { inEpoch, prepareTraining } from '../trainings.ts';
+import { inGeneration, prepareTraining } from '../trainings.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -37,7 +37,7 @@ test('ranks with different rows learn one model of them all, which each of them 
   const trainings = await Promise.all(
     parts.map((text, i) => prepare(text, JOB, i === 0 ? { emit: (one) => events.push(one) } : {})),
   );
-  const ends = await inEpoch(trainings, 1, JOB, (training) => training.train());
+  const ends = await inGeneration(trainings, 1, JOB, (training) => training.train());
   const { stateHash } = ends[0] as { stateHash: string };
   for (const end of ends) expect(end).toMatchObject({ step: 48, stateHash });
   const { accuracy, confusion, epochs } = trainings[1]!.result!;
@@ -59,10 +59,10 @@ test('who joins goes by what the run began with, and who does not fit is told wh
     if (event.type === 'begin' && event.step === 2 && breaks-- > 0) throw new PeerGoneError('A line broke.');
   };
   const founders = [await prepare(rows(0, 40), job, { emit }), await prepare(rows(40, 40), job, { emit })];
-  const broken = await inEpoch(founders, 1, job, (training) => training.train());
+  const broken = await inGeneration(founders, 1, job, (training) => training.train());
   for (const error of broken) expect(error).toBeInstanceOf(PeerGoneError);
   const strange = await prepare(rows(0, 11).replaceAll('low', 'middle'), job);
-  const refused = await inEpoch([...founders, strange], 2, job, () => null);
+  const refused = await inGeneration([...founders, strange], 2, job, () => null);
   expect(refused[2]).toBeInstanceOf(DataError);
   for (const error of refused) {
     expect((error as Error).message).toContain(
@@ -70,7 +70,7 @@ test('who joins goes by what the run began with, and who does not fit is told wh
     );
   }
   const joiner = await prepare(rows(0, 40).replaceAll('high', 'low'), job);
-  const ends = await inEpoch([joiner, ...founders], 3, job, (training) => training.train());
+  const ends = await inGeneration([joiner, ...founders], 3, job, (training) => training.train());
   for (const end of ends)
     expect(end).toMatchObject({ step: 6, stateHash: (ends[0] as { stateHash: string }).stateHash });
   for (const training of [...founders, strange, joiner]) training.dispose();
@@ -79,12 +79,12 @@ test('who joins goes by what the run began with, and who does not fit is told wh
 test('a saved run goes on by what it began with, whoever is there', async () => {
   const job = { ...JOB, maxSteps: 4 };
   const before = [await prepare(rows(0, 40), job), await prepare(rows(0, 40).replaceAll(/low|high/g, 'huge'), job)];
-  await inEpoch(before, 1, job, (training) => training.train());
+  await inGeneration(before, 1, job, (training) => training.train());
   const about = { id: 'a', room: 'b', job, savedAt: 0, worldSize: 2 };
   const from = fromCheckpoint(structuredClone(toCheckpoint(await before[0]!.snapshot(), about)));
   const longer = { ...job, maxSteps: 5 };
-  const alone: Training = await prepare(rows(0, 40), longer, { from });
-  const [end] = await inEpoch([alone], 1, longer, (training) => training.train());
+  const alone: RunParticipant = await prepare(rows(0, 40), longer, { from });
+  const [end] = await inGeneration([alone], 1, longer, (training) => training.train());
   expect(end).toMatchObject({ step: 5 });
   expect(alone.result!.confusion!.classes).toEqual(['high', 'huge', 'low']);
   for (const training of [...before, alone]) training.dispose();
@@ -95,7 +95,7 @@ test('language models learn from texts that stay where they are, and stay one mo
   const job = parseJob({ job: 'gpt', data: { kind: 'federated' }, gpt, batchSize: 2, maxSteps: 3, hashEvery: 1 });
   const texts = ['abab cdcd '.repeat(30), 'aéaé '.repeat(60)];
   const trainings = await Promise.all(texts.map((text) => prepare(text, job)));
-  const ends = await inEpoch(trainings, 1, job, (training) => training.train());
+  const ends = await inGeneration(trainings, 1, job, (training) => training.train());
   for (const end of ends)
     expect(end).toMatchObject({ step: 3, stateHash: (ends[0] as { stateHash: string }).stateHash });
   const [a, b] = trainings.map(({ result }) => result!);
@@ -107,10 +107,10 @@ test('language models learn from texts that stay where they are, and stay one mo
   const saved = event.type === 'exported' ? event.file! : null;
   const weights = await decodeWeights(saved!.name, saved!.bytes);
   const heirs = [await prepare('ab cd '.repeat(60), job, { weights }), await prepare('ac db '.repeat(60), job)];
-  const begun = await inEpoch(heirs, 2, job, (training) => training.train());
+  const begun = await inGeneration(heirs, 2, job, (training) => training.train());
   for (const end of begun) expect(end).toMatchObject({ step: 3 });
   for (const { answerer, result } of heirs) {
-    expect((answerer!.model as Author).vocabulary).toEqual({ tokens: 'characters', characters: ' abcdé' });
+    expect((answerer!.model as TextGenerator).vocabulary).toEqual({ tokens: 'characters', characters: ' abcdé' });
     expect(result!.bigramLoss).toBeGreaterThan(0);
   }
   for (const training of [...trainings, ...heirs]) training.dispose();
@@ -126,10 +126,10 @@ test('until a step is taken who comes back is one of those that agree; afterward
   );
   const others = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];
   // Each side has come to something else, in worlds that broke.
-  await inEpoch([early], 1, job, () => null);
-  await inEpoch(others, 2, job, () => null);
+  await inGeneration([early], 1, job, () => null);
+  await inGeneration(others, 2, job, () => null);
   const all = [early, ...others];
-  const ends = await inEpoch(all, 3, job, (training) => training.train());
+  const ends = await inGeneration(all, 3, job, (training) => training.train());
   for (const end of ends)
     expect(end).toMatchObject({ step: 3, stateHash: (ends[0] as { stateHash: string }).stateHash });
   const about = { id: 'a', room: 'b', job, savedAt: 0, worldSize: 3 };
@@ -137,10 +137,10 @@ test('until a step is taken who comes back is one of those that agree; afterward
   const from = fromCheckpoint(structuredClone(toCheckpoint(await others[1]!.snapshot(), about)));
   // A stranger has agreed with itself before it meets who goes on.
   const stranger = await prepare(rows(20, 40), longer);
-  await inEpoch([stranger], 4, longer, () => null);
+  await inGeneration([stranger], 4, longer, () => null);
   const heir = await prepare(rows(0, 40), longer, { from });
   expect(await heir.snapshot()).toBe(from);
-  const later = await inEpoch([stranger, heir], 5, longer, (training) => training.train());
+  const later = await inGeneration([stranger, heir], 5, longer, (training) => training.train());
   for (const end of later) expect(end).toMatchObject({ step: 4 });
   expect((await stranger.snapshot()).agreed).toEqual(from.agreed);
   for (const training of [...all, stranger, heir]) training.dispose();
@@ -148,7 +148,7 @@ test('until a step is taken who comes back is one of those that agree; afterward
 
 test.each([
   ['has the most steps', [1, 2]],
-  ['was applied in the latest epoch', [1, 1]],
+  ['was applied in the latest generation', [1, 1]],
 ])('a run goes by what the state that %s was learned by, however many ranks have another', async (_, steps) => {
   const job = { ...JOB, maxSteps: 4, hashEvery: 1 };
   const makeFor = (last: number, text: string) =>
@@ -160,14 +160,14 @@ test.each([
   let breaks = true;
   const early = [await makeFor(steps[0]!, rows(0, 40)), await makeFor(steps[0]!, rows(40, 40))];
   const late = await makeFor(steps[1]!, rows(20, 40));
-  await inEpoch(early, 1, job, (training) => training.train());
-  await inEpoch([late], 2, job, (training) => training.train());
+  await inGeneration(early, 1, job, (training) => training.train());
+  await inGeneration([late], 2, job, (training) => training.train());
   const { agreed, progress } = await late.snapshot();
   expect(progress.step).toBe(steps[1]);
   expect((await early[0]!.snapshot()).agreed).not.toEqual(agreed);
   breaks = false;
   const all = [...early, late];
-  const ends = await inEpoch(all, 3, job, (training) => training.train());
+  const ends = await inGeneration(all, 3, job, (training) => training.train());
   for (const end of ends) expect(end).toMatchObject({ step: 4 });
   for (const training of all) {
     expect((await training.snapshot()).agreed).toEqual(agreed);
@@ -177,14 +177,14 @@ test.each([
 
 test('a state that went by something else is refused, and takes nothing from the others', async () => {
   const job = { ...JOB, maxSteps: 2, hashEvery: 1 };
-  const odd = await prepare(rows(0, 40).replaceAll('low', 'huge'), job);
+  const divergent = await prepare(rows(0, 40).replaceAll('low', 'huge'), job);
   const others = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];
-  await inEpoch([odd], 1, job, (training) => training.train());
-  await inEpoch(others, 2, job, (training) => training.train());
+  await inGeneration([divergent], 1, job, (training) => training.train());
+  await inGeneration(others, 2, job, (training) => training.train());
   const { agreed } = await others[0]!.snapshot();
-  const ends = await inEpoch([odd, ...others], 3, job, () => null);
+  const ends = await inGeneration([divergent, ...others], 3, job, () => null);
   expect(ends[0]).toBeInstanceOf(DataError);
   expect((await others[0]!.snapshot()).agreed).toEqual(agreed);
-  expect(await inEpoch(others, 4, job, () => null)).toEqual([null, null]);
-  for (const training of [odd, ...others]) training.dispose();
+  expect(await inGeneration(others, 4, job, () => null)).toEqual([null, null]);
+  for (const training of [divergent, ...others]) training.dispose();
 });

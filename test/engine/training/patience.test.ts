@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { Task } from '../../../src/engine/tasks/task.ts';
 import type { RunResult } from '../../../src/protocol/events.ts';
-import { COUNTING_PLAN, createCountingTask, createMember, runEpoch, type Member } from '../worlds.ts';
+import { COUNTING_PLAN, createCountingTask, createMember, runGeneration, type Member } from '../worlds.ts';
 
 const SAMPLES = 12;
 /** Never through by itself. Tests come after every pass: 2 steps of 3 ranks, 3 of 2. */
@@ -44,7 +44,7 @@ async function createMembers(count: number, patience = 2): Promise<{ members: Me
 
 test('all ranks end after the same test, compared, and keep the model that tested best', async () => {
   const { members, kept } = await createMembers(3);
-  const { results } = await runEpoch(members);
+  const { results } = await runGeneration(members);
   for (const result of results) {
     expect(result).toMatchObject({ steps: 8, valLoss: 4, best: { step: 4, valLoss: 2 } });
     expect(new Set((result as RunResult).stateHash).size).toBe(1);
@@ -57,9 +57,9 @@ test('comes to the same end where a rank vanishes at any frame of the test that 
   let redone = 0;
   for (let frame = STEP_FRAMES; ; frame++) {
     const { members } = await createMembers(3, 1);
-    const { isBroken, results } = await runEpoch(members, { end: { rank: 2, step: 5, frame } });
+    const { isBroken, results } = await runGeneration(members, { end: { rank: 2, step: 5, frame } });
     const survivors = members.slice(0, 2);
-    const { results: ends } = isBroken ? await runEpoch(survivors) : { results };
+    const { results: ends } = isBroken ? await runGeneration(survivors) : { results };
     // Where the step was not taken yet, two ranks' next test is another.
     const expected = { steps: 6, best: { step: 4, valLoss: 2 } };
     if (survivors.some(({ run }) => run.steps === 6)) for (const end of ends) expect(end).toMatchObject(expected);
@@ -74,9 +74,9 @@ test('comes to the same end where a rank vanishes at any frame of the test that 
 
 test('who joins knows how good the run was before', async () => {
   const { members } = await createMembers(3);
-  await runEpoch(members, { end: { rank: 2, step: 6, frame: 0 } });
+  await runGeneration(members, { end: { rank: 2, step: 6, frame: 0 } });
   const { members: late } = await createMembers(1);
-  const { results } = await runEpoch([...late, ...members.slice(0, 2)]);
+  const { results } = await runGeneration([...late, ...members.slice(0, 2)]);
   for (const result of results) expect(result).toMatchObject({ steps: 8, best: { step: 4, valLoss: 2 } });
   for (const member of [...members, ...late]) member.dispose();
 });
@@ -96,14 +96,14 @@ test('ranks whose test came out otherwise than the others repeated it, by the la
   let compared = 0;
   for (let frame = STEP_FRAMES; ; frame++) {
     const members = await Promise.all([0, 1, 2].map(make));
-    const { isBroken } = await runEpoch(members, { end: { rank: 2, step: 1, frame } });
+    const { isBroken } = await runGeneration(members, { end: { rank: 2, step: 1, frame } });
     const bests = await Promise.all(members.map(bestOf));
     const others = members.filter((_, i) => bests[i] === undefined);
     if (isBroken && others.length === 2 && members.every(({ run }) => run.steps === 2)) {
       const end = { rank: 0, step: 2, frame: 0 };
-      await runEpoch(others, { end });
+      await runGeneration(others, { end });
       expect(await bestOf(others[0]!)).not.toBe(bests.find((best) => best !== undefined));
-      await runEpoch(members, { end });
+      await runGeneration(members, { end });
       expect(new Set(await Promise.all(members.map(bestOf))).size).toBe(1);
       compared += 1;
     }

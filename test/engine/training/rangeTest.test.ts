@@ -6,7 +6,7 @@ import { Trainer } from '../../../src/library/trainer.ts';
 import type { RunResult } from '../../../src/protocol/events.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { train } from '../train.ts';
-import { createMember, runEpoch, type Member } from '../worlds.ts';
+import { createMember, runGeneration, type Member } from '../worlds.ts';
 
 const PLAN = { schedule: 'range-test', optimizer: 'sgd', maxSteps: 24, batchSize: 2, hashEvery: 5 };
 
@@ -64,7 +64,7 @@ describe('a range test', () => {
   test('ends at the same step on all ranks where the loss is NaN, and leaves the model as it was', async () => {
     const members = await createMembers(3);
     const before = members[0]!.values();
-    const { results } = await runEpoch(members);
+    const { results } = await runGeneration(members);
     const [first] = results as RunResult[];
     for (const result of results as RunResult[]) {
       expect(result).toMatchObject({ steps: first!.steps, rateTest: first!.rateTest });
@@ -79,7 +79,7 @@ describe('a range test', () => {
 
   test.each(['fp16', 'int8', 'powersgd', 'auto'])('ends alike on all ranks with the codec %s', async (codec) => {
     const members = await createMembers(3, { codec });
-    const { results } = await runEpoch(members);
+    const { results } = await runGeneration(members);
     for (const result of results) expect(result).toMatchObject({ rateTest: (results[0] as RunResult).rateTest });
     expect((results[0] as RunResult).rateTest!.suggested).toBeGreaterThan(0.01);
     expect(new Set((results[0] as RunResult).stateHash).size).toBe(1);
@@ -89,10 +89,10 @@ describe('a range test', () => {
   test('who comes in the middle has the model as it was, too', async () => {
     const members = await createMembers(3);
     const before = members[0]!.values();
-    await runEpoch(members, { end: { rank: 2, step: 9, frame: 0 } });
+    await runGeneration(members, { end: { rank: 2, step: 9, frame: 0 } });
     const late = await createMembers(1);
     const now = [...late, ...members.slice(0, 2)];
-    const { results } = await runEpoch(now);
+    const { results } = await runGeneration(now);
     for (const result of results) expect(result).toMatchObject({ rateTest: (results[0] as RunResult).rateTest });
     for (const member of now) expect(member.values()).toEqual(before);
     disposeAll([...members, ...late]);
@@ -100,15 +100,15 @@ describe('a range test', () => {
 
   test('comes to the same end where a rank vanishes at any frame after its last step', async () => {
     const whole = await createMembers(3);
-    const { results: ends } = await runEpoch(whole);
+    const { results: ends } = await runGeneration(whole);
     const before = whole[0]!.values();
     const { steps } = ends[0] as RunResult;
     let redone = 0;
     for (let frame = 0; ; frame++) {
       const members = await createMembers(3);
-      const { isBroken, results } = await runEpoch(members, { end: { rank: 2, step: steps - 1, frame } });
+      const { isBroken, results } = await runGeneration(members, { end: { rank: 2, step: steps - 1, frame } });
       const survivors = members.slice(0, 2);
-      const { results: last } = isBroken ? await runEpoch(survivors) : { results };
+      const { results: last } = isBroken ? await runGeneration(survivors) : { results };
       if (isBroken) redone += 1;
       for (const result of last) expect(result).toMatchObject({ steps, rateTest: (ends[0] as RunResult).rateTest });
       for (const member of isBroken ? survivors : members) expect(member.values()).toEqual(before);
@@ -142,7 +142,7 @@ describe('a range test', () => {
   });
 
   test.each([
-    [{ strategy: 'local-sgd' }, /range-test goes with the strategy ring/],
+    [{ strategy: 'local-sgd' }, /range-test goes with the strategy ddp/],
     [{ maxSteps: 5 }, /maxSteps of 20 to 1000/],
     [{ maxSteps: null }, /maxSteps of 20 to 1000/],
   ])('is refused with %o', (fields, message) => {

@@ -2,7 +2,15 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Task } from '../../../src/engine/tasks/task.ts';
-import { COUNTING_PLAN, createCountingTask, createMember, isLoss, runEpoch, stepsOf, type Member } from '../worlds.ts';
+import {
+  COUNTING_PLAN,
+  createCountingTask,
+  createMember,
+  isLoss,
+  runGeneration,
+  stepsOf,
+  type Member,
+} from '../worlds.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -43,7 +51,7 @@ function countsOf(member: Member, all: number): number[] {
 describe('ranks with samples of their own', () => {
   test('learn from each sample of each once a pass, all in one model', async () => {
     const all = await members([6, 3, 9], { batchSize: 3, epochs: 2 });
-    const { results } = await runEpoch(all);
+    const { results } = await runGeneration(all);
     for (const result of results) expect(result).toMatchObject({ steps: 6, epochs: 2 });
     expect(stepsOf(all).map(({ samples, offset }) => [samples, offset])).toEqual([
       [6, 0],
@@ -62,7 +70,7 @@ describe('ranks with samples of their own', () => {
 
   test('are tested on the same part of what each has held out', async () => {
     const all = await members([4, 8], { batchSize: 4, epochs: 1 });
-    await runEpoch(all);
+    await runGeneration(all);
     const tests = all.map(({ events }) => events.filter(({ type }) => type === 'evaluation').at(-1));
     for (const one of tests) expect(one).toMatchObject({ samples: 12, loss: 1, accuracy: 1 });
     all.forEach((one) => one.dispose());
@@ -70,10 +78,10 @@ describe('ranks with samples of their own', () => {
 
   test('go on without one that is lost, and learn from no sample twice', async () => {
     const all = await members([4, 4, 4], { batchSize: 1, epochs: 1 });
-    const before = await runEpoch(all, { end: { rank: 1, step: 2, frame: 0 } });
+    const before = await runGeneration(all, { end: { rank: 1, step: 2, frame: 0 } });
     expect(before.results.every(isLoss)).toBe(true);
     const rest = [all[2]!, all[0]!];
-    const { results } = await runEpoch(rest);
+    const { results } = await runGeneration(rest);
     for (const result of results) expect(result).toMatchObject({ steps: 4, epochs: 1 });
     const steps = stepsOf(rest).map(({ samples }) => samples);
     expect(steps).toEqual([3, 3, 2, 2]);
@@ -89,20 +97,20 @@ describe('ranks with samples of their own', () => {
 
   test.each(['local-sgd', 'diloco'])('learn by %s, too', async (strategy) => {
     const all = await members([5, 7], { strategy, batchSize: 2, epochs: 1, optimizer: 'sgd', learningRate: 0.1 });
-    const { results } = await runEpoch(all);
+    const { results } = await runGeneration(all);
     for (const result of results) expect(result).toMatchObject({ steps: 4, epochs: 1 });
     expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
     all.forEach((one) => one.dispose());
   });
 
   test('say what a rank brings that the others have not', async () => {
-    const odd: Task = {
+    const divergent: Task = {
       ...shardOf(8, 4, 4),
       dataHash: () => Promise.resolve('ff'.repeat(8)),
       dataAdvice: 'look at it',
     };
-    const all = [...(await members([4, 4])), await createMember('odd', odd, COUNTING_PLAN)];
-    const { results } = await runEpoch(all);
+    const all = [...(await members([4, 4])), await createMember('divergent', divergent, COUNTING_PLAN)];
+    const { results } = await runGeneration(all);
     expect((results[2] as Error).message).toContain('other data than the others: look at it');
     all.forEach((one) => one.dispose());
   });

@@ -2,21 +2,21 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
-import type { Training } from '../../../src/engine/training/runParticipant.ts';
+import type { RunParticipant } from '../../../src/engine/training/runParticipant.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { imagesFile, labelsFile } from '../../jobs/idxFiles.ts';
-import { inEpoch, prepareTraining } from '../trainings.ts';
+import { inGeneration, prepareTraining } from '../trainings.ts';
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
 const jobOn = (shared: SharedFiles): JobSpec =>
-  parseJob({ job: 'mnist', hidden: 4, batchSize: 4, maxSteps: 2, data: { kind: 'spread', files: shared.manifest } });
+  parseJob({ job: 'mnist', hidden: 4, batchSize: 4, maxSteps: 2, data: { kind: 'shared', files: shared.manifest } });
 
-const prepare = (job: JobSpec, shared: SharedFiles): Promise<Training> => prepareTraining({ job, shared });
+const prepare = (job: JobSpec, shared: SharedFiles): Promise<RunParticipant> => prepareTraining({ job, shared });
 
 test('ranks train on the files of one of them, and so does who joins later', async () => {
   const files = [
@@ -29,9 +29,9 @@ test('ranks train on the files of one of them, and so does who joins later', asy
   expect(guest.hasState).toBe(false);
   // Nothing to ask before there is a model.
   expect(guest.answerer).toBeNull();
-  expect(await inEpoch([host, guest], 1, job, ({ hasState }) => hasState)).toEqual([true, true]);
+  expect(await inGeneration([host, guest], 1, job, ({ hasState }) => hasState)).toEqual([true, true]);
   const joiner = await prepare(job, SharedFiles.awaited(shared.manifest));
-  const ends = await inEpoch([guest, joiner, host], 2, job, (training) => training.train());
+  const ends = await inGeneration([guest, joiner, host], 2, job, (training) => training.train());
   for (const end of ends)
     expect(end).toMatchObject({ step: 2, stateHash: (ends[0] as { stateHash: string }).stateHash });
   for (const training of [host, guest, joiner]) training.dispose();
@@ -41,13 +41,13 @@ test('files that are no data of the job are told so on every rank', async () => 
   const shared = await SharedFiles.chosen([new File(['abc'], 't10k-images-idx3-ubyte')], () => {});
   const job = jobOn(shared);
   const trainings = [await prepare(job, shared), await prepare(job, SharedFiles.awaited(shared.manifest))];
-  const errors = await inEpoch(trainings, 1, job, () => null);
+  const errors = await inGeneration(trainings, 1, job, () => null);
   for (const error of errors)
     expect((error as Error).message).toMatch(/t10k-images-idx3-ubyte is there, but its labels/);
   for (const training of trainings) training.dispose();
 });
 
-test('a rank that still prepares leaves an epoch that ends, and is prepared for the next one', async () => {
+test('a rank that still prepares leaves a generation that ends, and is prepared for the next one', async () => {
   const read = deferred();
   const images = new File([imagesFile(40)], 't10k-images-idx3-ubyte');
   const files = [images, new File([labelsFile(40)], 't10k-labels-idx1-ubyte')];
@@ -61,7 +61,7 @@ test('a rank that still prepares leaves an epoch that ends, and is prepared for 
   const one = createMeshes(1);
   const member = { member: 'm0', name: 'm0', device: null, browser: 0, rank: null };
   const entered = training.enter({
-    ...{ epoch: 1, run: 1, rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1, members: [member], parted: [] },
+    ...{ generation: 1, run: 1, rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1, members: [member], parted: [] },
     ...{ job, mesh: one.meshes[0]!, links: one.links[0]!, signal: over.signal },
   });
   const ended = new Error('Another rank has left.');
@@ -69,6 +69,6 @@ test('a rank that still prepares leaves an epoch that ends, and is prepared for 
   await expect(entered).rejects.toBe(ended);
   one.close();
   read.resolve();
-  expect(await inEpoch([training], 2, job, () => training.train())).toMatchObject([{ step: 2 }]);
+  expect(await inGeneration([training], 2, job, () => training.train())).toMatchObject([{ step: 2 }]);
   training.dispose();
 });

@@ -12,7 +12,7 @@ import {
   countedOnce,
   createCountingTask,
   createMember,
-  runEpoch,
+  runGeneration,
   stepsOf,
 } from '../worlds.ts';
 
@@ -30,9 +30,9 @@ test('the rank that sends over it tells, the room parts its ends, and each sampl
     room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN)),
   );
   try {
-    expect((await runEpoch(all, { slow: SLOW, end: { rank: 0, step: 6, frame: 5 } })).isBroken).toBe(true);
+    expect((await runGeneration(all, { slow: SLOW, end: { rank: 0, step: 6, frame: 5 } })).isBroken).toBe(true);
     const told = all.map(({ events }, rank) => toldBy(rank, room, events));
-    expect(told).toEqual([[], [{ epoch: 1, peer: room.ring[2] }], [], []]);
+    expect(told).toEqual([[], [{ generation: 1, peer: room.ring[2] }], [], []]);
 
     const slow = { type: 'slow', member: room.ring[1]!, ...told[1]![0]! } as const;
     room.do(slow).train();
@@ -40,7 +40,7 @@ test('the rank that sends over it tells, the room parts its ends, and each sampl
     expect(pairs).not.toContain(edgeKey(slow.member, slow.peer));
 
     const members = room.ring.map((name) => all.find((member) => member.name === name)!);
-    for (const result of (await runEpoch(members)).results) expect(result).toMatchObject({ worldSize: 4 });
+    for (const result of (await runGeneration(members)).results) expect(result).toMatchObject({ worldSize: 4 });
     const steps = stepsOf(members);
     expect(areContiguous(steps, SAMPLES)).toBe(true);
     for (const member of members) expect(member.values().slice(0, SAMPLES)).toEqual(countedOnce(steps, SAMPLES));
@@ -54,16 +54,16 @@ test('where all links are alike nobody tells', async () => {
   const all = await Promise.all(
     room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN)),
   );
-  await runEpoch(all);
+  await runGeneration(all);
   expect(all.flatMap(({ events }, rank) => toldBy(rank, room, events))).toEqual([]);
   for (const member of all) member.dispose();
 });
 
-function toldBy(rank: number, { state }: Play, events: readonly EngineEvent[]): { epoch: number; peer: string }[] {
+function toldBy(rank: number, { state }: Play, events: readonly EngineEvent[]): { generation: number; peer: string }[] {
   const link = new SlowLink();
-  const { epoch, run, ring } = state;
+  const { generation, run, ring } = state;
   const members = [...ring];
   const world = { rank, worldSize: ring.length, localRank: 0, localWorldSize: 1 };
-  link.observe({ type: 'epoch', epoch, run, ...world, members, job: DEFAULT_JOB });
+  link.observe({ type: 'generation', generation, run, ...world, members, job: DEFAULT_JOB });
   return events.flatMap((event) => link.observe(event) ?? []);
 }

@@ -29,7 +29,7 @@ async function makeStrategy(
     codec = 'fp32',
   }: { syncEvery?: number; staleness?: number; learningRate?: number; codec?: StrategyChoice['codec'] } = {},
 ) {
-  const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 0, links: new Map() }));
+  const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() }));
   const made = await createStrategy(
     { strategy, syncEvery, staleness, codec, errorFeedback: true },
     {
@@ -45,7 +45,7 @@ async function makeStrategy(
 
 const ignore = (): void => {};
 
-const SYNCHRONOUS = ['ring', 'parameter-server', 'data-parallel'] as const;
+const SYNCHRONOUS = ['ddp', 'parameter-server', 'data-parallel'] as const;
 
 describe('diloco with int8', () => {
   test('rounds an exchange after one step no more than one after twenty', async () => {
@@ -127,7 +127,7 @@ describe('strategies', () => {
 
   test('local-sgd that averages after each step, with plain SGD, is the ring', async () => {
     const fields = { batchSize: 8, maxSteps: 6, optimizer: 'sgd', learningRate: 0.05 };
-    const { results: ring } = await train(2, { ...fields, strategy: 'ring' });
+    const { results: ring } = await train(2, { ...fields, strategy: 'ddp' });
     const { results: local } = await train(2, { ...fields, strategy: 'local-sgd', syncEvery: 1 });
     for (const [step, loss] of ring[0]!.losses.entries()) {
       expect(relative(local[0]!.losses[step]!, loss)).toBeLessThan(1e-5);

@@ -8,7 +8,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-describe('TrainingRun', () => {
+describe('TrainingLoop', () => {
   test('gives N ranks of batch b the losses of one rank of batch N*b', async () => {
     const { results: one } = await train(1, { batchSize: 32, maxSteps: 8 });
     const { results: four } = await train(4, { batchSize: 8, maxSteps: 8 });
@@ -71,7 +71,7 @@ describe('TrainingRun', () => {
   test('covers a pass that does not divide, even when ranks run dry in the last step', async () => {
     const { results, events } = await train(4, { batchSize: 4, epochs: 2 }, { trainSize: 17 });
     const steps = events[0]!.filter((event) => event.type === 'step');
-    expect(steps.map(({ samples, dataEpoch }) => [samples, dataEpoch])).toEqual([
+    expect(steps.map(({ samples, epoch }) => [samples, epoch])).toEqual([
       [16, 0],
       [1, 0],
       [16, 1],
@@ -245,7 +245,7 @@ describe('TrainingRun', () => {
     );
   });
 
-  test('stops when its epoch is over', async () => {
+  test('stops when its generation is over', async () => {
     const signal = AbortSignal.abort(new Error('the room closed'));
     const run = train(1, { maxSteps: 3 }, { signal });
     await expect(run).rejects.toThrow('the room closed');

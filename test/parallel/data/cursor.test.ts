@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { dealWindow, GlobalCursor, type CursorPosition } from '../../../src/parallel/data/cursor.ts';
+import { splitWindow, GlobalCursor, type CursorPosition } from '../../../src/parallel/data/cursor.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 
 function upTo(n: number): number[] {
@@ -17,11 +17,11 @@ describe('the global cursor', () => {
       fc.property(size, batch, fc.nat(1000), (datasetSize, globalBatch, seed) => {
         const cursor = new GlobalCursor({ datasetSize, seed });
         const stepsPerEpoch = Math.ceil(datasetSize / globalBatch);
-        for (const dataEpoch of [0, 3]) {
+        for (const epoch of [0, 3]) {
           const windows = Array.from({ length: stepsPerEpoch }, (_, k) =>
-            cursor.windowAt({ dataEpoch, offset: k * globalBatch }, globalBatch),
+            cursor.windowAt({ epoch, offset: k * globalBatch }, globalBatch),
           );
-          expect(windows.every((window) => window.dataEpoch === dataEpoch)).toBe(true);
+          expect(windows.every((window) => window.epoch === epoch)).toBe(true);
           expect(windows.slice(0, -1).every((window) => window.indices.length === globalBatch)).toBe(true);
           expect(windows.flatMap((window) => [...window.indices]).sort((a, b) => a - b)).toEqual(upTo(datasetSize));
         }
@@ -29,7 +29,7 @@ describe('the global cursor', () => {
       { numRuns: 50 },
     );
     const cursor = new GlobalCursor({ datasetSize: 100, seed: 1 });
-    const [first, second] = [0, 1].map((dataEpoch) => cursor.windowAt({ dataEpoch, offset: 0 }, 100).indices);
+    const [first, second] = [0, 1].map((epoch) => cursor.windowAt({ epoch, offset: 0 }, 100).indices);
     expect(first).not.toEqual(second);
   });
 
@@ -38,14 +38,14 @@ describe('the global cursor', () => {
       fc.property(size, fc.array(world, { minLength: 300, maxLength: 300 }), (datasetSize, worlds) => {
         const cursor = new GlobalCursor({ datasetSize, seed: 4 });
         const seen: number[] = [];
-        let position: CursorPosition = { dataEpoch: 0, offset: 0 };
-        for (let step = 0; position.dataEpoch === 0; step++) {
+        let position: CursorPosition = { epoch: 0, offset: 0 };
+        for (let step = 0; position.epoch === 0; step++) {
           const worldSize = worlds[step]!;
           const window = cursor.windowAt(position, worldSize * 3);
-          for (let rank = 0; rank < worldSize; rank++) seen.push(...dealWindow(window.indices, rank, worldSize));
+          for (let rank = 0; rank < worldSize; rank++) seen.push(...splitWindow(window.indices, rank, worldSize));
           position = window.next;
         }
-        expect(position).toEqual({ dataEpoch: 1, offset: 0 });
+        expect(position).toEqual({ epoch: 1, offset: 0 });
         expect(seen.sort((a, b) => a - b)).toEqual(upTo(datasetSize));
       }),
       { numRuns: 50 },
@@ -55,40 +55,40 @@ describe('the global cursor', () => {
   test('N ranks with batch b see the window of one rank with batch N * b', () => {
     fc.assert(
       fc.property(size, world, fc.integer({ min: 1, max: 16 }), fc.nat(300), (datasetSize, n, b, at) => {
-        const position = { dataEpoch: 3, offset: at % datasetSize };
+        const position = { epoch: 3, offset: at % datasetSize };
         const { indices } = new GlobalCursor({ datasetSize, seed: 2 }).windowAt(position, n * b);
-        const shares = Array.from({ length: n }, (_, rank) => dealWindow(indices, rank, n));
+        const shares = Array.from({ length: n }, (_, rank) => splitWindow(indices, rank, n));
         const lengths = shares.map((share) => share.length);
         expect(Math.max(...lengths)).toBeLessThanOrEqual(b);
         expect(Math.max(...lengths) - Math.min(...lengths)).toBeLessThanOrEqual(1);
         const merged = Array.from(indices, (_, i) => shares[i % n]![Math.floor(i / n)]);
         expect(merged).toEqual([...indices]);
-        expect([...dealWindow(indices, 0, 1)]).toEqual([...indices]);
+        expect([...splitWindow(indices, 0, 1)]).toEqual([...indices]);
       }),
     );
   });
 
   test('a window follows from its position and size alone', () => {
     const cursor = new GlobalCursor({ datasetSize: 50, seed: 8 });
-    let position: CursorPosition = { dataEpoch: 0, offset: 0 };
+    let position: CursorPosition = { epoch: 0, offset: 0 };
     for (let step = 0; step < 12; step++) {
       const window = cursor.windowAt(position, 16);
       expect(window).toEqual(new GlobalCursor({ datasetSize: 50, seed: 8 }).windowAt(position, 16));
       position = window.next;
     }
-    expect(position).toEqual({ dataEpoch: 3, offset: 0 });
+    expect(position).toEqual({ epoch: 3, offset: 0 });
   });
 
   test('a batch larger than the data takes the pass in one step', () => {
-    const window = new GlobalCursor({ datasetSize: 5, seed: 0 }).windowAt({ dataEpoch: 2, offset: 0 }, 8);
-    expect(window).toMatchObject({ dataEpoch: 2, next: { dataEpoch: 3, offset: 0 } });
+    const window = new GlobalCursor({ datasetSize: 5, seed: 0 }).windowAt({ epoch: 2, offset: 0 }, 8);
+    expect(window).toMatchObject({ epoch: 2, next: { epoch: 3, offset: 0 } });
     expect(window.indices).toHaveLength(5);
-    expect([5, 6, 7].map((rank) => dealWindow(window.indices, rank, 8).length)).toEqual([0, 0, 0]);
+    expect([5, 6, 7].map((rank) => splitWindow(window.indices, rank, 8).length)).toEqual([0, 0, 0]);
   });
 
   test('a window is a copy: writing to it does not spoil the pass', () => {
     const cursor = new GlobalCursor({ datasetSize: 10, seed: 1 });
-    const start = { dataEpoch: 0, offset: 0 };
+    const start = { epoch: 0, offset: 0 };
     const first = cursor.windowAt(start, 4).indices;
     const kept = first.slice();
     first.fill(0);
@@ -98,9 +98,9 @@ describe('the global cursor', () => {
   test('refuses what is outside', () => {
     const cursor = new GlobalCursor({ datasetSize: 10, seed: 1 });
     expect(() => new GlobalCursor({ datasetSize: 0, seed: 1 })).toThrow(UsageError);
-    expect(() => cursor.windowAt({ dataEpoch: 0, offset: 10 }, 4)).toThrow(UsageError);
-    expect(() => cursor.windowAt({ dataEpoch: -1, offset: 0 }, 4)).toThrow(UsageError);
-    expect(() => cursor.windowAt({ dataEpoch: 0, offset: 0 }, 0)).toThrow(UsageError);
-    expect(() => dealWindow(new Uint32Array(4), 2, 2)).toThrow(UsageError);
+    expect(() => cursor.windowAt({ epoch: 0, offset: 10 }, 4)).toThrow(UsageError);
+    expect(() => cursor.windowAt({ epoch: -1, offset: 0 }, 4)).toThrow(UsageError);
+    expect(() => cursor.windowAt({ epoch: 0, offset: 0 }, 0)).toThrow(UsageError);
+    expect(() => splitWindow(new Uint32Array(4), 2, 2)).toThrow(UsageError);
   });
 });

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { planSpread, type SpreadReport } from '../../../src/parallel/data/distributionPlan.ts';
+import { planDistribution, type SliceReport } from '../../../src/parallel/data/distributionPlan.ts';
 
-const reportOf = (has: readonly number[], damaged: SpreadReport['damaged'] = []): SpreadReport => ({
+const reportOf = (has: readonly number[], damaged: SliceReport['damaged'] = []): SliceReport => ({
   has: Uint8Array.from(has),
   damaged,
 });
 
-const planAll = (reports: readonly SpreadReport[]) => reports.map((_, rank) => planSpread(rank, reports));
+const planAll = (reports: readonly SliceReport[]) => reports.map((_, rank) => planDistribution(rank, reports));
 
 /** Who has each slice, of some ranks and slices; who has sent some of what is lacking damaged. */
 const worlds = fc
@@ -64,8 +64,8 @@ test('what one rank has goes down the ring', () => {
 
 test('who got a slice damaged asks another that has it, and the one of whom it came least often damaged', () => {
   const has = [[1], [0], [0], [1]] as const;
-  const from = (damaged: SpreadReport['damaged']): number =>
-    planSpread(
+  const from = (damaged: SliceReport['damaged']): number =>
+    planDistribution(
       1,
       has.map((one, rank) => reportOf(one, rank === 1 ? damaged : [])),
     ).receives[0]!.from;

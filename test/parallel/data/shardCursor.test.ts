@@ -4,7 +4,7 @@ import type { CursorPosition } from '../../../src/parallel/data/cursor.ts';
 import { ShardCursor } from '../../../src/parallel/data/shardCursor.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 
-const START: CursorPosition = { dataEpoch: 0, offset: 0 };
+const START: CursorPosition = { epoch: 0, offset: 0 };
 const size = fc.integer({ min: 1, max: 200 });
 const batch = fc.integer({ min: 1, max: 40 });
 
@@ -21,7 +21,7 @@ describe('the cursor over shards', () => {
         let position = START;
         let done = 0;
         let steps = 0;
-        while (position.dataEpoch === 0) {
+        while (position.epoch === 0) {
           const windows = cursors.map((cursor) => cursor.windowAt(position, batchSize));
           const counts = windows.map(({ indices }) => indices.length);
           for (const [rank, { indices }] of windows.entries()) seen[rank]!.push(...indices);
@@ -40,7 +40,7 @@ describe('the cursor over shards', () => {
           steps++;
           position = windows[0]!.next;
         }
-        expect(position).toEqual({ dataEpoch: 1, offset: 0 });
+        expect(position).toEqual({ epoch: 1, offset: 0 });
         expect(steps).toBe(cursors[0]!.partsOf(batchSize));
         for (const [rank, own] of seen.entries()) expect(own.sort((a, b) => a - b)).toEqual(upTo(sizes[rank]!));
       }),
@@ -57,7 +57,7 @@ describe('the cursor over shards', () => {
         (mine, batchSize, others) => {
           const seen: number[] = [];
           let position = START;
-          for (let step = 0; position.dataEpoch === 0; step++) {
+          for (let step = 0; position.epoch === 0; step++) {
             const before = others[step % others.length]!;
             // Its number differs from world to world, too.
             const cursor = new ShardCursor({ sizes: [...before, mine], rank: before.length, seed: 3 });
@@ -81,20 +81,20 @@ describe('the cursor over shards', () => {
   test('one rank with all of it takes batches of a permutation, another one in each pass', () => {
     const cursor = new ShardCursor({ sizes: [100], rank: 0, seed: 1 });
     expect(cursor.windowAt(START, 10)).toMatchObject({ offset: 0, size: 10, next: { offset: 1, parts: 10 } });
-    const [first, second] = [0, 1].map((dataEpoch) => cursor.windowAt({ dataEpoch, offset: 0 }, 100).indices);
+    const [first, second] = [0, 1].map((epoch) => cursor.windowAt({ epoch, offset: 0 }, 100).indices);
     expect(first).not.toEqual(second);
   });
 
   test('where the largest shard has gone, steps are as large as before', () => {
     const cursor = new ShardCursor({ sizes: [32, 30], rank: 0, seed: 1 });
-    const window = cursor.windowAt({ dataEpoch: 0, offset: 50, parts: 100 }, 8);
+    const window = cursor.windowAt({ epoch: 0, offset: 50, parts: 100 }, 8);
     expect(window.indices.length).toBe(8);
-    expect(window.next).toEqual({ dataEpoch: 0, offset: 78, parts: 100 });
+    expect(window.next).toEqual({ epoch: 0, offset: 78, parts: 100 });
   });
 
   test('where a larger shard has come, no step has more than a batch of it', () => {
     const cursor = new ShardCursor({ sizes: [64, 60_000], rank: 1, seed: 1 });
-    const window = cursor.windowAt({ dataEpoch: 0, offset: 1, parts: 2 }, 32);
+    const window = cursor.windowAt({ epoch: 0, offset: 1, parts: 2 }, 32);
     expect(window).toMatchObject({ offset: 32 + 30_000, next: { offset: 939, parts: 1876 } });
     expect(window.indices.length).toBeLessThanOrEqual(32);
   });
@@ -102,16 +102,16 @@ describe('the cursor over shards', () => {
   test('how many steps are left is told of whatever shards there are', () => {
     const both = new ShardCursor({ sizes: [3000, 10], rank: 0, seed: 1 });
     expect(both.stepsLeft(START, 2, 10)).toBe(600);
-    expect(both.stepsLeft({ dataEpoch: 1, offset: 150, parts: 300 }, 2, 10)).toBe(150);
+    expect(both.stepsLeft({ epoch: 1, offset: 150, parts: 300 }, 2, 10)).toBe(150);
     const rest = new ShardCursor({ sizes: [100, 10], rank: 0, seed: 1 });
-    expect(rest.stepsLeft({ dataEpoch: 1, offset: 150, parts: 300 }, 2, 10)).toBe(5);
-    expect(rest.stepsLeft({ dataEpoch: 0, offset: 150, parts: 300 }, 2, 10)).toBe(15);
+    expect(rest.stepsLeft({ epoch: 1, offset: 150, parts: 300 }, 2, 10)).toBe(5);
+    expect(rest.stepsLeft({ epoch: 0, offset: 150, parts: 300 }, 2, 10)).toBe(15);
   });
 
   test('a position outside of a pass, and a rank without samples, are refused', () => {
     const cursor = new ShardCursor({ sizes: [4], rank: 0, seed: 1 });
-    expect(() => cursor.windowAt({ dataEpoch: 0, offset: 4, parts: 4 }, 1)).toThrow(UsageError);
-    expect(() => cursor.windowAt({ dataEpoch: 0, offset: 1 }, 1)).toThrow('divided into 0');
+    expect(() => cursor.windowAt({ epoch: 0, offset: 4, parts: 4 }, 1)).toThrow(UsageError);
+    expect(() => cursor.windowAt({ epoch: 0, offset: 1 }, 1)).toThrow('divided into 0');
     expect(() => new ShardCursor({ sizes: [4, 0], rank: 0, seed: 1 })).toThrow("rank 1's samples");
   });
 });

@@ -32,7 +32,8 @@ async function interrupted(
   return first!;
 }
 
-const alone = (): ProcessGroup => new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, epoch: 2, links: new Map() }));
+const alone = (): ProcessGroup =>
+  new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 2, links: new Map() }));
 const nothing = { samples: 0 };
 const noLoss = (): never => {
   throw new Error('It was not to be run.');

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
 import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
-import { recover, type Replica } from '../../../src/parallel/recovery/recover.ts';
-import type { Standing } from '../../../src/parallel/recovery/stateElection.ts';
+import { recover, type StateTransfer } from '../../../src/parallel/recovery/recover.ts';
+import type { PeerState } from '../../../src/parallel/recovery/stateElection.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { PeerGoneError } from '../../../src/util/errors.ts';
 
 const [BEFORE, AFTER, WRONG] = ['be', 'af', '0f'].map((byte) => byte.repeat(8)) as [string, string, string];
 const known = { isFresh: false, verdicts: [], keepsGradient: true };
-const ahead: Standing = { ...known, step: 7, appliedIn: 4, previousAppliedIn: 3, digest: AFTER };
-const behind: Standing = { ...known, step: 6, appliedIn: 3, previousAppliedIn: 3, digest: BEFORE };
+const ahead: PeerState = { ...known, step: 7, appliedIn: 4, previousAppliedIn: 3, digest: AFTER };
+const behind: PeerState = { ...known, step: 6, appliedIn: 3, previousAppliedIn: 3, digest: BEFORE };
 
 /** Rank 0, a step behind, and rank 1 go on together. What is done to rank 0's state, which `result` is after that step. */
 async function catchUpWith(result: string, gather: () => Promise<string>): Promise<{ done: string[]; state: string }> {
@@ -16,7 +16,7 @@ async function catchUpWith(result: string, gather: () => Promise<string>): Promi
   let state = BEFORE;
   await runWorld(2, async (group) => {
     const isLate = group.rank === 0;
-    const replica: Replica<object, string, string> = {
+    const replica: StateTransfer<object, string, string> = {
       digest: () => Promise.resolve(isLate ? state : AFTER),
       head: () => ({}),
       broadcastGradient: () => Promise.resolve('gradient'),

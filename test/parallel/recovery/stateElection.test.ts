@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { gatherSlices } from '../../../src/parallel/recovery/gatherSlices.ts';
-import { compareStandings, oddOnes, type Standing } from '../../../src/parallel/recovery/stateElection.ts';
+import { electState, divergentRanks, type PeerState } from '../../../src/parallel/recovery/stateElection.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 
-const at = (step: number, digest: string, more: Partial<Standing> = {}): Standing => ({
+const at = (step: number, digest: string, more: Partial<PeerState> = {}): PeerState => ({
   ...{ isFresh: false, step, appliedIn: 1, previousAppliedIn: 1, verdicts: [], digest, keepsGradient: true },
   ...more,
 });
@@ -13,46 +13,46 @@ const values = (size: number) => Float32Array.from({ length: size }, (_, i) => i
 
 describe('of ranks that come with different states', () => {
   test('those with the most steps have the one that counts, and one of them helps who lacks the last', () => {
-    const standings = [at(6, 'old'), at(7, 'a', { keepsGradient: false }), at(7, 'a'), at(3, 'older'), fresh('0')];
-    expect(compareStandings(standings)).toEqual({ step: 7, digest: 'a', sources: [1, 2], late: [0], keeper: 2 });
+    const states = [at(6, 'old'), at(7, 'a', { keepsGradient: false }), at(7, 'a'), at(3, 'older'), fresh('0')];
+    expect(electState(states)).toEqual({ step: 7, digest: 'a', sources: [1, 2], late: [0], keeper: 2 });
   });
 
   test('only ranks whose state is the one before the last step are given that step', () => {
     const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 3 });
-    const standings = [ahead, at(6, 'before', { appliedIn: 3 }), at(6, 'other', { appliedIn: 2 })];
-    expect(compareStandings(standings)).toMatchObject({ digest: 'a', sources: [0], late: [1], keeper: 0 });
+    const states = [ahead, at(6, 'before', { appliedIn: 3 }), at(6, 'other', { appliedIn: 2 })];
+    expect(electState(states)).toMatchObject({ digest: 'a', sources: [0], late: [1], keeper: 0 });
   });
 
-  test('states of which no epoch is known are not taken for one, though they have as many steps', () => {
+  test('states of which no generation is known are not taken for one, though they have as many steps', () => {
     const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 0 });
-    expect(compareStandings([ahead, at(6, 'file', { appliedIn: 0 })])).toMatchObject({ sources: [0], late: [] });
+    expect(electState([ahead, at(6, 'file', { appliedIn: 0 })])).toMatchObject({ sources: [0], late: [] });
   });
 
   test('nobody is late where nobody can help', () => {
-    const standings = [at(6, 'old'), at(7, 'a', { keepsGradient: false })];
-    expect(compareStandings(standings)).toMatchObject({ sources: [1], late: [], keeper: null });
+    const states = [at(6, 'old'), at(7, 'a', { keepsGradient: false })];
+    expect(electState(states)).toMatchObject({ sources: [1], late: [], keeper: null });
   });
 
   test('most of those at the last step are right, not the lowest', () => {
-    expect(compareStandings([at(7, 'odd'), at(7, 'a'), at(7, 'a')])).toMatchObject({ digest: 'a', sources: [1, 2] });
+    expect(electState([at(7, 'divergent'), at(7, 'a'), at(7, 'a')])).toMatchObject({ digest: 'a', sources: [1, 2] });
   });
 
   test('a step that was taken anew counts, not the one of who was away meanwhile, however many', () => {
-    const standings = [at(7, 'void'), at(7, 'void'), at(7, 'a', { appliedIn: 2 })];
-    expect(compareStandings(standings)).toMatchObject({ digest: 'a', sources: [2], late: [] });
+    const states = [at(7, 'void'), at(7, 'void'), at(7, 'a', { appliedIn: 2 })];
+    expect(electState(states)).toMatchObject({ digest: 'a', sources: [2], late: [] });
   });
 
   test("rank 0's is everyone's where all are fresh", () => {
-    expect(compareStandings([fresh('a'), fresh('b'), fresh('a'), fresh('b')])).toMatchObject({
+    expect(electState([fresh('a'), fresh('b'), fresh('a'), fresh('b')])).toMatchObject({
       ...{ step: 0, digest: 'a', sources: [0, 2], late: [], keeper: null },
     });
   });
 
   test('fresh ones have no say, however many', () => {
-    expect(compareStandings([fresh('0'), fresh('0'), at(0, 'a')])).toMatchObject({ digest: 'a', sources: [2] });
-    expect(oddOnes(['b', 'b', 'a'], [true, true, false])).toEqual([0, 1]);
-    expect(oddOnes(['b', 'a', 'a'], [true, true, true])).toEqual([0]);
-    expect(oddOnes(['a', 'b', 'a', 'c'], [false, false, false, true])).toEqual([1, 3]);
+    expect(electState([fresh('0'), fresh('0'), at(0, 'a')])).toMatchObject({ digest: 'a', sources: [2] });
+    expect(divergentRanks(['b', 'b', 'a'], [true, true, false])).toEqual([0, 1]);
+    expect(divergentRanks(['b', 'a', 'a'], [true, true, true])).toEqual([0]);
+    expect(divergentRanks(['a', 'b', 'a', 'c'], [false, false, false, true])).toEqual([1, 3]);
   });
 });
 

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import { createOptimizer } from '../../../src/optim/index.ts';
-import { PacedRule } from '../../../src/parallel/strategies/scheduledOptimizer.ts';
+import { ScheduledOptimizer } from '../../../src/parallel/strategies/scheduledOptimizer.ts';
 
-const sgd = (clipNorm: number | null) => new PacedRule(createOptimizer('sgd', { learningRate: 1 }, 2), clipNorm);
+const sgd = (clipNorm: number | null) =>
+  new ScheduledOptimizer(createOptimizer('sgd', { learningRate: 1 }, 2), clipNorm);
 
 test('a rate counts from the step on that it is set before, and not for the state until then', () => {
   const rule = sgd(null);

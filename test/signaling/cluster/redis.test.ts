@@ -5,7 +5,7 @@ import { Child } from '../../../bench/signaling/child.ts';
 import type { ServerOrder, ServerSays } from '../../../bench/signaling/serverProcess.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../../signaling/index.ts';
 import { Credentials } from '../../../signaling/credentials.ts';
-import { PROTOCOL_VERSION, type RosterEntry, type Standing } from '../../../src/protocol/control.ts';
+import { PROTOCOL_VERSION, type RosterEntry, type ReconnectState } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { ManualClock } from '../../manualClock.ts';
 import { CPU, enter, TestMember } from '../helpers.ts';
@@ -55,22 +55,22 @@ async function joined(server: Pick<SignalingServer, 'url'>, room: string, name: 
   return { tab, ...(await enter(tab, room, name)) };
 }
 
-/** Takes an epoch from `prepare` to `go`; resolves with its `prepare`. */
+/** Takes a generation from `prepare` to `go`; resolves with its `prepare`. */
 async function train(tabs: readonly TestMember[], worldSize = tabs.length) {
   const prepares = await Promise.all(tabs.map((tab) => tab.next('prepare', (m) => m.members.length === worldSize)));
-  const { epoch } = prepares[0]!;
-  for (const tab of tabs) await tab.send({ type: 'linked', epoch });
-  for (const tab of tabs) await tab.next('sync', (m) => m.epoch === epoch);
-  for (const tab of tabs) await tab.send({ type: 'synced', epoch, step: 0, stateHash: 'x' });
-  for (const tab of tabs) await tab.next('go', (m) => m.epoch === epoch);
+  const { generation } = prepares[0]!;
+  for (const tab of tabs) await tab.send({ type: 'linked', generation });
+  for (const tab of tabs) await tab.next('sync', (m) => m.generation === generation);
+  for (const tab of tabs) await tab.send({ type: 'synced', generation, step: 0, stateHash: 'x' });
+  for (const tab of tabs) await tab.next('go', (m) => m.generation === generation);
   return prepares[0]!;
 }
 
 /** What a member remembers of a run that it trains in. */
-function remembered(epoch: number, ring: RosterEntry[]): Standing {
+function remembered(generation: number, ring: RosterEntry[]): ReconnectState {
   return {
     settings: { job: DEFAULT_JOB, startAt: null, nodes: NODES, isLocked: false, isHeld: false },
-    ...{ run: 1, isRunOn: true, epoch, active: { epoch, ring, isSteady: true } },
+    ...{ run: 1, isRunOn: true, generation, active: { generation, ring, isSteady: true } },
   };
 }
 
@@ -78,10 +78,15 @@ async function comeBack(
   server: Pick<SignalingServer, 'url'>,
   room: string,
   { id, token }: Pick<Joined, 'id' | 'token'>,
-  standing: Standing,
+  reconnectState: ReconnectState,
 ): Promise<TestMember> {
   const tab = member(server);
-  await tab.send({ ...{ type: 'return', version: PROTOCOL_VERSION, name: 'back', room }, member: id, token, standing });
+  await tab.send({
+    ...{ type: 'reconnect', version: PROTOCOL_VERSION, name: 'back', room },
+    member: id,
+    token,
+    reconnectState,
+  });
   return tab;
 }
 
@@ -131,14 +136,14 @@ describe.skipIf(!hasRedis)('two processes', () => {
     const ada = await joined(one, room, 'Ada');
     const bo = await joined(other, room, 'Bo');
     const tabs = [ada.tab, bo.tab];
-    const { epoch, members } = await train(tabs);
+    const { generation, members } = await train(tabs);
     expect(members.map(({ name }) => name)).toEqual(['Ada', 'Bo']);
     const signal = { type: 'offer', sdp: 'v=0' } as const;
-    await ada.tab.send({ type: 'signal', epoch, to: bo.id, attempt: 1, signal });
-    expect(await bo.tab.next('signal')).toEqual({ type: 'signal', epoch, from: ada.id, attempt: 1, signal });
-    await bo.tab.send({ type: 'signal', epoch, to: ada.id, attempt: 2, signal });
-    expect(await ada.tab.next('signal')).toEqual({ type: 'signal', epoch, from: bo.id, attempt: 2, signal });
-    for (const tab of tabs) await tab.send({ type: 'finished', epoch, step: 9, stateHash: 'y' });
+    await ada.tab.send({ type: 'signal', generation, to: bo.id, attempt: 1, signal });
+    expect(await bo.tab.next('signal')).toEqual({ type: 'signal', generation, from: ada.id, attempt: 1, signal });
+    await bo.tab.send({ type: 'signal', generation, to: ada.id, attempt: 2, signal });
+    expect(await ada.tab.next('signal')).toEqual({ type: 'signal', generation, from: bo.id, attempt: 2, signal });
+    for (const tab of tabs) await tab.send({ type: 'finished', generation, step: 9, stateHash: 'y' });
     for (const tab of tabs) expect(await tab.next('ended')).toMatchObject({ outcome: 'finished' });
     expect([await rooms(one), await rooms(other)]).toEqual([1, 0]);
     const metrics = await (await fetch(`${other.url}/metrics`)).text();
@@ -213,15 +218,15 @@ describe.skipIf(!hasRedis)('two processes', () => {
       await joined(other, room, 'Bo'),
       await joined(other, room, 'Cy'),
     ];
-    const { epoch, members } = await train([ada.tab, bo.tab, cy.tab]);
+    const { generation, members } = await train([ada.tab, bo.tab, cy.tab]);
     bo.tab.socket.terminate();
-    const again = await comeBack(one, room, bo, remembered(epoch, members));
+    const again = await comeBack(one, room, bo, remembered(generation, members));
     expect(await again.next('admitted')).toMatchObject({ member: bo.id });
-    expect(await again.next('go')).toEqual({ type: 'go', epoch });
+    expect(await again.next('go')).toEqual({ type: 'go', generation });
     await cy.tab.send({ type: 'leave' });
     expect((await again.next('prepare')).members.map(({ member: id }) => id)).toEqual([ada.id, bo.id]);
     // The place that it has left in the other process is nobody's.
-    const gone = await comeBack(other, room, { id: bo.id, token: 'x'.repeat(40) }, remembered(epoch, members));
+    const gone = await comeBack(other, room, { id: bo.id, token: 'x'.repeat(40) }, remembered(generation, members));
     expect((await gone.next('refused')).code).toBe('not-member');
   });
 
@@ -243,7 +248,7 @@ describe.skipIf(!hasRedis)('two processes', () => {
     await expect(other.openRoom(taken)).rejects.toThrow('There is a room AAAAAA already.');
   });
 
-  test('both revive a room at once: one has it, the other passes on', async () => {
+  test('both restore a room at once: one has it, the other passes on', async () => {
     const { one, other } = await two({ secret: SECRET });
     const credentials = new Credentials(SECRET);
     const ids = ['Ada-Ada-Ada', 'Bo-Bo-Bo-Bo', 'Cy-Cy-Cy-Cy', 'Di-Di-Di-Di'];
@@ -254,22 +259,22 @@ describe.skipIf(!hasRedis)('two processes', () => {
         return comeBack(i % 2 === 0 ? one : other, 'AAAAAA', proof, remembered(7, ring));
       }),
     );
-    for (const tab of tabs) expect(await tab.next('go')).toEqual({ type: 'go', epoch: 7 });
+    for (const tab of tabs) expect(await tab.next('go')).toEqual({ type: 'go', generation: 7 });
     expect((await rooms(one)) + (await rooms(other))).toBe(1);
     const late = await joined(one, 'AAAAAA', 'Ed');
     // Not all who had heard of a later one need have returned.
-    expect((await train([...tabs, late.tab])).epoch).toBeGreaterThan(7);
+    expect((await train([...tabs, late.tab])).generation).toBeGreaterThan(7);
   });
 
   test('one that closes leaves its rooms to the other', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
-    const { epoch, members } = await train([ada.tab, bo.tab]);
+    const { generation, members } = await train([ada.tab, bo.tab]);
     await one.close();
     for (const { tab } of [ada, bo]) expect(await tab.closed).toBe(1012);
-    const back = await Promise.all([ada, bo].map((who) => comeBack(other, room, who, remembered(epoch, members))));
-    for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', epoch });
+    const back = await Promise.all([ada, bo].map((who) => comeBack(other, room, who, remembered(generation, members))));
+    for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', generation });
     expect(await rooms(other)).toBe(1);
   });
 
@@ -277,11 +282,11 @@ describe.skipIf(!hasRedis)('two processes', () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
-    const { epoch, members } = await train([ada.tab, bo.tab]);
+    const { generation, members } = await train([ada.tab, bo.tab]);
     await other.close();
     expect(await bo.tab.closed).toBe(1012);
-    const back = await comeBack(one, room, bo, remembered(epoch, members));
-    expect(await back.next('go')).toEqual({ type: 'go', epoch });
+    const back = await comeBack(one, room, bo, remembered(generation, members));
+    expect(await back.next('go')).toEqual({ type: 'go', generation });
     await back.send({ type: 'leave' });
     expect((await ada.tab.next('ended')).message).toMatch(/left while training/);
   });
@@ -312,7 +317,7 @@ describe.skipIf(!hasRedis)('a lease', () => {
     const { redis, one, other } = await two({ clock });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
-    const { epoch, members } = await train([ada.tab, bo.tab]);
+    const { generation, members } = await train([ada.tab, bo.tab]);
     const client = await redisClient(redis);
     const key = `peergrad:room:${room}`;
     await client.set(key, 'somebody-else.1');
@@ -320,8 +325,8 @@ describe.skipIf(!hasRedis)('a lease', () => {
     for (const { tab } of [ada, bo]) expect(await tab.closed).toBe(1012);
     expect(await rooms(one)).toBe(0);
     await client.del(key);
-    const back = await Promise.all([ada, bo].map((who) => comeBack(other, room, who, remembered(epoch, members))));
-    for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', epoch });
+    const back = await Promise.all([ada, bo].map((who) => comeBack(other, room, who, remembered(generation, members))));
+    for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', generation });
   });
 
   test('that runs out while a newcomer waits makes no wrong code of the room', async () => {
@@ -367,24 +372,24 @@ describe.skipIf(!hasRedis)('a lease', () => {
     const { redis, one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
-    const { epoch, members } = await train([ada.tab, bo.tab]);
+    const { generation, members } = await train([ada.tab, bo.tab]);
     await redis.stop();
     expect(await bo.tab.closed).toBe(1012);
     await redis.startAgain();
     await expect.poll(() => isReady(one)).toBe(true);
-    const back = await comeBackForSure(other, room, bo, remembered(epoch, members));
-    expect(await back.next('go')).toEqual({ type: 'go', epoch });
+    const back = await comeBackForSure(other, room, bo, remembered(generation, members));
+    expect(await back.next('go')).toEqual({ type: 'go', generation });
     expect(await rooms(one)).toBe(1);
     // The secret is the one that members have tokens of, also for a process that comes later.
     const third = await start(redis);
     ada.tab.socket.terminate();
-    const again = await comeBackForSure(third, room, ada, remembered(epoch, members));
-    expect(await again.next('go')).toEqual({ type: 'go', epoch });
+    const again = await comeBackForSure(third, room, ada, remembered(generation, members));
+    expect(await again.next('go')).toEqual({ type: 'go', generation });
   });
 });
 
 describe.skipIf(!hasRedis)('a process that is killed', () => {
-  test('leaves its rooms to another, which its members revive', async () => {
+  test('leaves its rooms to another, which its members restore', async () => {
     const redis = await startRedis();
     const order: ServerOrder = { rooms: 1, startAt: 4, nodes: NODES, logLevel: 'silent', redisUrl: redis.url };
     const child = new Child('./serverProcess.ts', JSON.stringify(order));
@@ -394,21 +399,23 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
     const names = ['Ada', 'Bo', 'Cy', 'Di'];
     const all: Joined[] = [];
     for (const [i, name] of names.entries()) all.push(await joined(i % 2 === 0 ? owner : other, room, name));
-    const { epoch, members } = await train(all.map(({ tab }) => tab));
+    const { generation, members } = await train(all.map(({ tab }) => tab));
     await child.kill();
     const codes = await Promise.all(all.map(({ tab }) => tab.closed));
     expect(codes).toEqual([1006, 1012, 1006, 1012]);
     const newcomer = member(other);
     await newcomer.join(room, 'Flo');
     // They wait where they knock until the lease has run out.
-    const back = await Promise.all(all.map((who) => comeBackForSure(other, room, who, remembered(epoch, members))));
-    for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', epoch });
+    const back = await Promise.all(
+      all.map((who) => comeBackForSure(other, room, who, remembered(generation, members))),
+    );
+    for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', generation });
     expect(await rooms(other)).toBe(1);
     // Its code was right: it is in, or may come again.
     expect(['admitted', 'server-closing']).toContain(await newcomer.answer());
     const late = await joined(other, room, 'Ed');
     const next = await train([...back, late.tab], 5);
-    expect(next.epoch).toBeGreaterThan(epoch);
+    expect(next.generation).toBeGreaterThan(generation);
   });
 });
 

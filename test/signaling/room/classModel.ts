@@ -17,13 +17,13 @@ export interface ClassOptions {
   canReach?: (a: string, b: string, now: number) => boolean;
   /** Milliseconds that a member takes for a step; infinite: it hangs in one. */
   stepMs?: (member: string) => number;
-  /** Members that report broken links which nobody else sees: to whom, in an epoch of these ranks. */
+  /** Members that report broken links which nobody else sees: to whom, in a generation of these ranks. */
   liesAbout?: (member: string, ring: readonly string[]) => string | null;
   /** Only once training has begun. */
   liesLate?: boolean;
-  /** Whether the others hear of a lie at once, and report that the epoch failed. */
+  /** Whether the others hear of a lie at once, and report that the generation failed. */
   isHeard?: boolean;
-  /** Whether only the first rank to notice reports who was late, and the others that the epoch failed. */
+  /** Whether only the first rank to notice reports who was late, and the others that the generation failed. */
   hasOneWitness?: boolean;
 }
 
@@ -42,11 +42,11 @@ export class ClassModel {
   readonly #timers = new Map<string, () => void>();
   /** Each member's browser. */
   readonly #browsers = new Map<string, string>();
-  /** Until when a member is busy with a step, whatever the epoch. */
+  /** Until when a member is busy with a step, whatever the generation. */
   readonly #busyUntil = new Map<string, number>();
-  /** The epoch that trains: until all are linked in the next, where that has all of its ranks. */
-  #training: { epoch: number; ring: readonly string[] } = { epoch: 0, ring: [] };
-  epochs = 0;
+  /** The generation that trains: until all are linked in the next, where that has all of its ranks. */
+  #training: { generation: number; ring: readonly string[] } = { generation: 0, ring: [] };
+  generations = 0;
   /** When ranks began to train, and who. */
   readonly begun: { at: number; ring: readonly string[] }[] = [];
   /** When a collective was last through. */
@@ -102,7 +102,7 @@ export class ClassModel {
     return isSo();
   }
 
-  /** Whether an epoch trains that began after `at`. */
+  /** Whether a generation trains that began after `at`. */
   trainsSince(at: number): boolean {
     return this.phase === 'RUNNING' && (this.begun.at(-1)?.at ?? -1) >= at;
   }
@@ -122,17 +122,17 @@ export class ClassModel {
     if (message.type === 'ended') this.ended ??= { at: this.clock.now(), message: message.message };
     if (message.type === 'suspended') for (const member of to) this.#onSuspended(member, message.message);
     if (message.type === 'prepare') {
-      this.epochs++;
-      if (!this.#training.ring.every((one) => to.includes(one))) this.#training = { epoch: 0, ring: [] };
+      this.generations++;
+      if (!this.#training.ring.every((one) => to.includes(one))) this.#training = { generation: 0, ring: [] };
       for (const member of to) this.#link(member, message);
     }
     if (message.type === 'sync') {
-      this.#training = { epoch: 0, ring: [] };
-      for (const member of to) this.#sync(member, message.epoch);
+      this.#training = { generation: 0, ring: [] };
+      for (const member of to) this.#sync(member, message.generation);
     }
     if (message.type === 'go') {
       this.begun.push({ at: this.clock.now(), ring: to });
-      this.#train(message.epoch);
+      this.#train(message.generation);
     }
   }
 
@@ -151,11 +151,11 @@ export class ClassModel {
     return this.#options.canReach?.(a, b, this.clock.now()) ?? true;
   }
 
-  #link(member: string, { epoch, members, relayed }: Prepare): void {
+  #link(member: string, { generation, members, relayed }: Prepare): void {
     const ring = members.map((one) => one.member);
     const lie = this.#options.liesAbout?.(member, ring);
     if (lie && !this.#options.liesLate) {
-      this.#later(member, 500, () => this.say({ type: 'broken', member, epoch, peers: [lie] }));
+      this.#later(member, 500, () => this.say({ type: 'broken', member, generation, peers: [lie] }));
       return;
     }
     const until = this.clock.now() + LINKING_TIMEOUT_MS;
@@ -163,28 +163,28 @@ export class ClassModel {
       const lacking = neighboursOf(member, ring).filter(
         (peer) => !isPairOf(relayed, member, peer) && !this.#reaches(member, peer),
       );
-      if (lacking.length === 0) return this.say({ type: 'linked', member, epoch });
-      if (this.clock.now() >= until) return this.say({ type: 'broken', member, epoch, peers: lacking });
+      if (lacking.length === 0) return this.say({ type: 'linked', member, generation });
+      if (this.clock.now() >= until) return this.say({ type: 'broken', member, generation, peers: lacking });
       this.#later(member, ATTEMPT_MS, attempt);
     };
     this.#later(member, 900 + this.#rng.below(300), attempt);
   }
 
-  #sync(member: string, epoch: number): void {
+  #sync(member: string, generation: number): void {
     const free = Math.max(0, (this.#busyUntil.get(member) ?? 0) - this.clock.now());
     if (free === Number.POSITIVE_INFINITY) return this.#cancel(member);
     this.#later(member, free + 50, () => {
-      this.say({ type: 'syncing', member, epoch });
-      this.#later(member, 500, () => this.say({ type: 'synced', member, epoch, step: 0, stateHash: 'x' }));
+      this.say({ type: 'syncing', member, generation });
+      this.#later(member, 500, () => this.say({ type: 'synced', member, generation, step: 0, stateHash: 'x' }));
     });
   }
 
   /** Steps of all: each takes as long as its slowest rank, and none longer than a collective may. */
-  #train(epoch: number): void {
+  #train(generation: number): void {
     const { stepMs = () => 1_000, hasOneWitness = false } = this.#options;
     const [ring, { relayed }] = [this.ring, this.#state];
-    this.#training = { epoch, ring };
-    const isOn = (): boolean => this.#training.epoch === epoch && this.phase !== 'FORMING';
+    this.#training = { generation, ring };
+    const isOn = (): boolean => this.#training.generation === generation && this.phase !== 'FORMING';
     let failed = false;
     const takes = new Map(ring.map((member) => [member, stepMs(member)]));
     for (const [member, ms] of takes) if (ms > 2_000) this.#busyUntil.set(member, this.clock.now() + ms);
@@ -200,8 +200,8 @@ export class ClassModel {
       for (const [i, member] of waiting.entries()) {
         this.#later(member, DEFAULT_OP_TIMEOUT_MS + 1_000 + this.#rng.below(200), () => {
           const isWitness = !hasOneWitness || i === 0;
-          if (isWitness) this.say({ type: 'late', member, epoch, peers: slow });
-          else this.say({ type: 'failed', member, epoch, message: 'Timed out.', scope: 'epoch' });
+          if (isWitness) this.say({ type: 'late', member, generation, peers: slow });
+          else this.say({ type: 'failed', member, generation, message: 'Timed out.', scope: 'generation' });
         });
       }
     };
@@ -218,7 +218,7 @@ export class ClassModel {
         this.#later(member, NOTICE_MS + this.#rng.below(200), () => {
           if (!isOn()) return;
           failed = true;
-          this.say({ type: 'broken', member, epoch, peers: [lost] });
+          this.say({ type: 'broken', member, generation, peers: [lost] });
         });
       }
       this.#later('look', ATTEMPT_MS, look);
@@ -226,16 +226,16 @@ export class ClassModel {
     look();
     for (const member of ring) {
       const lie = this.#options.liesAbout?.(member, ring);
-      if (lie) this.#later(`${member} lies`, 2_000, () => this.#lie(member, epoch, lie, ring));
+      if (lie) this.#later(`${member} lies`, 2_000, () => this.#lie(member, generation, lie, ring));
     }
   }
 
-  #lie(member: string, epoch: number, lie: string, ring: readonly string[]): void {
-    this.say({ type: 'broken', member, epoch, peers: [lie] });
+  #lie(member: string, generation: number, lie: string, ring: readonly string[]): void {
+    this.say({ type: 'broken', member, generation, peers: [lie] });
     if (!this.#options.isHeard) return;
     for (const other of ring) {
       if (other !== member)
-        this.say({ type: 'failed', member: other, epoch, scope: 'epoch', message: 'The epoch failed.' });
+        this.say({ type: 'failed', member: other, generation, scope: 'generation', message: 'The generation failed.' });
     }
   }
 

@@ -91,18 +91,18 @@ describe('a tab that nobody reaches', () => {
   test('is tried less and less often, also where its tab is opened again and again', () => {
     const model = classOf(30, { canReach: (a, b) => !a.startsWith('new') && !b.startsWith('new') });
     model.runUntil(() => false, 10 * SECOND);
-    const epochs: number[] = [];
+    const generations: number[] = [];
     for (let quarter = 0; quarter < 4; quarter++) {
-      const before = model.epochs;
+      const before = model.generations;
       for (let i = 0; i < 15; i++) {
         const member = `new${quarter}-${i}`;
         model.enter(member, 'the same machine');
         model.runUntil(() => false, MINUTE);
         model.leave(member);
       }
-      epochs.push(model.epochs - before);
+      generations.push(model.generations - before);
     }
-    expect(epochs[3]).toBeLessThan(epochs[0]! / 2);
+    expect(generations[3]).toBeLessThan(generations[0]! / 2);
     expect(longestStop(model, 5 * SECOND)).toBeLessThan(5 * SECOND);
     // The next run begins without it.
     model.enter('new again', 'the same machine');
@@ -260,7 +260,7 @@ describe('a member that lies', () => {
             out.filter((member) => member !== 'm0'),
             `${n} members`,
           ).toEqual([]);
-          expect(model.epochs, `${n} members`).toBeLessThan(60);
+          expect(model.generations, `${n} members`).toBeLessThan(60);
           expect(longestStop(model, 15 * SECOND), `${n} members`).toBeLessThan(15 * SECOND);
         }
       }
@@ -278,7 +278,7 @@ describe('links that come about and break again', () => {
     model.runUntil(() => false, 30 * MINUTE);
     expect(names([...model.suspended, ...model.expelled])).toEqual(['m1']);
     expect(model.ended).toBeNull();
-    expect(model.epochs).toBeLessThan(40);
+    expect(model.generations).toBeLessThan(40);
   });
 
   test.each([3, 4, 5, 8, 30])('for a minute cost whoever they lead to its place for a while only, of %i', (n) => {

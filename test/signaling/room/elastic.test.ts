@@ -5,7 +5,7 @@ import {
   COOLING_MS,
   LINKING_MS,
   MAX_RETRIES,
-  revive,
+  restore,
   REVIVAL_MS,
   SYNCING_MS,
   type RoomEvent,
@@ -15,7 +15,7 @@ import { enteringMs } from '../../../signaling/room/generations.ts';
 import { breaksOf, MAX_OUTAGES } from '../../../signaling/room/faults.ts';
 import type { Fault } from '../../../signaling/room/records.ts';
 import { MAX_REMOVED, withRemoved } from '../../../signaling/room/state.ts';
-import { settingsOf, type Standing } from '../../../src/protocol/control.ts';
+import { settingsOf, type ReconnectState } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { join, Play, ready } from './play.ts';
 
@@ -27,38 +27,38 @@ const away = (member: string): RoomEvent => ({ type: 'away', member });
 const missed = (member: string): RoomEvent => ({ type: 'missed', member });
 
 /** What it says of itself when it comes back. */
-const back = (play: Play, member: string, standing: Partial<Standing> = {}): RoomEvent => {
-  const { run, epoch } = play.state;
+const back = (play: Play, member: string, reconnectState: Partial<ReconnectState> = {}): RoomEvent => {
+  const { run, generation } = play.state;
   const settings = settingsOf(play.state);
   return {
-    ...{ type: 'return', member, name: member, holdsKey: false },
-    standing: { settings, run, isRunOn: run > 0, epoch, active: null, ...standing },
+    ...{ type: 'reconnect', member, name: member, holdsKey: false },
+    reconnectState: { settings, run, isRunOn: run > 0, generation, active: null, ...reconnectState },
   };
 };
 
 const open = (n: number, options: Partial<RoomOptions> = {}): Play => Play.running(n, { ...OPEN, ...options });
 
 const breakLink = (play: Play, member: string, peer: string): Play =>
-  play.do({ type: 'broken', member, epoch: play.state.epoch, peers: [peer] }).gather();
+  play.do({ type: 'broken', member, generation: play.state.generation, peers: [peer] }).gather();
 
 /** Three that train, until the link between two of them breaks twice, and Bo is suspended. */
 const withoutBo = (options: Partial<RoomOptions> = {}): Play =>
   breakLink(breakLink(open(3, options), 'Ada', 'Bo'), 'Bo', 'Ada');
 
-const deadline = (phase: 'LINKING' | 'SYNCING', epoch = 1): RoomEvent => ({ type: 'deadline', epoch, phase });
+const deadline = (phase: 'LINKING' | 'SYNCING', generation = 1): RoomEvent => ({ type: 'deadline', generation, phase });
 
-const fail = (scope: 'rank' | 'epoch' | 'run', epoch = 1): RoomEvent => ({
-  ...{ type: 'failed', member: 'Bo', epoch, message: 'The GPU was lost.', scope },
+const fail = (scope: 'rank' | 'generation' | 'run', generation = 1): RoomEvent => ({
+  ...{ type: 'failed', member: 'Bo', generation, message: 'The GPU was lost.', scope },
 });
 
 /** The members of `before`, back in a new server's room, one by one with what each of them knows. */
-function revived(before: Play, ...returns: RoomEvent[]): Play {
+function restored(before: Play, ...returns: RoomEvent[]): Play {
   const play = new Play();
-  play.state = revive(settingsOf(before.state), { capacity: 4 }, 1000);
+  play.state = restore(settingsOf(before.state), { capacity: 4 }, 1000);
   return play.do(...returns);
 }
-const active = (play: Play, isSteady = true): Standing['active'] => {
-  return { epoch: play.state.epoch, ring: [...play.state.ring], isSteady };
+const active = (play: Play, isSteady = true): ReconnectState['active'] => {
+  return { generation: play.state.generation, ring: [...play.state.ring], isSteady };
 };
 const steady = (play: Play, member: string): RoomEvent => back(play, member, { active: active(play) });
 
@@ -67,38 +67,41 @@ describe('when a rank goes', () => {
     ['LINKING', (play: Play) => play],
     ['SYNCING', (play: Play) => play.linkAll()],
     ['RUNNING', (play: Play) => play.train()],
-  ] as const)('while %s, the others go on in another epoch, in their order', (phase, reach) => {
+  ] as const)('while %s, the others go on in another generation, in their order', (phase, reach) => {
     const play = reach(new Play(OPEN).enter(3).start());
     expect(play.state.phase).toBe(phase);
     play.do(left('Bo'));
-    expect(play.said('Ada', 'prepare')).toMatchObject({ epoch: 2, run: 1, relayed: [] });
+    expect(play.said('Ada', 'prepare')).toMatchObject({ generation: 2, run: 1, relayed: [] });
     expect(play.ring).toEqual(['Ada', 'Cy']);
-    expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { epoch: 2, phase: 'LINKING' } });
+    expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { generation: 2, phase: 'LINKING' } });
     play.train();
-    expect(play.said('Cy', 'go').epoch).toBe(2);
+    expect(play.said('Cy', 'go').generation).toBe(2);
   });
 
   test('that has finished, the others finish, be they fewer than a run needs', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } });
-    play.do({ type: 'finished', member: 'Ada', epoch: 1, step: 4, stateHash: 'x' }, left('Ada'));
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
-    play.do({ type: 'finished', member: 'Bo', epoch: 1, step: 4, stateHash: 'x' });
+    play.do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' }, left('Ada'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
+    play.do({ type: 'finished', member: 'Bo', generation: 1, step: 4, stateHash: 'x' });
     expect(play.said('Bo', 'ended').outcome).toBe('finished');
     // And where its last words were missed, they try without it.
-    const stuck = open(3).do({ type: 'finished', member: 'Ada', epoch: 1, step: 4, stateHash: 'x' }, left('Ada'));
-    stuck.do({ type: 'broken', member: 'Bo', epoch: 1, peers: ['Ada'] });
+    const stuck = open(3).do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' }, left('Ada'));
+    stuck.do({ type: 'broken', member: 'Bo', generation: 1, peers: ['Ada'] });
     expect(stuck.ring).toEqual(['Bo', 'Cy']);
-    const stuckToo = open(3).do({ type: 'finished', member: 'Ada', epoch: 1, step: 4, stateHash: 'x' }, away('Ada'));
-    stuckToo.do({ type: 'broken', member: 'Bo', epoch: 1, peers: ['Ada'] });
+    const stuckToo = open(3).do(
+      { type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' },
+      away('Ada'),
+    );
+    stuckToo.do({ type: 'broken', member: 'Bo', generation: 1, peers: ['Ada'] });
     expect(stuckToo.ring).toEqual(['Bo', 'Cy']);
   });
 
-  test('what the others still say of the old epoch counts for nothing', () => {
+  test('what the others still say of the old generation counts for nothing', () => {
     const play = open(3).do(left('Bo'));
     const { state } = play;
-    play.do({ type: 'broken', member: 'Ada', epoch: 1, peers: ['Cy'] });
-    play.do({ type: 'failed', member: 'Ada', epoch: 1, message: 'Timed out.', scope: 'epoch' });
-    play.do({ type: 'linked', member: 'Ada', epoch: 1 }, { type: 'deadline', epoch: 1, phase: 'LINKING' });
+    play.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Cy'] });
+    play.do({ type: 'failed', member: 'Ada', generation: 1, message: 'Timed out.', scope: 'generation' });
+    play.do({ type: 'linked', member: 'Ada', generation: 1 }, { type: 'deadline', generation: 1, phase: 'LINKING' });
     expect([play.state, play.effects]).toEqual([state, []]);
   });
 
@@ -113,22 +116,22 @@ describe('when a rank goes', () => {
 });
 
 describe('newcomers', () => {
-  test('wait until the last epoch has trained for a moment, and come in together', () => {
+  test('wait until the last generation has trained for a moment, and come in together', () => {
     const play = open(1);
     expect(play.timer('grow').ms).toBe(COOLING_MS);
     play.enter(3);
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
     play.do(grow);
-    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 2, run: 1 });
+    expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, run: 1 });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('come in at once where the last epoch has long been training', () => {
+  test('come in at once where the last generation has long been training', () => {
     const play = open(1).do(grow).enter(2);
-    expect(play.said('Bo', 'prepare').epoch).toBe(2);
+    expect(play.said('Bo', 'prepare').generation).toBe(2);
   });
 
-  test('who come while an epoch begins wait for the next', () => {
+  test('who come while a generation begins wait for the next', () => {
     const play = open(1).do(grow).enter(2).do(join('Cy'), ready('Cy'));
     expect(play.sentTo('Cy').map((m) => m.type)).toEqual(['room']);
     play.train().do(grow);
@@ -139,7 +142,7 @@ describe('newcomers', () => {
     const play = open(2, { nodes: { min: 1, max: 2 } })
       .do(grow)
       .enter(3);
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
     play.do(left('Ada'));
     expect(play.ring).toEqual(['Bo', 'Cy']);
   });
@@ -164,7 +167,7 @@ describe('newcomers', () => {
 
   test('who are not ready, or have lost their connection, are not waited for', () => {
     const play = open(1).do(join('Bo'), join('Cy'), ready('Cy'), away('Cy'), grow);
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
   });
 });
 
@@ -188,16 +191,16 @@ describe('a run with too few ranks', () => {
 
   test('pauses, and goes on when enough are there', () => {
     const play = Play.running(2, NEEDS_TWO).do(left('Bo'));
-    expect(play.said('Ada', 'pause')).toEqual({ type: 'pause', run: 1, epoch: 1, waitingFor: 1 });
+    expect(play.said('Ada', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 1 });
     expect(play.said('Ada', 'room')).toMatchObject({ phase: 'PAUSED', waitingFor: 1 });
     const late = open(2).do(away('Bo'), missed('Bo'), back(open(2), 'Bo'), left('Ada'));
-    expect(late.said('Bo', 'pause')).toMatchObject({ epoch: 2 });
+    expect(late.said('Bo', 'pause')).toMatchObject({ generation: 2 });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'abandoned' });
     expect(play.effects.some((effect) => effect.type === 'setTimer')).toBe(false);
     play.do(join('Cy'));
     expect(play.state.phase).toBe('PAUSED');
     play.do(ready('Cy'));
-    expect(play.said('Ada', 'prepare')).toMatchObject({ epoch: 2, run: 1 });
+    expect(play.said('Ada', 'prepare')).toMatchObject({ generation: 2, run: 1 });
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
@@ -215,7 +218,9 @@ describe('a run with too few ranks', () => {
   });
 
   test('waits for who has its latest state, not for one that others have trained beyond', () => {
-    const play = open(2).do({ type: 'failed', member: 'Bo', epoch: 1, message: 'No memory.', scope: 'rank' }).train();
+    const play = open(2)
+      .do({ type: 'failed', member: 'Bo', generation: 1, message: 'No memory.', scope: 'rank' })
+      .train();
     expect(play.ring).toEqual(['Ada']);
     play.do(ready('Bo', 1), away('Ada'), missed('Ada'));
     expect(play.said('Bo', 'room').phase).toBe('PAUSED');
@@ -232,18 +237,18 @@ describe('a run with too few ranks', () => {
 describe('a link that breaks', () => {
   test('once is made anew, in the same order', () => {
     const play = breakLink(open(4), 'Ada', 'Bo');
-    expect(play.said('Cy', 'prepare')).toMatchObject({ epoch: 2, relayed: [] });
+    expect(play.said('Cy', 'prepare')).toMatchObject({ generation: 2, relayed: [] });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
     expect(play.effects.some((effect) => effect.type === 'expel')).toBe(false);
   });
 
   test('and is reported by both ends has broken once', () => {
     const play = open(4).do(
-      { type: 'broken', member: 'Ada', epoch: 1, peers: ['Bo'] },
-      { type: 'broken', member: 'Bo', epoch: 1, peers: ['Ada'] },
+      { type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] },
+      { type: 'broken', member: 'Bo', generation: 1, peers: ['Ada'] },
     );
     play.gather();
-    expect(play.state.epoch).toBe(2);
+    expect(play.state.generation).toBe(2);
     expect([...breaksOf(play.state.faults).values()]).toEqual([1]);
   });
 
@@ -262,7 +267,7 @@ describe('a link that breaks', () => {
 
   test('twice goes over a relay, of three', () => {
     const play = breakLink(breakLink(open(3, { hasRelay: true }), 'Ada', 'Bo'), 'Bo', 'Ada');
-    expect(play.said('Cy', 'prepare')).toMatchObject({ epoch: 3, relayed: [['Ada', 'Bo']] });
+    expect(play.said('Cy', 'prepare')).toMatchObject({ generation: 3, relayed: [['Ada', 'Bo']] });
   });
 
   test('twice costs one of three its place for a while, where there is no relay', () => {
@@ -276,7 +281,7 @@ describe('a link that breaks', () => {
   test('costs that one its place which has two of them', () => {
     let play = open(4);
     for (const peer of ['Ada', 'Cy']) play = breakLink(breakLink(play, 'Bo', peer), 'Bo', peer);
-    expect(play.said('Bo', 'suspended')).toMatchObject({ epoch: 4 });
+    expect(play.said('Bo', 'suspended')).toMatchObject({ generation: 4 });
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
@@ -352,20 +357,20 @@ describe('a missed deadline', () => {
   test('of linking breaks the links between those who miss one', () => {
     const play = new Play(OPEN).enter(4).start();
     // Nobody reaches Bo.
-    play.do({ type: 'linked', member: 'Di', epoch: 1 }, deadline('LINKING'));
+    play.do({ type: 'linked', member: 'Di', generation: 1 }, deadline('LINKING'));
     expect([...breaksOf(play.state.faults)]).toEqual([
       ['Ada Bo', 1],
       ['Bo Cy', 1],
     ]);
     // Beside others it shows whether they were to blame.
     expect(play.ring).toEqual(['Bo', 'Ada', 'Cy', 'Di']);
-    play.do({ type: 'linked', member: 'Cy', epoch: 2 }, deadline('LINKING', 2));
+    play.do({ type: 'linked', member: 'Cy', generation: 2 }, deadline('LINKING', 2));
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
   test('of linking puts out who alone has said nothing', () => {
     const play = new Play(OPEN).enter(3).start();
-    for (const member of ['Ada', 'Cy']) play.do({ type: 'linked', member, epoch: 1 });
+    for (const member of ['Ada', 'Cy']) play.do({ type: 'linked', member, generation: 1 });
     play.do(deadline('LINKING'));
     expect(play.ring).toEqual(['Ada', 'Cy']);
     expect(play.said('Bo', 'room').members[1]).toMatchObject({ member: 'Bo', device: null });
@@ -377,25 +382,25 @@ describe('a missed deadline', () => {
   test('of comparing puts out who alone has said nothing', () => {
     const play = new Play(OPEN).enter(2).start().linkAll();
     expect(play.timer('deadline').ms).toBe(SYNCING_MS);
-    play.do({ type: 'synced', member: 'Bo', epoch: 1, step: 0, stateHash: 'x' }, deadline('SYNCING'));
+    play.do({ type: 'synced', member: 'Bo', generation: 1, step: 0, stateHash: 'x' }, deadline('SYNCING'));
     expect(play.ring).toEqual(['Bo']);
   });
 
-  test('begins anew with the word of a rank of this epoch that it gets on', () => {
+  test('begins anew with the word of a rank of this generation that it gets on', () => {
     const play = new Play(OPEN).enter(2).start().linkAll();
-    play.do({ type: 'syncing', member: 'Bo', epoch: 1 });
-    expect(play.timer('deadline')).toMatchObject({ ms: SYNCING_MS, event: { epoch: 1, phase: 'SYNCING' } });
-    play.do({ type: 'syncing', member: 'Bo', epoch: 0 });
+    play.do({ type: 'syncing', member: 'Bo', generation: 1 });
+    expect(play.timer('deadline')).toMatchObject({ ms: SYNCING_MS, event: { generation: 1, phase: 'SYNCING' } });
+    play.do({ type: 'syncing', member: 'Bo', generation: 0 });
     expect(play.effects).toEqual([]);
-    play.report('synced', ['x']).do({ type: 'syncing', member: 'Bo', epoch: 1 });
+    play.report('synced', ['x']).do({ type: 'syncing', member: 'Bo', generation: 1 });
     expect(play.effects).toEqual([]);
   });
 
   test('by all, again and again, ends the run', () => {
     const play = new Play(OPEN).enter(2).start();
-    for (let epoch = 1; epoch <= MAX_RETRIES; epoch++) {
-      play.linkAll().do(deadline('SYNCING', epoch));
-      expect(play.state).toMatchObject({ phase: 'LINKING', epoch: epoch + 1 });
+    for (let generation = 1; generation <= MAX_RETRIES; generation++) {
+      play.linkAll().do(deadline('SYNCING', generation));
+      expect(play.state).toMatchObject({ phase: 'LINKING', generation: generation + 1 });
     }
     play.linkAll().do(deadline('SYNCING', MAX_RETRIES + 1));
     expect(play.said('Ada', 'ended').message).toMatch(
@@ -409,22 +414,22 @@ describe('a failure', () => {
     const play = open(3).do(fail('rank'));
     expect(play.ring).toEqual(['Ada', 'Cy']);
     play.train().do(grow);
-    expect(play.state.epoch).toBe(2);
+    expect(play.state.generation).toBe(2);
     play.do(ready('Bo'));
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('of a rank takes it out also where another epoch has begun meanwhile', () => {
+  test('of a rank takes it out also where another generation has begun meanwhile', () => {
     const play = open(3).do({ type: 'left', member: 'Cy', reason: 'left' }).do(fail('rank'));
-    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 3 });
+    expect(play.state).toMatchObject({ phase: 'LINKING', generation: 3 });
     expect(play.ring).toEqual(['Ada']);
     play.train().do(grow, ready('Bo')).train();
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('of an epoch is followed by another with the same ranks', () => {
-    const play = open(3).do(fail('epoch')).gather();
-    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 2, retries: 1 });
+  test('of a generation is followed by another with the same ranks', () => {
+    const play = open(3).do(fail('generation')).gather();
+    expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
     expect(play.train().state.retries).toBe(0);
   });
@@ -434,7 +439,7 @@ describe('a failure', () => {
     for (let outage = 0; outage <= MAX_OUTAGES; outage++) {
       expect(play.state.phase).toBe('RUNNING');
       const [member, peer] = outage % 2 === 0 ? ['Ada', 'Bo'] : ['Bo', 'Ada'];
-      play.do({ type: 'late', member, epoch: play.state.epoch, peers: [peer] }).gather();
+      play.do({ type: 'late', member, generation: play.state.generation, peers: [peer] }).gather();
       if (outage < MAX_OUTAGES) play.train();
     }
     expect(play.said('Bo', 'ended').message).toMatch(/^The run ended after 6 failures in a row/);
@@ -448,7 +453,7 @@ describe('a failure', () => {
 
   test('to agree on a state is followed by another attempt, and at the end of the run ends it', () => {
     const play = new Play(OPEN).enter(2).start().linkAll().report('synced', ['x', 'y']);
-    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 2, retries: 1 });
+    expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
     play.train().report('finished', ['x', 'y'], 9);
     expect(play.said('Ada', 'ended').outcome).toBe('failed');
   });
@@ -481,14 +486,14 @@ describe('hosts', () => {
     const play = open(2).do({ type: 'pause', member: 'Bo' });
     expect(play.said('Bo', 'refused')).toMatchObject({ code: 'not-host', message: 'Only the host may pause the run.' });
     play.do({ type: 'pause', member: 'Ada' });
-    expect(play.said('Bo', 'pause')).toEqual({ type: 'pause', run: 1, epoch: 1, waitingFor: 0 });
+    expect(play.said('Bo', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 0 });
     expect(play.said('Bo', 'room')).toMatchObject({ phase: 'PAUSED', isHeld: true, waitingFor: 0 });
     play.do({ type: 'pause', member: 'Ada' });
     expect(play.effects).toEqual([]);
     play.enter(3).do(left('Bo'));
-    expect(play.state).toMatchObject({ phase: 'PAUSED', epoch: 1, isHeld: true });
+    expect(play.state).toMatchObject({ phase: 'PAUSED', generation: 1, isHeld: true });
     play.do({ type: 'resume', member: 'Ada' });
-    expect(play.said('Cy', 'prepare')).toMatchObject({ run: 1, epoch: 2 });
+    expect(play.said('Cy', 'prepare')).toMatchObject({ run: 1, generation: 2 });
     expect(play.ring).toEqual(['Ada', 'Cy']);
     play.train().do({ type: 'resume', member: 'Ada' });
     expect([play.effects, play.state.isHeld]).toEqual([[], false]);
@@ -498,11 +503,11 @@ describe('hosts', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'));
     expect(play.said('Ada', 'pause').waitingFor).toBe(1);
     play.do({ type: 'pause', member: 'Ada' }).enter(2);
-    expect(play.state).toMatchObject({ phase: 'PAUSED', epoch: 1 });
+    expect(play.state).toMatchObject({ phase: 'PAUSED', generation: 1 });
     play.do(left('Bo'), { type: 'resume', member: 'Ada' });
     // Else it would take the host to be what it waits for.
     expect(play.said('Ada', 'pause').waitingFor).toBe(1);
-    expect(play.enter(2).state).toMatchObject({ phase: 'LINKING', epoch: 2 });
+    expect(play.enter(2).state).toMatchObject({ phase: 'LINKING', generation: 2 });
   });
 
   test('hold a run before its first step, and it is not given up', () => {
@@ -521,7 +526,7 @@ describe('hosts', () => {
       message: expect.stringMatching(/^A run whose/),
     });
     const before = open(2);
-    const play = revived(before, steady(before, 'Ada')).do({ type: 'pause', member: 'Ada' });
+    const play = restored(before, steady(before, 'Ada')).do({ type: 'pause', member: 'Ada' });
     expect(play.said('Ada', 'refused').message).toMatch(/^The server has just restarted/);
     play.do(steady(before, 'Bo'), { type: 'pause', member: 'Ada' });
     expect(play.state).toMatchObject({ phase: 'PAUSED', isHeld: true });
@@ -558,33 +563,35 @@ describe('a lost connection', () => {
   test('changes nothing for a moment', () => {
     const play = open(2).do(away('Bo'));
     expect(play.timer('away Bo')).toMatchObject({ ms: AWAY_MS, event: { type: 'missed', member: 'Bo' } });
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
     play.do(missed('Bo'));
     expect(play.ring).toEqual(['Ada']);
     play.do(missed('Bo'));
     expect(play.effects).toEqual([]);
   });
 
-  test('is made up for when it is back: the epoch it missed, and how far that is', () => {
+  test('is made up for when it is back: the generation it missed, and how far that is', () => {
     const play = open(3, { hasRelay: true }).do(away('Bo'));
     for (let i = 0; i < 2; i++) breakLink(play, 'Ada', 'Cy');
     const missing = play.said('Bo', 'prepare');
     expect(missing.relayed).toEqual([['Cy', 'Ada']]);
-    play.do(back(play, 'Bo', { active: { epoch: 1, ring: [...play.state.ring], isSteady: false } }));
+    play.do(back(play, 'Bo', { active: { generation: 1, ring: [...play.state.ring], isSteady: false } }));
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'away Bo' });
     expect(play.said('Bo', 'prepare')).toEqual(missing);
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['prepare', 'room']);
     play.linkAll().do(away('Bo'), back(play, 'Bo'));
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['prepare', 'sync', 'room']);
-    play.report('synced', ['x']).do(away('Bo'), back(play, 'Bo', { active: { epoch: 3, ring: [], isSteady: false } }));
+    play
+      .report('synced', ['x'])
+      .do(away('Bo'), back(play, 'Bo', { active: { generation: 3, ring: [], isSteady: false } }));
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
   });
 
   test('that the server has not noticed makes no difference', () => {
-    const play = open(2).do(back(open(2), 'Bo', { active: { epoch: 1, ring: [], isSteady: true } }));
+    const play = open(2).do(back(open(2), 'Bo', { active: { generation: 1, ring: [], isSteady: true } }));
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
   });
 
   test('keeps a member from being counted until it is back', () => {
@@ -601,7 +608,7 @@ describe('a lost connection', () => {
 
   test('costs nobody a place in a paused run who is back in time: it may be a step ahead', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(away('Bo'));
-    play.do({ type: 'failed', member: 'Ada', epoch: 1, message: 'No memory.', scope: 'rank' });
+    play.do({ type: 'failed', member: 'Ada', generation: 1, message: 'No memory.', scope: 'rank' });
     expect(play.state.phase).toBe('PAUSED');
     play.do(ready('Ada', 1), join('Cy'), ready('Cy'));
     expect(play.ring).toEqual(['Ada', 'Bo']);
@@ -632,84 +639,84 @@ describe('a lost connection', () => {
 describe('after a restart of the server', () => {
   test('who trains goes on, and nobody is disturbed', () => {
     const before = open(3);
-    const play = revived(before, steady(before, 'Cy'));
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1, run: 1 });
+    const play = restored(before, steady(before, 'Cy'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1, run: 1 });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Cy' });
     expect(play.timer('away Ada')).toMatchObject({ ms: REVIVAL_MS, event: { type: 'missed', member: 'Ada' } });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'away Cy' });
     play.do(steady(before, 'Ada'), steady(before, 'Bo'));
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1, isDoubtful: false });
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1, isDoubtful: false });
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
     play.report('finished', ['x'], 9);
     expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
   });
 
-  test('who does not return has gone, and the next epoch has a number that nobody can have heard of', () => {
+  test('who does not return has gone, and the next generation has a number that nobody can have heard of', () => {
     const before = open(3);
-    const play = revived(before, steady(before, 'Ada'), steady(before, 'Bo'), missed('Cy'));
+    const play = restored(before, steady(before, 'Ada'), steady(before, 'Bo'), missed('Cy'));
     expect(play.ring).toEqual(['Ada', 'Bo']);
-    expect(play.state.epoch).toBe(1000);
+    expect(play.state.generation).toBe(1000);
   });
 
   test('newcomers wait until all are back', () => {
     const before = open(2);
-    const play = revived(before, steady(before, 'Ada')).do(join('Cy'), ready('Cy'));
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    const play = restored(before, steady(before, 'Ada')).do(join('Cy'), ready('Cy'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
     play.do(steady(before, 'Bo'));
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('while another epoch was being made, that one is made again', () => {
+  test('while another generation was being made, that one is made again', () => {
     const before = open(2).enter(3).do(grow);
-    expect(before.state).toMatchObject({ phase: 'LINKING', epoch: 2 });
-    const old = { epoch: 1, ring: before.state.ring.slice(0, 2), isSteady: true };
-    const play = revived(before, back(before, 'Ada', { active: old }), back(before, 'Cy'));
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    expect(before.state).toMatchObject({ phase: 'LINKING', generation: 2 });
+    const old = { generation: 1, ring: before.state.ring.slice(0, 2), isSteady: true };
+    const play = restored(before, back(before, 'Ada', { active: old }), back(before, 'Cy'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
     play.do(ready('Cy'), back(before, 'Bo', { active: old }));
     expect(play.state.phase).toBe('LINKING');
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('who is in a later epoch knows better', () => {
+  test('who is in a later generation knows better', () => {
     const before = open(3);
     const late = open(3).do(left('Cy')).train();
-    const play = revived(before, back(before, 'Cy', { active: active(before, false) }), steady(late, 'Bo'));
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 2 });
+    const play = restored(before, back(before, 'Cy', { active: active(before, false) }), steady(late, 'Bo'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 2 });
     expect(play.ring).toEqual(['Ada', 'Bo']);
     play.do(steady(late, 'Ada'));
     // Cy comes in again.
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('an epoch that one of its ranks has left is followed by another, whoever returns first', () => {
+  test('a generation that one of its ranks has left is followed by another, whoever returns first', () => {
     const before = open(2);
     for (const order of [
       [back(before, 'Ada'), steady(before, 'Bo')],
       [steady(before, 'Bo'), back(before, 'Ada')],
     ]) {
-      const play = revived(before, ...order, ready('Ada', 1));
-      expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 1000 });
+      const play = restored(before, ...order, ready('Ada', 1));
+      expect(play.state).toMatchObject({ phase: 'LINKING', generation: 1000 });
       expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
     }
   });
 
-  test('an epoch that had failed is followed by another once all are back', () => {
+  test('a generation that had failed is followed by another once all are back', () => {
     const before = open(2);
     const stalled = { active: active(before, false) };
-    const play = revived(before, back(before, 'Ada', stalled));
-    play.do({ type: 'failed', member: 'Ada', epoch: 1, message: 'Timed out.', scope: 'epoch' });
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
+    const play = restored(before, back(before, 'Ada', stalled));
+    play.do({ type: 'failed', member: 'Ada', generation: 1, message: 'Timed out.', scope: 'generation' });
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
     play.do(steady(before, 'Bo'));
     expect(play.state.phase).toBe('LINKING');
-    const told = revived(before, steady(before, 'Ada'));
-    told.do({ type: 'broken', member: 'Ada', epoch: 1, peers: ['Bo'] }, steady(before, 'Bo'));
+    const told = restored(before, steady(before, 'Ada'));
+    told.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] }, steady(before, 'Bo'));
     expect(told.state.phase).toBe('LINKING');
   });
 
   test('a paused run goes on once those who had its state have said so', () => {
     const before = Play.running(2, { nodes: { min: 2, max: 3 } }).do(left('Bo'));
-    const play = revived(before, back(before, 'Ada'), ready('Ada', 1), join('Cy'), ready('Cy'));
+    const play = restored(before, back(before, 'Ada'), ready('Ada', 1), join('Cy'), ready('Cy'));
     expect(play.state).toMatchObject({ phase: 'PAUSED', run: 1, isDoubtful: true });
     play.do({ type: 'doubts' });
     expect(play.ring).toEqual(['Ada', 'Cy']);
@@ -718,7 +725,7 @@ describe('after a restart of the server', () => {
 
   test('a run that the host held waits for its word, and nobody who missed the pause trains on', () => {
     const before = open(2).do({ type: 'pause', member: 'Ada' });
-    const held = revived(before, back(before, 'Ada'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), {
+    const held = restored(before, back(before, 'Ada'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), {
       type: 'doubts',
     });
     expect(held.state).toMatchObject({ phase: 'PAUSED', isHeld: true, run: 1 });
@@ -726,46 +733,48 @@ describe('after a restart of the server', () => {
 
     const late = open(2);
     late.enter(3).state = { ...late.state, isHeld: true };
-    const play = revived(late, back(late, 'Cy'), steady(late, 'Ada'), steady(late, 'Bo'));
+    const play = restored(late, back(late, 'Cy'), steady(late, 'Ada'), steady(late, 'Bo'));
     expect(play.state).toMatchObject({ phase: 'PAUSED', isHeld: true });
-    expect(play.said('Ada', 'pause').epoch).toBe(1);
+    expect(play.said('Ada', 'pause').generation).toBe(1);
   });
 
   test('a paused run goes on with those who had its state, where not all have a place', () => {
     const before = Play.running(2, { nodes: { min: 1, max: 2 } });
     const bystander = [back(before, 'Di'), ready('Di')];
     const ranks = ['Ada', 'Bo'].flatMap((member) => [back(before, member), ready(member, 1)]);
-    expect(revived(before, ...bystander, ...ranks, { type: 'doubts' }).ring).toEqual(['Ada', 'Bo']);
+    expect(restored(before, ...bystander, ...ranks, { type: 'doubts' }).ring).toEqual(['Ada', 'Bo']);
   });
 
   test('a paused run goes on with those who had its state, also with one that returns when nobody waits for it', () => {
     const before = Play.running(2, { nodes: { min: 2, max: 2 } }).do({ type: 'pause', member: 'Ada' });
-    const play = revived(before, back(before, 'Di'), back(before, 'Ada'), { type: 'doubts' });
+    const play = restored(before, back(before, 'Di'), back(before, 'Ada'), { type: 'doubts' });
     play.do(ready('Di'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), { type: 'resume', member: 'Di' });
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
   });
 
   test('nothing starts beside a run whose ranks have not returned yet', () => {
     const before = new Play({ ...OPEN, startAt: 2 }).enter(2).train();
-    const bystander = back(before, 'Cy', { run: 0, isRunOn: false, epoch: 0 });
-    const play = revived(before, bystander, ready('Cy'), { type: 'start', member: 'Cy' });
+    const bystander = back(before, 'Cy', { run: 0, isRunOn: false, generation: 0 });
+    const play = restored(before, bystander, ready('Cy'), { type: 'start', member: 'Cy' });
     expect(play.said('Cy', 'refused').code).toBe('not-now');
     expect(play.state.phase).toBe('FORMING');
     play.do(steady(before, 'Ada'), steady(before, 'Bo'));
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
     // And where nobody comes, it does.
-    const alone = revived(before, bystander, ready('Cy'), { type: 'doubts' }, { type: 'start', member: 'Cy' });
+    const alone = restored(before, bystander, ready('Cy'), { type: 'doubts' }, { type: 'start', member: 'Cy' });
     expect(alone.state.phase).toBe('LINKING');
   });
 
   test('a run that was over stays over, whoever missed its end', () => {
     const before = open(2).report('finished', ['x'], 9);
     const over = { run: 1, isRunOn: false };
-    const missedIt = back(before, 'Ada', { active: { epoch: 1, ring: open(2).state.ring as never, isSteady: true } });
-    const first = revived(before, back(before, 'Bo', over), missedIt);
+    const missedIt = back(before, 'Ada', {
+      active: { generation: 1, ring: open(2).state.ring as never, isSteady: true },
+    });
+    const first = restored(before, back(before, 'Bo', over), missedIt);
     expect(first.said('Ada', 'ended')).toMatchObject({ run: 1 });
     expect(first.state.phase).toBe('FORMING');
-    const second = revived(before, missedIt, back(before, 'Bo', over));
+    const second = restored(before, missedIt, back(before, 'Bo', over));
     expect(second.state.phase).toBe('FORMING');
     expect(second.effects.some((e) => e.type === 'send' && e.message.type === 'ended' && e.to.includes('Ada'))).toBe(
       true,
@@ -774,7 +783,7 @@ describe('after a restart of the server', () => {
 
   test('the room is locked as it was, and its host is who has the key', () => {
     const before = open(2).do({ type: 'lock', member: 'Ada', isLocked: true });
-    const play = revived(before, steady(before, 'Ada'), { ...steady(before, 'Bo'), holdsKey: true } as RoomEvent);
+    const play = restored(before, steady(before, 'Ada'), { ...steady(before, 'Bo'), holdsKey: true } as RoomEvent);
     expect(play.said('Ada', 'room')).toMatchObject({ isLocked: true, hosts: ['Bo'] });
     play.do(join('Cy'));
     expect(play.said('Cy', 'refused').code).toBe('room-locked');
@@ -794,7 +803,7 @@ describe('after a restart of the server', () => {
       [knows('Bo'), steady(missedIt, 'Cy'), steady(before, 'Ada')],
       [steady(before, 'Ada'), steady(missedIt, 'Cy'), knows('Bo')],
     ]) {
-      const play = revived(before);
+      const play = restored(before);
       const codes: string[] = [];
       for (const event of order) {
         for (const effect of play.do(event).effects) {
@@ -810,24 +819,24 @@ describe('after a restart of the server', () => {
       expect(play.said('Cy', 'refused').code).toBe('removed');
     }
     // Also where it says so itself.
-    const play = revived(before, steady(missedIt, 'Cy'), knows('Cy'));
+    const play = restored(before, steady(missedIt, 'Cy'), knows('Cy'));
     expect(play.effects).toContainEqual(expect.objectContaining({ type: 'expel', member: 'Cy', code: 'removed' }));
     expect(play.state.hidden.has('Cy')).toBe(false);
   });
 
   test('a fixed world that was training goes on, and ends as ever when a rank fails', () => {
     const before = Play.running(2);
-    const play = revived(before, steady(before, 'Ada'));
-    expect(play.state).toMatchObject({ phase: 'RUNNING', epoch: 1 });
-    play.do({ type: 'failed', member: 'Ada', epoch: 1, message: 'Timed out.', scope: 'epoch' });
+    const play = restored(before, steady(before, 'Ada'));
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
+    play.do({ type: 'failed', member: 'Ada', generation: 1, message: 'Timed out.', scope: 'generation' });
     expect(play.said('Ada', 'ended').message).toMatch(/Timed out/);
-    const gone = revived(before, steady(before, 'Ada'), missed('Bo'));
+    const gone = restored(before, steady(before, 'Ada'), missed('Bo'));
     expect(gone.said('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) vanished while training/);
   });
 
   test('a run that all its ranks have left meanwhile is over for who returns later', () => {
     const before = Play.running(2);
-    const play = revived(before, steady(before, 'Ada'), left('Ada'), missed('Bo'));
+    const play = restored(before, steady(before, 'Ada'), left('Ada'), missed('Bo'));
     expect(play.state).toMatchObject({ phase: 'FORMING', isDoubtful: false });
     play.do(steady(before, 'Bo'));
     expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
@@ -835,20 +844,20 @@ describe('after a restart of the server', () => {
 
   test('a fixed world that had not begun to train is over', () => {
     const linking = new Play().enter(2).start();
-    const play = revived(linking, back(linking, 'Ada'), back(linking, 'Bo'));
+    const play = restored(linking, back(linking, 'Ada'), back(linking, 'Bo'));
     expect(play.state.phase).toBe('FORMING');
     play.do({ type: 'doubts' });
     expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
     const syncing = new Play().enter(2).start().linkAll();
     const both = ['Ada', 'Bo'].map((member) => back(syncing, member, { active: active(syncing, false) }));
-    expect(revived(syncing, ...both).said('Ada', 'ended').outcome).toBe('failed');
+    expect(restored(syncing, ...both).said('Ada', 'ended').outcome).toBe('failed');
   });
 });
 
 describe('who comes back late', () => {
   test('is told that the run is over', () => {
     const play = open(2).do(away('Bo'));
-    const missedIt = back(play, 'Bo', { active: { epoch: 1, ring: [], isSteady: true } });
+    const missedIt = back(play, 'Bo', { active: { generation: 1, ring: [], isSteady: true } });
     play.report('finished', ['x'], 9).do(missedIt);
     expect(play.said('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
     const left2 = open(2).do(away('Bo'), missed('Bo'), { type: 'stop', member: 'Ada' }, missedIt);
@@ -859,15 +868,15 @@ describe('who comes back late', () => {
 
   test('is told that its run is over before it hears of the next', () => {
     const play = Play.running(2).do(away('Bo'), missed('Bo'), { type: 'start', member: 'Ada' });
-    play.do(back(play, 'Bo', { run: 1, active: { epoch: 1, ring: [], isSteady: true } }));
+    play.do(back(play, 'Bo', { run: 1, active: { generation: 1, ring: [], isSteady: true } }));
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['ended', 'room']);
   });
 
   test('is told that the run is paused', () => {
     const play = Play.running(3, { nodes: { min: 3, max: 3 } }).do(away('Bo'), left('Cy'));
     expect(play.state.phase).toBe('PAUSED');
-    play.do(back(play, 'Bo', { active: { epoch: 1, ring: [], isSteady: true } }));
-    expect(play.said('Bo', 'pause')).toEqual({ type: 'pause', run: 1, epoch: 1, waitingFor: 1 });
+    play.do(back(play, 'Bo', { active: { generation: 1, ring: [], isSteady: true } }));
+    expect(play.said('Bo', 'pause')).toEqual({ type: 'pause', run: 1, generation: 1, waitingFor: 1 });
   });
 
   test('comes in again like a newcomer, with the state it has', () => {
@@ -887,8 +896,8 @@ describe('who comes back late', () => {
   });
 });
 
-const late = (by: string, epoch: number): Fault => ({
-  ...{ kind: 'late', epoch, by, about: 'Bo', isCredible: true, age: 0 },
+const late = (by: string, generation: number): Fault => ({
+  ...{ kind: 'late', generation, by, about: 'Bo', isCredible: true, age: 0 },
 });
 
 describe('a rank that does not begin to compare states', () => {
@@ -905,20 +914,20 @@ describe('a rank that does not begin to compare states', () => {
 describe('what a returning member remembers', () => {
   const MAX = 2 ** 32 - 1;
 
-  test('of epochs that a room never had counts for nothing', () => {
+  test('of generations that a room never had counts for nothing', () => {
     const play = new Play(OPEN).enter(2).do(away('Bo'));
-    play.do(back(play, 'Bo', { epoch: MAX, run: MAX, isRunOn: true })).start();
-    expect(play.state).toMatchObject({ run: 1, epoch: 1, heardOf: 0 });
-    play.train().do(away('Bo'), back(play, 'Bo', { epoch: MAX }), { type: 'pause', member: 'Ada' });
-    expect(play.said('Ada', 'pause').epoch).toBe(1);
+    play.do(back(play, 'Bo', { generation: MAX, run: MAX, isRunOn: true })).start();
+    expect(play.state).toMatchObject({ run: 1, generation: 1, heardOf: 0 });
+    play.train().do(away('Bo'), back(play, 'Bo', { generation: MAX }), { type: 'pause', member: 'Ada' });
+    expect(play.said('Ada', 'pause').generation).toBe(1);
     play.do({ type: 'resume', member: 'Ada' });
-    expect(play.said('Ada', 'prepare').epoch).toBe(2);
+    expect(play.said('Ada', 'prepare').generation).toBe(2);
   });
 
   test.each([
     ['run', { run: MAX }],
-    ['epoch', { epoch: MAX }],
-    ['present epoch', { active: { epoch: MAX, ring: [...open(3).state.ring], isSteady: true } }],
+    ['generation', { generation: MAX }],
+    ['present generation', { active: { generation: MAX, ring: [...open(3).state.ring], isSteady: true } }],
   ])('of a %s that cannot have been costs it its place in a room that a restarted server learns about', (_, claim) => {
     const before = open(3);
     const liar = back(before, 'Cy', claim);
@@ -927,23 +936,25 @@ describe('what a returning member remembers', () => {
       [steady(before, 'Ada'), steady(before, 'Bo'), liar],
       [steady(before, 'Ada'), liar, steady(before, 'Bo')],
     ]) {
-      const play = revived(before);
+      const play = restored(before);
       let code: string | null = null;
       for (const event of order) {
         for (const effect of play.do(event).effects) if (effect.type === 'expel') code = effect.code;
       }
       expect(code).toBe('not-member');
       expect(play.ring).toEqual(['Ada', 'Bo']);
-      expect(play.state).toMatchObject({ isDoubtful: false, phase: 'LINKING', run: 1, epoch: 1000 });
+      expect(play.state).toMatchObject({ isDoubtful: false, phase: 'LINKING', run: 1, generation: 1000 });
     }
   });
 
-  test('of an epoch that it was no rank of counts for nothing, and fills no room', () => {
+  test('of a generation that it was no rank of counts for nothing, and fills no room', () => {
     const before = open(4);
-    const play = revived(before);
+    const play = restored(before);
     const ring = [...before.state.ring];
     play.do(
-      back(before, 'Di', { active: { epoch: 4, ring: ring.filter(({ member }) => member !== 'Di'), isSteady: true } }),
+      back(before, 'Di', {
+        active: { generation: 4, ring: ring.filter(({ member }) => member !== 'Di'), isSteady: true },
+      }),
     );
     expect(play.state.members.map(({ member }) => member)).toEqual(['Di']);
     play.do(steady(before, 'Ada'));
@@ -959,11 +970,11 @@ describe('what a returning member remembers', () => {
 
   test('is believed where another server, whose clock is ahead, has numbered it', () => {
     const before = open(2);
-    before.state = { ...before.state, epoch: 4600 };
-    const play = revived(before, steady(before, 'Ada'), steady(before, 'Bo'));
-    expect(play.state).toMatchObject({ isDoubtful: false, phase: 'RUNNING', epoch: 4600 });
+    before.state = { ...before.state, generation: 4600 };
+    const play = restored(before, steady(before, 'Ada'), steady(before, 'Bo'));
+    expect(play.state).toMatchObject({ isDoubtful: false, phase: 'RUNNING', generation: 4600 });
     play.enter(3);
-    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 4601 });
+    expect(play.state).toMatchObject({ phase: 'LINKING', generation: 4601 });
   });
 });
 
@@ -975,7 +986,7 @@ describe('a fixed world', () => {
     expect(play.state.phase).toBe('RUNNING');
     play.do(missed('Bo'));
     expect(play.said('Ada', 'ended')).toMatchObject({ run: 1, outcome: 'failed' });
-    const broken = Play.running(3).do({ type: 'broken', member: 'Ada', epoch: 1, peers: ['Bo'] });
+    const broken = Play.running(3).do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] });
     expect(broken.said('Cy', 'ended').message).toMatch(/^Rank 0 \(Ada\) and rank 1 \(Bo\) lost the link/);
   });
 

@@ -98,10 +98,10 @@ test('a real server: it lives, its rooms are closed to others, and its memory is
   const admitted = await Promise.all(pair.map((one, i) => enter(one, quiet!, `quiet ${i}`)));
   const ids = admitted.map(({ id }) => id);
   const [prepared] = await Promise.all(pair.map((one) => one.next('prepare')));
-  const { epoch } = prepared!;
-  for (const one of pair) await one.send({ type: 'linked', epoch });
+  const { generation } = prepared!;
+  for (const one of pair) await one.send({ type: 'linked', generation });
   for (const one of pair) await one.next('sync');
-  for (const one of pair) await one.send({ type: 'synced', epoch, step: 0, stateHash: 'same' });
+  for (const one of pair) await one.send({ type: 'synced', generation, step: 0, stateHash: 'same' });
   for (const one of pair) await one.next('go');
   const heard: string[] = [];
   for (const one of pair) one.socket.on('message', (data: Buffer) => heard.push(data.toString()));
@@ -137,7 +137,7 @@ test('a real server: it lives, its rooms are closed to others, and its memory is
   const foreign = heard.filter((text) => !/^\{"type":"(heartbeat|room)"/.test(text) || text.includes('in room'));
   expect(foreign).toEqual([]);
   const signal = { type: 'offer' as const, sdp: 'v=0' };
-  await pair[0].send({ type: 'signal', epoch, to: ids[1]!, attempt: 0, signal });
+  await pair[0].send({ type: 'signal', generation, to: ids[1]!, attempt: 0, signal });
   expect(await pair[1].next('signal')).toMatchObject({ from: ids[0], signal });
   for (const one of pair) one.socket.terminate();
   expect(child.stderr).toBe('');

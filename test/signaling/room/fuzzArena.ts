@@ -12,7 +12,7 @@ export type FuzzKind = (typeof FUZZ_KINDS)[number];
 
 /** Messages and ids that are remembered, to be said again. */
 const MEMORY = 2000;
-/** The highest number of an epoch that fits the protocol. */
+/** The highest number of a generation that fits the protocol. */
 const MAX_ORDINAL = 2 ** 32 - 1;
 /** Oversized frames beyond what the protocol allows end the connection before any message handler sees them. */
 const OVERSIZED_FRAME = 'x'.repeat(MAX_CONTROL_BYTES + 1);
@@ -43,7 +43,7 @@ export class FuzzArena {
   readonly #codes: readonly string[];
   readonly #ids = new Recent<string>();
   readonly #said = new Recent<string>();
-  #epoch = 0;
+  #generation = 0;
   /** What was delivered to whom it does not concern. */
   readonly leaks: string[] = [];
   readonly sent: Record<FuzzKind, number> = {
@@ -104,7 +104,7 @@ export class FuzzArena {
       member.room = String(message['room']);
       this.#ids.add(String(message['member']));
     }
-    if (typeof message['epoch'] === 'number') this.#epoch = message['epoch'];
+    if (typeof message['generation'] === 'number') this.#generation = message['generation'];
     // Who knows a room's code and is refused may be told why, in its members' words.
     if (message['type'] === 'refused' && member.room === null) return;
     const of = roomsIn(text);
@@ -116,10 +116,10 @@ export class FuzzArena {
     return values[this.#rng.below(values.length)]!;
   }
 
-  /** A message that fits the protocol: to whoever, of whatever epoch. */
+  /** A message that fits the protocol: to whoever, of whatever generation. */
   #message(member: FuzzMember): ClientMessage {
     const rng = this.#rng;
-    const epoch = this.#any([this.#epoch, this.#epoch, rng.below(10), MAX_ORDINAL]);
+    const generation = this.#any([this.#generation, this.#generation, rng.below(10), MAX_ORDINAL]);
     const room = this.#any(this.#codes);
     const sdp = member.room === null ? 'v=0' : nameIn(member.room);
     const to = this.#ids.any(rng) ?? 'nobody-at-all';
@@ -134,37 +134,44 @@ export class FuzzArena {
         nodes: this.#any([null, { min: 1, max: 8 }]),
       }),
       () => ({ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room), rank: rng.below(64) }),
-      () => ({ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room), watches: true }),
-      () => ({ type: 'news', digest: sdp }),
+      () => ({ type: 'join', version: PROTOCOL_VERSION, room, name: nameIn(room), isSpectator: true }),
+      () => ({ type: 'spectator-update', update: sdp }),
       () => ({ type: 'ready', device: { backend: 'cpu', adapter: String(step) }, holds: this.#any([null, 1]) }),
       () => ({ type: 'configure', job: DEFAULT_JOB }),
       () => ({ type: 'start' }),
-      () => ({ type: 'linked', epoch }),
-      () => ({ type: 'synced', epoch, step, stateHash: 'h' }),
-      () => ({ type: 'syncing', epoch }),
-      () => ({ type: 'finished', epoch, step, stateHash: 'h' }),
-      () => ({ type: 'failed', epoch, message: sdp, scope: this.#any(['rank', 'epoch', 'run']) }),
-      () => ({ type: 'broken', epoch, peers: [to] }),
-      () => ({ type: 'late', epoch, peers: [to, to] }),
+      () => ({ type: 'linked', generation }),
+      () => ({ type: 'synced', generation, step, stateHash: 'h' }),
+      () => ({ type: 'syncing', generation }),
+      () => ({ type: 'finished', generation, step, stateHash: 'h' }),
+      () => ({ type: 'failed', generation, message: sdp, scope: this.#any(['rank', 'generation', 'run']) }),
+      () => ({ type: 'broken', generation, peers: [to] }),
+      () => ({ type: 'late', generation, peers: [to, to] }),
       () => ({ type: 'stop' }),
       () => ({ type: rng.next() < 0.5 ? 'pause' : 'resume' }),
       () => ({ type: 'lock', isLocked: rng.next() < 0.5 }),
       () => ({ type: 'remove', member: to }),
-      () => this.#return(room, to, epoch),
+      () => this.#return(room, to, generation),
       () => ({ type: 'heartbeat' }),
       () => ({ type: 'leave' }),
     ];
     const isSignal = rng.next() < 0.5;
     if (!isSignal) return this.#any(any)();
-    return { type: 'signal', epoch, to, attempt: rng.below(4), signal: { type: 'offer', sdp } };
+    return { type: 'signal', generation, to, attempt: rng.below(4), signal: { type: 'offer', sdp } };
   }
 
   /** Somebody who says that it was there, with a token that is none. */
-  #return(room: string, member: string, epoch: number): ClientMessage {
+  #return(room: string, member: string, generation: number): ClientMessage {
     const settings = { job: DEFAULT_JOB, startAt: 2, nodes: null, isLocked: false, isHeld: false };
     return {
-      ...{ type: 'return', version: PROTOCOL_VERSION, room, member, token: 'not-a-token-of-ours', name: nameIn(room) },
-      standing: { settings, run: 1, isRunOn: true, epoch, active: null },
+      ...{
+        type: 'reconnect',
+        version: PROTOCOL_VERSION,
+        room,
+        member,
+        token: 'not-a-token-of-ours',
+        name: nameIn(room),
+      },
+      reconnectState: { settings, run: 1, isRunOn: true, generation, active: null },
     };
   }
 
@@ -172,7 +179,7 @@ export class FuzzArena {
     const message = this.#message(member);
     const text = JSON.stringify(message);
     // What names the sender's room would be a lie in another's mouth, and look like a leak.
-    if (!['signal', 'failed', 'news'].includes(message.type)) this.#said.add(text);
+    if (!['signal', 'failed', 'spectator-update'].includes(message.type)) this.#said.add(text);
     return text;
   }
 
@@ -206,8 +213,9 @@ export class FuzzArena {
     const long = 'y'.repeat(49 * 1024 + rng.below(8 * 1024));
     return this.#any<() => string>([
       () => text.replace(/:"[^"]*"/g, `:"${long.slice(0, 2000)}"`),
-      () => JSON.stringify({ type: 'signal', epoch: 1, to: 'x', attempt: 0, signal: { type: 'offer', sdp: long } }),
-      () => JSON.stringify({ type: 'failed', epoch: 1, message: long }),
+      () =>
+        JSON.stringify({ type: 'signal', generation: 1, to: 'x', attempt: 0, signal: { type: 'offer', sdp: long } }),
+      () => JSON.stringify({ type: 'failed', generation: 1, message: long }),
       () => text.padEnd(MAX_CONTROL_BYTES, ' '),
       () => OVERSIZED_FRAME,
     ])();

@@ -13,7 +13,7 @@ import { NO_ICE } from '../../../signaling/ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter } from '../../../signaling/limits.ts';
 import { Metrics } from '../../../signaling/monitoring/metrics.ts';
 import { RoomLog } from '../../../signaling/monitoring/roomLog.ts';
-import { localRooms } from '../../../signaling/roomDirectory.ts';
+import { localRoomDirectory } from '../../../signaling/roomDirectory.ts';
 import { ManualClock } from '../../manualClock.ts';
 import { FakeSocket } from '../fakeSocket.ts';
 import { FuzzArena, type FuzzMember } from './fuzzArena.ts';
@@ -48,7 +48,7 @@ const hub: Hub = new Hub({
   seal: (room, members) => credentials.sealOf(room, members),
 });
 const context: ServerContext = {
-  ...{ hub, rooms: localRooms(hub), clock, limits, log, metrics, ice: NO_ICE, bootId: 'boot' },
+  ...{ hub, rooms: localRoomDirectory(hub), clock, limits, log, metrics, ice: NO_ICE, bootId: 'boot' },
   credentials,
   wrongCodes: new FailureCounter(clock, many),
   revivals: new FailureCounter(clock, many),

@@ -54,20 +54,22 @@ export class Play {
   }
 
   linkAll(): this {
-    const { ring, epoch } = this.state;
-    for (const { member } of ring) this.do({ type: 'linked', member, epoch });
+    const { ring, generation } = this.state;
+    for (const { member } of ring) this.do({ type: 'linked', member, generation });
     return this;
   }
 
   /** The time passes in which others could say what they saw of a failure, where the room waits for that. */
   gather(): this {
-    const { complaints, epoch } = this.state;
-    return complaints.size > 0 ? this.do({ type: 'gathered', epoch }) : this;
+    const { complaints, generation } = this.state;
+    return complaints.size > 0 ? this.do({ type: 'gathered', generation }) : this;
   }
 
   report(type: 'synced' | 'finished', hashes: string[], atStep = 0): this {
-    const { ring, epoch } = this.state;
-    ring.forEach(({ member }, i) => this.do({ type, member, epoch, step: atStep, stateHash: hashes[i] ?? hashes[0]! }));
+    const { ring, generation } = this.state;
+    ring.forEach(({ member }, i) =>
+      this.do({ type, member, generation, step: atStep, stateHash: hashes[i] ?? hashes[0]! }),
+    );
     return this;
   }
 

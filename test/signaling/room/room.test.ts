@@ -21,18 +21,18 @@ describe('a room', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
     expect(play.state.phase).toBe('LINKING');
     expect(play.said('Cy', 'prepare').members.map((m) => m.name)).toEqual(['Ada', 'Bo', 'Cy']);
-    expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { epoch: 1, phase: 'LINKING' } });
+    expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { generation: 1, phase: 'LINKING' } });
     play.linkAll();
-    expect(play.said('Bo', 'sync').epoch).toBe(1);
-    expect(play.timer('deadline')).toMatchObject({ ms: SYNCING_MS, event: { epoch: 1, phase: 'SYNCING' } });
+    expect(play.said('Bo', 'sync').generation).toBe(1);
+    expect(play.timer('deadline')).toMatchObject({ ms: SYNCING_MS, event: { generation: 1, phase: 'SYNCING' } });
     play.report('synced', ['same']);
-    expect(play.said('Bo', 'go').epoch).toBe(1);
+    expect(play.said('Bo', 'go').generation).toBe(1);
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'deadline' });
     play.report('finished', ['end'], 40);
     expect(play.said('Ada', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
-    expect(play.state).toMatchObject({ phase: 'FORMING', epoch: 1, ring: [] });
+    expect(play.state).toMatchObject({ phase: 'FORMING', generation: 1, ring: [] });
     play.do({ type: 'start', member: 'Ada' });
-    expect(play.state).toMatchObject({ phase: 'LINKING', epoch: 2 });
+    expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2 });
   });
 
   test('starts by itself once, with startAt', () => {
@@ -40,7 +40,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('FORMING');
     play.enter(2);
     expect(play.state.phase).toBe('LINKING');
-    play.do({ type: 'failed', member: 'Bo', epoch: 1, message: 'No GPU.', scope: 'rank' });
+    play.do({ type: 'failed', member: 'Bo', generation: 1, message: 'No GPU.', scope: 'rank' });
     play.do(ready('Bo'));
     expect(play.state.phase).toBe('FORMING');
   });
@@ -85,7 +85,7 @@ describe('a room', () => {
     const play = Play.running(2).do({
       type: 'failed',
       member: 'Bo',
-      epoch: 1,
+      generation: 1,
       message: 'The GPU was lost.',
       scope: 'rank',
     });
@@ -95,9 +95,9 @@ describe('a room', () => {
 
   test('names who missed a deadline', () => {
     const play = new Play().enter(3).do({ type: 'start', member: 'Ada' });
-    play.do({ type: 'linked', member: 'Bo', epoch: 1 }, { type: 'deadline', epoch: 1, phase: 'LINKING' });
+    play.do({ type: 'linked', member: 'Bo', generation: 1 }, { type: 'deadline', generation: 1, phase: 'LINKING' });
     expect(play.said('Bo', 'ended').message).toMatch(/^Rank 0 \(Ada\) and rank 2 \(Cy\) did not reach the neighbours/);
-    play.do({ type: 'deadline', epoch: 1, phase: 'LINKING' });
+    play.do({ type: 'deadline', generation: 1, phase: 'LINKING' });
     expect(play.effects).toEqual([]);
   });
 
@@ -111,10 +111,10 @@ describe('a room', () => {
 
   test('a rank that has finished may leave', () => {
     const play = Play.running(2);
-    play.do({ type: 'finished', member: 'Ada', epoch: 1, step: 4, stateHash: 'x' });
+    play.do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' });
     play.do({ type: 'left', member: 'Ada', reason: 'left' });
     expect(play.state.phase).toBe('RUNNING');
-    play.do({ type: 'finished', member: 'Bo', epoch: 1, step: 4, stateHash: 'x' });
+    play.do({ type: 'finished', member: 'Bo', generation: 1, step: 4, stateHash: 'x' });
     expect(play.said('Bo', 'ended').outcome).toBe('finished');
   });
 
@@ -127,11 +127,11 @@ describe('a room', () => {
     const play = Play.running(1).do({ type: 'left', member: 'Ada', reason: 'left' });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'deadline' });
     expect(play.effects.at(-1)).toEqual({ type: 'empty' });
-    expect(play.state).toMatchObject({ phase: 'FORMING', epoch: 1, members: [], ring: [] });
+    expect(play.state).toMatchObject({ phase: 'FORMING', generation: 1, members: [], ring: [] });
     play.do(join('Bo'));
     expect(play.said('Bo', 'room').hosts).toEqual(['Bo']);
     play.do(ready('Bo'), { type: 'start', member: 'Bo' });
-    expect(play.said('Bo', 'prepare').epoch).toBe(2);
+    expect(play.said('Bo', 'prepare').generation).toBe(2);
   });
 
   test('says nothing about a member that is as ready as it was', () => {
@@ -235,7 +235,7 @@ describe('a room', () => {
     }
     expect(play.state).toMatchObject({ phase: 'FORMING', startAt: null });
     play.do({ type: 'left', member: 'Ada', reason: 'left' });
-    expect(play.said('Cy', 'prepare')).toMatchObject({ epoch: 2, members: [{ name: 'Bo' }, { name: 'Cy' }] });
+    expect(play.said('Cy', 'prepare')).toMatchObject({ generation: 2, members: [{ name: 'Bo' }, { name: 'Cy' }] });
   });
 
   test('tells the tabs of one browser by a number of its own', () => {
@@ -250,32 +250,37 @@ describe('a room', () => {
     expect(numbers()).toEqual([1, 2, 0, 1]);
   });
 
-  test('relays signals inside the epoch only', () => {
+  test('relays signals inside the generation only', () => {
     const play = Play.running(2).do(join('Cy'));
     const signal = { type: 'offer' as const, sdp: 'v=0' };
-    play.do({ type: 'signal', member: 'Ada', to: 'Bo', epoch: 1, attempt: 2, signal });
-    expect(play.sentTo('Bo')).toEqual([{ type: 'signal', from: 'Ada', epoch: 1, attempt: 2, signal }]);
-    for (const [member, to, epoch] of [
+    play.do({ type: 'signal', member: 'Ada', to: 'Bo', generation: 1, attempt: 2, signal });
+    expect(play.sentTo('Bo')).toEqual([{ type: 'signal', from: 'Ada', generation: 1, attempt: 2, signal }]);
+    for (const [member, to, generation] of [
       ['Ada', 'Bo', 0],
       ['Ada', 'Cy', 1],
       ['Cy', 'Ada', 1],
     ] as const) {
-      play.do({ type: 'signal', member, to, epoch, attempt: 2, signal });
+      play.do({ type: 'signal', member, to, generation, attempt: 2, signal });
       expect(play.effects).toEqual([]);
     }
   });
 });
 
-/** Any event, most of them about few members and a near epoch so that they often fit. */
+/** Any event, most of them about few members and a near generation so that they often fit. */
 const member = fc.constantFrom(...NAMES, 'nobody');
-const epoch = fc.integer({ min: 0, max: 4 });
-const report = { member, epoch, step: fc.integer({ min: 0, max: 1 }), stateHash: fc.constantFrom('x', 'x', 'x', 'y') };
+const generation = fc.integer({ min: 0, max: 4 });
+const report = {
+  member,
+  generation,
+  step: fc.integer({ min: 0, max: 1 }),
+  stateHash: fc.constantFrom('x', 'x', 'x', 'y'),
+};
 const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
   fc.record(
     {
       ...{ type: fc.constant('join' as const), member, name: fc.constant('Ada'), holdsKey: fc.boolean() },
       ...{ browser: fc.constantFrom(...BROWSERS), rank: fc.integer({ min: 0, max: 4 }) },
-      ...{ worldSize: fc.integer({ min: 1, max: 4 }), watches: fc.boolean() },
+      ...{ worldSize: fc.integer({ min: 1, max: 4 }), isSpectator: fc.boolean() },
     },
     { requiredKeys: ['type', 'member', 'name', 'holdsKey'] },
   ),
@@ -283,25 +288,25 @@ const anyEvent: fc.Arbitrary<RoomEvent> = fc.oneof(
   fc.record({ type: fc.constant('configure' as const), member, job: fc.constantFrom(DEFAULT_JOB, FILES_JOB) }),
   fc.record({ type: fc.constant('start' as const), member }),
   fc.record({ type: fc.constantFrom('pause' as const, 'resume' as const), member }),
-  fc.record({ type: fc.constant('news' as const), member, digest: fc.constant('[]') }),
-  fc.record({ type: fc.constant('linked' as const), member, epoch }),
+  fc.record({ type: fc.constant('spectator-update' as const), member, update: fc.constant('[]') }),
+  fc.record({ type: fc.constant('linked' as const), member, generation }),
   fc.record({ type: fc.constant('synced' as const), ...report }),
-  fc.record({ type: fc.constant('syncing' as const), member, epoch }),
+  fc.record({ type: fc.constant('syncing' as const), member, generation }),
   fc.record({ type: fc.constant('finished' as const), ...report }),
   fc.record({
     type: fc.constant('failed' as const),
     member,
-    epoch,
+    generation,
     message: fc.string({ maxLength: 1000 }),
-    scope: fc.constantFrom('rank', 'epoch', 'run'),
+    scope: fc.constantFrom('rank', 'generation', 'run'),
   }),
   fc.record({ type: fc.constant('left' as const), member, reason: fc.constantFrom('left', 'silent', 'dropped') }),
-  fc.record({ type: fc.constant('deadline' as const), epoch, phase: fc.constantFrom('LINKING', 'SYNCING') }),
+  fc.record({ type: fc.constant('deadline' as const), generation, phase: fc.constantFrom('LINKING', 'SYNCING') }),
   fc.record({
     type: fc.constant('signal' as const),
     member,
     to: member,
-    epoch,
+    generation,
     attempt: fc.constant(0),
     signal: fc.constant({ type: 'offer' as const, sdp: '' }),
   }),
@@ -316,9 +321,9 @@ function helpful(state: RoomState, pick: number): RoomEvent {
     (m) => !state.reports.has(m.member) && state.members.some((x) => x.member === m.member),
   );
   const next = late[Math.floor(pick * late.length)];
-  const said = { epoch: state.epoch, step: 0, stateHash: 'x' };
+  const said = { generation: state.generation, step: 0, stateHash: 'x' };
   if (next !== undefined && state.phase === 'LINKING')
-    return { type: 'linked', member: next.member, epoch: state.epoch };
+    return { type: 'linked', member: next.member, generation: state.generation };
   if (next !== undefined && state.phase === 'SYNCING') return { type: 'synced', member: next.member, ...said };
   if (next !== undefined && state.phase === 'RUNNING') return { type: 'finished', member: next.member, ...said };
   const cold = state.members.find((m) => m.device === null);
@@ -348,7 +353,7 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
         state = after;
         phases.add(after.phase);
 
-        expect(after.epoch - before.epoch === 0 || after.epoch - before.epoch === 1).toBe(true);
+        expect(after.generation - before.generation === 0 || after.generation - before.generation === 1).toBe(true);
         expect(after.members.length).toBeLessThanOrEqual(4);
         expect(new Set(ids(after.members)).size).toBe(after.members.length);
         expect(after.ring.length > 0).toBe(after.phase !== 'FORMING');
@@ -373,17 +378,17 @@ test('whatever happens, in whatever order, a room keeps its laws', () => {
             expect(after.ring.every((m) => m.device !== null)).toBe(true);
             if (event.type !== 'start') expect(after.ring.length).toBe(startAt);
             if (others.length > 0 && others.length < after.ring.length) mixedRings++;
-            if (startAt !== null && after.epoch > 1 && event.type !== 'start') startedAgain++;
+            if (startAt !== null && after.generation > 1 && event.type !== 'start') startedAgain++;
           } else if (effect.type === 'send' && effect.message.type !== 'refused') {
             for (const id of effect.to) expect(areHere).toContain(id);
-            if (effect.message.type === 'news') expect(effect.to).toEqual(ids(after.spectators));
+            if (effect.message.type === 'spectator-update') expect(effect.to).toEqual(ids(after.spectators));
           }
         }
         // Linking and syncing never wait for ever; training is not the server's to time.
         expect(isTimed).toBe(after.phase === 'LINKING' || after.phase === 'SYNCING');
 
         // A room whose runners have all left may start anew in the same moment.
-        const isOff = after.phase === 'FORMING' || after.epoch > before.epoch;
+        const isOff = after.phase === 'FORMING' || after.generation > before.generation;
         const isOver = before.phase !== 'FORMING' && isOff && areHere!.length > 0;
         const told = effects.flatMap((e) => (e.type === 'send' && e.message.type === 'ended' ? [e] : []));
         expect(told.length).toBe(isOver ? 1 : 0);

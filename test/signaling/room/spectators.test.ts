@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { revive, type RoomEvent } from '../../../signaling/room/index.ts';
+import { restore, type RoomEvent } from '../../../signaling/room/index.ts';
 import { join, Play, ready } from './play.ts';
 import { settingsOf } from '../../../src/protocol/control.ts';
 
 const OPEN = { nodes: { min: 1, max: 4 } };
-const watch = (member: string, holdsKey = false): RoomEvent => join(member, { watches: true, holdsKey });
-const news = (member: string): RoomEvent => ({ type: 'news', member, digest: '[]' });
+const watch = (member: string, holdsKey = false): RoomEvent => join(member, { isSpectator: true, holdsKey });
+const news = (member: string): RoomEvent => ({ type: 'spectator-update', member, update: '[]' });
 const left = (member: string): RoomEvent => ({ type: 'left', member, reason: 'left' });
 
 describe('who watches', () => {
@@ -70,9 +70,9 @@ describe('who watches', () => {
   test('comes back as it was, also to a server that has restarted, and has no say in what went on', () => {
     const play = Play.running(1, OPEN).do(watch('Wu', true));
     const settings = settingsOf(play.state);
-    const standing = { settings, run: 1, isRunOn: true, epoch: 7, active: null };
+    const reconnectState = { settings, run: 1, isRunOn: true, generation: 7, active: null };
     const back: RoomEvent = {
-      ...{ type: 'return', member: 'Wu', name: 'Wu', holdsKey: true, watches: true, standing },
+      ...{ type: 'reconnect', member: 'Wu', name: 'Wu', holdsKey: true, isSpectator: true, reconnectState },
     };
     play.do({ type: 'away', member: 'Wu' }, back);
     expect(play.said('Ada', 'room').spectators).toHaveLength(1);
@@ -81,15 +81,21 @@ describe('who watches', () => {
     expect(play.effects[0]).toEqual({ type: 'admit', member: 'Wu' });
     expect(play.state.spectators).toHaveLength(1);
 
-    const revived = new Play();
-    revived.state = revive(settings, { capacity: 4 }, 1000);
-    revived.do(back);
-    expect(revived.state).toMatchObject({ phase: 'FORMING', run: 0, heardOf: 0, holders: new Set() });
-    expect(revived.timer('doubts').event).toEqual({ type: 'doubts' });
-    const active = { epoch: 1, ring: [...play.state.ring], isSteady: true };
-    revived.do({ ...back, member: 'Ada', name: 'Ada', watches: false, standing: { ...standing, epoch: 1, active } });
-    expect(revived.state).toMatchObject({ phase: 'RUNNING', epoch: 1, isDoubtful: false });
-    expect(revived.said('Wu', 'room').phase).toBe('RUNNING');
+    const restored = new Play();
+    restored.state = restore(settings, { capacity: 4 }, 1000);
+    restored.do(back);
+    expect(restored.state).toMatchObject({ phase: 'FORMING', run: 0, heardOf: 0, holders: new Set() });
+    expect(restored.timer('doubts').event).toEqual({ type: 'doubts' });
+    const active = { generation: 1, ring: [...play.state.ring], isSteady: true };
+    restored.do({
+      ...back,
+      member: 'Ada',
+      name: 'Ada',
+      isSpectator: false,
+      reconnectState: { ...reconnectState, generation: 1, active },
+    });
+    expect(restored.state).toMatchObject({ phase: 'RUNNING', generation: 1, isDoubtful: false });
+    expect(restored.said('Wu', 'room').phase).toBe('RUNNING');
   });
 });
 
@@ -98,14 +104,16 @@ describe('what a rank tells', () => {
     const play = Play.running(2, OPEN).do(news('Ada'));
     expect(play.effects).toEqual([]);
     play.do(watch('Wu'), watch('Xi'), news('Ada'));
-    expect(play.effects).toEqual([{ type: 'send', to: ['Wu', 'Xi'], message: { type: 'news', digest: '[]' } }]);
+    expect(play.effects).toEqual([
+      { type: 'send', to: ['Wu', 'Xi'], message: { type: 'spectator-update', update: '[]' } },
+    ]);
   });
 
   test('is heard from the first only, and from who may have been it while the run is paused', () => {
     const play = Play.running(2, OPEN).do(watch('Wu'), join('Cy'));
     for (const other of ['Bo', 'Cy', 'Wu']) expect(play.do(news(other)).effects).toEqual([]);
     play.do({ type: 'pause', member: 'Ada' });
-    expect(play.do(news('Ada')).said('Wu', 'news').digest).toBe('[]');
+    expect(play.do(news('Ada')).said('Wu', 'spectator-update').update).toBe('[]');
     expect(play.do(news('Cy')).effects).toEqual([]);
     play.do({ type: 'stop', member: 'Ada' });
     expect(play.do(news('Ada')).effects).toEqual([]);

@@ -14,4 +14,4 @@ import { terms } from './terms.tsx';
 import { written } from './written.tsx';
 
 export const en = { shell, terms, home, join, lobby, job, state, ring, run, charts, lesson, learned, written };
-export type Words = typeof en;
+export type Messages = typeof en;

@@ -6,7 +6,7 @@ const often = (steps: number | null): string =>
   steps === null ? 'now and then' : steps === 1 ? 'after every step' : `every ${steps} steps`;
 
 const strategies = {
-  ring: 'ring',
+  ddp: 'DDP',
   'parameter-server': 'parameter server',
   'async-parameter-server': 'parameter server, no waiting',
   'data-parallel': 'workers in one tab',
@@ -63,7 +63,7 @@ export const job = {
   strategies,
   /** What it does, and what that costs. */
   does: {
-    ring: 'In every step gradients are added up round a ring: each tab sends less than twice its gradient, and waits for the slowest.',
+    ddp: 'In every step gradients are added up round a ring: each tab sends less than twice its gradient, and waits for the slowest.',
     'parameter-server':
       'In every step rank 0 gathers all gradients and sends the parameters back: two hops only, but all bytes go over its line.',
     'async-parameter-server':
@@ -169,7 +169,7 @@ export const job = {
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec): string => {
     const name = strategies[strategy];
     switch (strategy) {
-      case 'ring':
+      case 'ddp':
       case 'parameter-server':
         return name;
       case 'async-parameter-server':

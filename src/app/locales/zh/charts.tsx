@@ -1,6 +1,6 @@
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
-export const charts: Words['charts'] = {
+export const charts: Messages['charts'] = {
   axis: '横轴',
   step: '步数',
   time: '时间',

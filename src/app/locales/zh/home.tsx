@@ -1,6 +1,6 @@
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
-export const home: Words['home'] = {
+export const home: Messages['home'] = {
   title: '用许多标签页训练一个模型。',
   lead: (allReduce) => (
     <>在几台机器上打开本页。每个标签页计算自己那份数据，再通过{allReduce}把各自的结果加起来，直接从浏览器到浏览器。</>

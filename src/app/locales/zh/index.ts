@@ -1,5 +1,5 @@
 /** 简体中文。 */
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 import { charts } from './charts.tsx';
 import { home } from './home.tsx';
 import { job } from './job.tsx';
@@ -14,4 +14,18 @@ import { state } from './state.tsx';
 import { terms } from './terms.tsx';
 import { written } from './written.tsx';
 
-export const zh: Words = { shell, terms, home, join, lobby, job, state, ring, run, charts, lesson, learned, written };
+export const zh: Messages = {
+  shell,
+  terms,
+  home,
+  join,
+  lobby,
+  job,
+  state,
+  ring,
+  run,
+  charts,
+  lesson,
+  learned,
+  written,
+};

@@ -1,12 +1,12 @@
 import type { JobSpec } from '../../../spec/job.ts';
 import { formatCount } from '../format.ts';
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
 const often = (steps: number | null): string =>
   steps === null ? '时不时' : steps === 1 ? '每一步之后' : `每 ${steps} 步`;
 
 const strategies = {
-  ring: '环',
+  ddp: 'DDP',
   'parameter-server': '参数服务器',
   'async-parameter-server': '参数服务器，不等待',
   'data-parallel': '单页多工作线程',
@@ -36,7 +36,7 @@ const describeLoss = ({ loss }: JobSpec): string =>
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
   `${layers} 层、每层 ${width} 个通道、${heads} 个头，一次看 ${context} 个${tokens === 'characters' ? '字符' : '字节对'}`;
 
-export const job: Words['job'] = {
+export const job: Messages['job'] = {
   job: '任务',
   jobs: {
     digits: 'digits（在此绘制的数字）',
@@ -58,7 +58,7 @@ export const job: Words['job'] = {
   strategy: '策略',
   strategies,
   does: {
-    ring: '每一步里，梯度沿着环相加：每个标签页发送的不到自己梯度的两倍，并且要等最慢的那个。',
+    ddp: '每一步里，梯度沿着环相加：每个标签页发送的不到自己梯度的两倍，并且要等最慢的那个。',
     'parameter-server': '每一步里，rank 0 收集所有梯度，再把参数发回去：只要两跳，但所有字节都走它的线路。',
     'async-parameter-server': '类似参数服务器，但不必等慢的标签页：步子更快，用的参数略旧。',
     'data-parallel':
@@ -152,7 +152,7 @@ export const job: Words['job'] = {
   describeStrategy: ({ strategy, syncEvery, staleness, replicas }: JobSpec) => {
     const name = strategies[strategy];
     switch (strategy) {
-      case 'ring':
+      case 'ddp':
       case 'parameter-server':
         return name;
       case 'async-parameter-server':

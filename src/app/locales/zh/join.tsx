@@ -1,6 +1,6 @@
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
-export const join: Words['join'] = {
+export const join: Messages['join'] = {
   joining: '你正在加入',
   yourName: '你的名字',
   join: '加入',

@@ -1,7 +1,7 @@
 import { formatCount } from '../format.ts';
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
-export const learned: Words['learned'] = {
+export const learned: Messages['learned'] = {
   title: '它学到了什么',
   all: (n, steps, state) => (
     <>

@@ -1,8 +1,8 @@
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
 const listed = (items: readonly (string | number)[]): string => items.join('、');
 
-export const lesson: Words['lesson'] = {
+export const lesson: Messages['lesson'] = {
   heading: '课堂',
   simulated: '模拟：所有这些 rank 都在这个标签页里',
   place: (page, of) => `第 ${page} 页，共 ${of} 页`,

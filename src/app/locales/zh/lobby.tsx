@@ -1,7 +1,7 @@
 import { formatCount } from '../format.ts';
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
-export const lobby: Words['lobby'] = {
+export const lobby: Messages['lobby'] = {
   invite: '邀请',
   joinWith: '用这个房间码加入',
   copy: '复制链接',

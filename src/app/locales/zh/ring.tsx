@@ -1,9 +1,9 @@
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
 const each = (isRun: boolean): string => (isRun ? '每个 rank ' : '每个标签页');
 const all = (ranks: readonly number[]): string => `${ranks.slice(0, -1).join('、')} 和 ${ranks.at(-1)}`;
 
-export const ring: Words['ring'] = {
+export const ring: Messages['ring'] = {
   restart: '回到开头',
   back: '后退一步',
   play: '播放',

@@ -1,9 +1,9 @@
 import { formatBytes, formatMs } from '../format.ts';
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
 
-export const run: Words['run'] = {
+export const run: Messages['run'] = {
   /** The note of a run that is not there. */
   simulated: (ranks) => `模拟：这 ${ranks} 个 rank 并不存在。时间由环的计划和虚构的网络算出，损失和准确率来自公式。`,
   title: '训练',

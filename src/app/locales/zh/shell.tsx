@@ -1,6 +1,6 @@
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
-export const shell: Words['shell'] = {
+export const shell: Messages['shell'] = {
   title: '用许多标签页训练一个模型',
   leave: '离开',
   close: '关闭',

@@ -1,6 +1,6 @@
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
-export const state: Words['state'] = {
+export const state: Messages['state'] = {
   finished: '已完成',
   stopped: '已停止',
   offline: '未连接',

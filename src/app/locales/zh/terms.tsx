@@ -1,6 +1,6 @@
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
-export const terms: Words['terms'] = {
+export const terms: Messages['terms'] = {
   rank: {
     word: '编号（rank）',
     means: '每个参与训练的标签页都有一个编号（rank）：0、1、2……每一个都持有完整的模型副本。',

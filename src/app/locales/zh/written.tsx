@@ -1,6 +1,6 @@
-import type { Words } from '../en/index.ts';
+import type { Messages } from '../en/index.ts';
 
-export const written: Words['written'] = {
+export const written: Messages['written'] = {
   title: '它写的文字',
   notTested: '时不时用文章末尾来测试它，这一段它没有学过。',
   tested: (loss, bigram, isBelow) =>

@@ -11,24 +11,24 @@ import * as v from 'valibot';
 import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, type FrameHeader } from '../../protocol/frame.ts';
 import type { Link } from '../../transport/link.ts';
 
-const News = v.strictObject({
+const FloodMessage = v.strictObject({
   /** The rank that spread them, and their id there. */
   origin: v.pipe(v.number(), v.integer()),
   id: v.pipe(v.number(), v.safeInteger()),
   group: v.pipe(v.number(), v.integer()),
   body: v.unknown(),
 });
-type News = v.InferOutput<typeof News>;
+type FloodMessage = v.InferOutput<typeof FloodMessage>;
 
 /** News remembered of each link that brought some: what it brings next evicts no news of the others. */
 const MAX_REMEMBERED = 4096;
 /** Bytes of one rank's news that may wait for one link, behind what the link itself queues. A barrier of 64 ranks takes 8 KiB. */
 const MAX_WAITING_BYTES = 256 * 1024;
 
-interface NewsRelayEnvironment {
+interface FloodRelayEnvironment {
   rank: number;
   worldSize: number;
-  epoch: number;
+  generation: number;
   /** Open links, by rank. */
   links: ReadonlyMap<number, Link>;
   /** Ranks that have had a link to this one since before either could spread news. */
@@ -39,14 +39,14 @@ interface NewsRelayEnvironment {
   newId: () => number;
 }
 
-export class NewsRelay {
-  readonly #env: NewsRelayEnvironment;
+export class FloodRelay {
+  readonly #env: FloodRelayEnvironment;
   /** `origin/id`, oldest first, by the rank whose link brought them. */
   readonly #remembered = new Map<number, Set<string>>();
   /** Bytes that wait for a link, by the rank that brought them and the rank they go to. */
   readonly #waiting = new Map<string, number>();
 
-  constructor(env: NewsRelayEnvironment) {
+  constructor(env: FloodRelayEnvironment) {
     this.#env = env;
   }
 
@@ -62,8 +62,8 @@ export class NewsRelay {
    * @returns the news, or `null` where they are old or forged.
    * @throws where the frame holds no news.
    */
-  receive(frame: ArrayBuffer, { step }: FrameHeader, from: number): News | null {
-    const news = v.parse(News, decodeJsonFrame(frame));
+  receive(frame: ArrayBuffer, { step }: FrameHeader, from: number): FloodMessage | null {
+    const news = v.parse(FloodMessage, decodeJsonFrame(frame));
     if (!this.#isGenuine(news, from) || this.#isOld(news, from)) return null;
     // Nobody first hears of news over a longer way: they stop, whatever ranks remember.
     const hops = step + 1;
@@ -71,7 +71,7 @@ export class NewsRelay {
     return news;
   }
 
-  #isGenuine({ origin, group }: News, from: number): boolean {
+  #isGenuine({ origin, group }: FloodMessage, from: number): boolean {
     const { rank, links, neighbours, membersOf } = this.#env;
     const members = membersOf(group);
     if (origin === rank || !members?.includes(origin)) return false;
@@ -80,7 +80,7 @@ export class NewsRelay {
     return origin === from || members.includes(from) || !(neighbours.has(origin) && links.has(origin));
   }
 
-  #isOld({ origin, id }: News, from: number): boolean {
+  #isOld({ origin, id }: FloodMessage, from: number): boolean {
     const key = `${origin}/${id}`;
     for (const keys of this.#remembered.values()) if (keys.has(key)) return true;
     const keys = this.#remembered.get(from) ?? new Set();
@@ -92,9 +92,9 @@ export class NewsRelay {
     return false;
   }
 
-  #send(news: News, hops: number, from: number): void {
-    const { epoch, links } = this.#env;
-    const frame = encodeJsonFrame({ ...emptyHeader(FrameKind.NEWS, epoch), step: hops }, news);
+  #send(news: FloodMessage, hops: number, from: number): void {
+    const { generation, links } = this.#env;
+    const frame = encodeJsonFrame({ ...emptyHeader(FrameKind.FLOOD, generation), step: hops }, news);
     for (const [peer, link] of links) {
       if (peer !== from && peer !== news.origin) this.#sendTo(peer, link, frame.slice(0), from);
     }

@@ -21,7 +21,7 @@ interface Forged {
 
 /** Sends a frame of news as it is over one rank's link to another. */
 async function inject({ links }: World, from: number, to: number, { group = 0, ...news }: Forged): Promise<void> {
-  await links[from]!.get(to)!.send(encodeJsonFrame(emptyHeader(FrameKind.NEWS, 1), { group, ...news }));
+  await links[from]!.get(to)!.send(encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { group, ...news }));
 }
 
 function groupsOf({ meshes }: World): ProcessGroup[] {
@@ -87,7 +87,7 @@ describe('news', () => {
     world.close();
   });
 
-  test('are no longer passed on, and links have no handlers, once the epoch has ended', async () => {
+  test('are no longer passed on, and links have no handlers, once the generation has ended', async () => {
     const world = createMeshes(4);
     const worlds = groupsOf(world);
     for (const rank of [1, 3]) world.meshes[rank]!.end(new PeerGoneError('the room closed'));
@@ -107,7 +107,7 @@ describe('news', () => {
       [2, 0],
     ] as const) {
       const before = sent();
-      const header = { ...emptyHeader(FrameKind.NEWS, 1), step };
+      const header = { ...emptyHeader(FrameKind.FLOOD, 1), step };
       const body = { type: 'passed', barrier: 0 };
       await world.links[0]!.get(1)!.send(encodeJsonFrame(header, { origin: 0, id: step, group: 0, body }));
       await arrivals();
